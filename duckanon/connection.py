@@ -1,0 +1,99 @@
+"""The facade: puts duckanon on a DuckDB connection, and opens connections that have it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import duckdb
+
+from duckanon.functions import kanon
+from duckanon.functions.templates import macros
+
+Progress = Callable[[str, float], None]
+
+
+def _silent(step: str, share: float) -> None:
+    """Report progress to nobody."""
+
+
+def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None) -> duckdb.DuckDBPyConnection:
+    """Put duckanon's SQL functions on a DuckDB connection, and return it.
+
+    The functions are temporary: nothing is written into the database file. Other cursors of the same database need
+    their own `register`. progress: told what runs and the share done (0 to 1), from the thread that runs it; the
+    first `register` of a database decides. Calling it again is harmless.
+    """
+    kanon.register(con, progress or _silent)
+    con.execute(macros()).fetchall()
+    return con
+
+
+class Connection:
+    """A DuckDB connection with duckanon's functions, on it and on each of its cursors.
+
+    `sql`, `execute`, `cursor`, `close` and the context manager are DuckDB's own; so is every other attribute. Each
+    statement passes `_admit` on its way in.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+
+    def _admit(self, statement: Any) -> Any:
+        """The statement that runs in place of the one that came in: for now itself."""
+        return statement
+
+    def sql(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+        """DuckDB's `sql`: a lazy relation, or None for a statement without a result."""
+        return self._con.sql(self._admit(query), *args, **kwargs)
+
+    def query(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+        """DuckDB's `query`: another name for `sql`."""
+        return self.sql(query, *args, **kwargs)
+
+    def execute(self, query: Any, *args: Any, **kwargs: Any) -> Connection:
+        """DuckDB's `execute`: runs the statement and returns this connection, to fetch from."""
+        self._con.execute(self._admit(query), *args, **kwargs)
+        return self
+
+    def executemany(self, query: Any, *args: Any, **kwargs: Any) -> Connection:
+        """DuckDB's `executemany`: runs the statement once for each set of parameters."""
+        self._con.executemany(self._admit(query), *args, **kwargs)
+        return self
+
+    def cursor(self) -> Connection:
+        """A second connection to the same database, with the functions too."""
+        return Connection(register(self._con.cursor()))
+
+    def close(self) -> None:
+        self._con.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._con, name)
+
+
+def connect(
+    database: str | os.PathLike[str] = ":memory:",
+    *,
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Connection:
+    """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`.
+
+    progress: as for `register`. DuckDB finds a data frame by its variable's name in the frame that calls it; here that
+    frame is ours, so all frames are searched (setting `python_scan_all_frames`).
+    """
+    con = duckdb.connect(os.fspath(database), read_only=read_only, config=config or {})
+    con.execute("SET python_scan_all_frames = true").fetchall()
+    return Connection(register(con, progress=progress))

@@ -1,0 +1,1 @@
+"""k-anonymity by optimisation (Liang and Samavi 2020): records, orders, methods, measures."""

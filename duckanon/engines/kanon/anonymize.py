@@ -1,0 +1,49 @@
+"""From quasi-identifiers to class labels: the engine's front door."""
+
+import numpy as np
+
+from duckanon.engines.kanon.consecutive import Labels
+from duckanon.engines.kanon.methods import METHODS, Work
+from duckanon.engines.kanon.orders import canonical
+from duckanon.engines.kanon.records import Records
+from duckanon.engines.kanon.ties import Hashes, settle
+from duckanon.errors import InvalidInput
+
+
+def check_k(k: int, n: int) -> None:
+    """Raise InvalidInput unless n records can be k-anonymous."""
+    if k < 2:
+        raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
+    if n == 0:
+        raise InvalidInput("The table has no rows: there is nothing to anonymise.")
+    if n < k:
+        raise InvalidInput(f"The table has fewer than k = {k} rows: choose a smaller k, or anonymise more rows together.")
+
+
+def check_method(method: str) -> None:
+    """Raise InvalidInput unless the registry knows `method`."""
+    if method not in METHODS:
+        known = ", ".join(f"'{name}'" for name in METHODS)
+        raise InvalidInput(f"There is no method '{method}': choose one of {known}.")
+
+
+def anonymize(
+    records: Records, k: int, method: str = "auto", *, content: Hashes | None = None, work: Work | None = None
+) -> Labels:
+    """Partition n records into classes of at least k that lose little. Returns labels of shape (n,), int32.
+
+    content: a hash of each row's full content, shape (n,), which decides between rows with equal quasi-identifiers.
+    The classes do not depend on the order of the records, nor on threads. Raises InvalidInput if k < 2, k > n, or the
+    method is unknown. Source: Liang and Samavi 2020; see the registry for each method's own.
+    """
+    check_k(k, len(records))
+    check_method(method)
+    order = canonical(records)
+    work = work or Work()
+    ordered = records.take(order, work.threads)
+    found = METHODS[method].run(ordered, k, work)
+    if content is not None:
+        order = settle(ordered, order, found, content)
+    labels = np.empty_like(found)
+    labels[order] = found
+    return labels

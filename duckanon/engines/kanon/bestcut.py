@@ -1,0 +1,146 @@
+"""Bestcut: split the records top-down, each time at the attribute and position that leave the least loss.
+
+A cut of a node into n1 and n2 records (each at least k) with box losses R1 and R2 costs n1 R1 + n2 R2. The leaves, left
+to right, are an order of the records in which each leaf is consecutive, so `consecutive.best_consecutive` over this
+order is at least as good as the leaves themselves. Each level costs O(n m^2): every attribute is sorted once and the
+sorted lists are split stably, as decision trees do.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.orders import lexicographic
+from duckanon.engines.kanon.records import Codes, Floats, Order, Records
+
+
+@compiled
+def _prefix_losses(
+    points: Floats,
+    caps: Floats,
+    symbols: Codes,
+    nulls: Codes,
+    units: Floats,
+    whole: Floats,
+    members: Codes,
+    seen: npt.NDArray[np.int64],
+    token: int,
+    losses: Floats,
+) -> None:
+    """Box loss of the first t members, for t = 1 .. len(members), into losses[t - 1]."""
+    p = points.shape[1]
+    q = symbols.shape[1]
+    low = np.full(p, np.inf)
+    high = np.full(p, -np.inf)
+    distinct = np.zeros(q, np.int64)
+    has_null = np.zeros(q, np.bool_)
+    for t in range(members.shape[0]):
+        i = members[t]
+        loss = 0.0
+        for j in range(p):
+            v = points[i, j]
+            low[j] = min(low[j], v)
+            high[j] = max(high[j], v)
+            loss += min(high[j] - low[j], caps[j])
+        for j in range(q):
+            code = symbols[i, j]
+            if seen[j, code] != token:
+                seen[j, code] = token
+                distinct[j] += 1
+                if code == nulls[j]:
+                    has_null[j] = True
+            if has_null[j] and distinct[j] > 1:
+                loss += whole[j]
+            else:
+                loss += (distinct[j] - 1) * units[j]
+        losses[t] = loss
+
+
+@compiled
+def _split(
+    points: Floats,
+    caps: Floats,
+    symbols: Codes,
+    nulls: Codes,
+    units: Floats,
+    whole: Floats,
+    lists: Codes,
+    k: int,
+    deep: int,
+) -> Codes:
+    """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right."""
+    m, n = lists.shape
+    q = symbols.shape[1]
+    largest = 0
+    for j in range(q):
+        largest = max(largest, nulls[j] + 1)
+    seen = np.full((q, largest), -1, np.int64)
+    token = 0
+    forward = np.empty(n)
+    backward = np.empty(n)
+    left = np.zeros(n, np.bool_)
+    moved = np.empty(n, np.int32)
+    stack = [(0, n, 0)]
+    while len(stack) > 0:
+        start, stop, depth = stack.pop()
+        count = stop - start
+        if count < 2 * k:
+            continue
+        best = np.inf
+        best_list = -1
+        best_cut = 0
+        first = k
+        last = count - k
+        if depth > deep:
+            # A long chain of thin slices would cost O(n^2): from here on halve.
+            first = count // 2
+            last = first
+        for j in range(m):
+            members = lists[j, start:stop]
+            token += 1
+            _prefix_losses(points, caps, symbols, nulls, units, whole, members, seen, token, forward)
+            token += 1
+            _prefix_losses(points, caps, symbols, nulls, units, whole, members[::-1], seen, token, backward)
+            if j == 0:
+                if forward[count - 1] <= 0.0:
+                    break
+                best = count * forward[count - 1] - 1e-12
+            for t in range(first, last + 1):
+                cost = t * forward[t - 1] + (count - t) * backward[count - t - 1]
+                if cost < best:
+                    best = cost
+                    best_list = j
+                    best_cut = t
+        if best_list < 0:
+            continue
+        for t in range(start, stop):
+            left[lists[best_list, t]] = t < start + best_cut
+        for j in range(m):
+            into_left = start
+            into_right = 0
+            for t in range(start, stop):
+                i = lists[j, t]
+                if left[i]:
+                    lists[j, into_left] = i
+                    into_left += 1
+                else:
+                    moved[into_right] = i
+                    into_right += 1
+            for t in range(into_right):
+                lists[j, into_left + t] = moved[t]
+        stack.append((start + best_cut, stop, depth + 1))
+        stack.append((start, start + best_cut, depth + 1))
+    return lists[0].copy()
+
+
+def bestcut(records: Records, k: int) -> Order:
+    """The leaves of the best-cut tree, left to right, as an order of the records. Shape (n,)."""
+    space = records.space
+    n = len(records)
+    lists = np.empty((len(records.attributes), n), dtype=np.int32)
+    for j in range(len(records.attributes)):
+        lists[j] = lexicographic(records, [j])
+    deep = 2 * math.ceil(math.log2(max(n // k, 1) + 1)) + 8
+    return _split(*space, lists, k, deep)

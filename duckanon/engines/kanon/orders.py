@@ -1,0 +1,169 @@
+"""Orders in which near records are neighbours: lexicographic by any sequence of attributes, and the Hilbert curve.
+
+Every order is a permutation of the records, shape (n,), ties left as they stand: over records in canonical order
+(`canonical`) it depends on nothing but their content.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.records import Codes, Order, Records
+from duckanon.engines.parallel import spread
+
+Keys = npt.NDArray[np.uint64]
+
+_WORD = 64
+# Records whose place on the curve a thread computes at a time.
+_SHARE = 65_536
+
+
+@compiled
+def _radix_pass(keys: Keys, index: Codes, moved: Keys, moved_index: Codes, shift: int) -> None:
+    """One stable counting sort by the 11 bits above `shift`, from (keys, index) into (moved, moved_index)."""
+    mask = np.uint64(2047)
+    one = np.uint64(1)
+    by = np.uint64(shift)
+    starts = np.zeros(2049, np.int64)
+    for i in range(keys.shape[0]):
+        starts[((keys[i] >> by) & mask) + one] += 1
+    for b in range(2048):
+        starts[b + 1] += starts[b]
+    for i in range(keys.shape[0]):
+        digit = (keys[i] >> by) & mask
+        place = starts[digit]
+        starts[digit] = place + 1
+        moved[place] = keys[i]
+        moved_index[place] = index[i]
+
+
+def _radix_argsort(keys: Keys, bits: int) -> Codes:
+    """Stable argsort of keys below 2^bits, least significant digit first. Overwrites `keys`."""
+    index = np.arange(len(keys), dtype=np.int32)
+    spare, spare_index = np.empty_like(keys), np.empty_like(index)
+    for shift in range(0, bits, 11):
+        _radix_pass(keys, index, spare, spare_index, shift)
+        keys, spare, index, spare_index = spare, keys, spare_index, index
+    return index
+
+
+@compiled
+def _append(keys: Keys, bits: int, codes: Codes) -> None:
+    """Shift each key left by `bits` and put the code in the room that makes."""
+    by = np.uint64(bits)
+    for i in range(keys.shape[0]):
+        keys[i] = (keys[i] << by) | np.uint64(codes[i])
+
+
+def _bits(values: int) -> int:
+    """Bits that number `values` values."""
+    return max(values - 1, 0).bit_length()
+
+
+def pack(records: Records, sequence: Sequence[int]) -> list[tuple[Keys, int]]:
+    """The codes of the attributes in `sequence` as (key, bits) words, most significant word first.
+
+    Comparing the words compares the records lexicographically, NULL after every value.
+    """
+    words: list[tuple[Keys, int]] = []
+    key, used = np.zeros(len(records), dtype=np.uint64), 0
+    for j in sequence:
+        a = records.attributes[j]
+        bits = _bits(a.distinct + 1)
+        if used + bits > _WORD:
+            words.append((key, used))
+            key, used = np.zeros(len(records), dtype=np.uint64), 0
+        _append(key, bits, a.codes)
+        used += bits
+    return [*words, (key, used)]
+
+
+def argsort_words(words: Sequence[tuple[Keys, int]]) -> Order:
+    """Stable argsort by several words, the most significant first. Overwrites the words."""
+    order: Order | None = None
+    for key, bits in reversed(words):
+        step = _radix_argsort(key if order is None else key[order], bits)
+        order = step if order is None else order[step]
+    if order is None:
+        raise ValueError("no words to sort by")
+    return order
+
+
+def lexicographic(records: Records, sequence: Sequence[int]) -> Order:
+    """Records sorted by the attributes in `sequence`, the first one first."""
+    return argsort_words(pack(records, sequence))
+
+
+def canonical(records: Records) -> Order:
+    """The variance order of section 2.3: sorted by every attribute, least variance first."""
+    return lexicographic(records, records.by_variance)
+
+
+def by_label(labels: Codes) -> Order:
+    """Records class by class: a stable argsort of non-negative labels."""
+    return argsort_words([(labels.astype(np.uint64), _bits(int(labels.max()) + 1))])
+
+
+@compiled
+def _hilbert_keys(cells: npt.NDArray[np.uint32], bits: int) -> Keys:
+    """Index of each cell on the Hilbert curve through a grid with 2^bits cells a side (Skilling 2004)."""
+    n, m = cells.shape
+    keys = np.zeros(n, np.uint64)
+    x = np.zeros(m, np.uint32)
+    one = np.uint32(1)
+    top = one << np.uint32(bits - 1)
+    for i in range(n):
+        for j in range(m):
+            x[j] = cells[i, j]
+        q = top
+        while q > one:
+            low = q - one
+            for j in range(m):
+                if x[j] & q:
+                    x[0] ^= low
+                else:
+                    t = (x[0] ^ x[j]) & low
+                    x[0] ^= t
+                    x[j] ^= t
+            q >>= one
+        for j in range(1, m):
+            x[j] ^= x[j - 1]
+        t = np.uint32(0)
+        q = top
+        while q > one:
+            if x[m - 1] & q:
+                t ^= q - one
+            q >>= one
+        key = np.uint64(0)
+        for b in range(bits - 1, -1, -1):
+            for j in range(m):
+                key = (key << np.uint64(1)) | np.uint64(((x[j] ^ t) >> np.uint32(b)) & one)
+        keys[i] = key
+    return keys
+
+
+def hilbert(records: Records, threads: int = 1) -> Order:
+    """Records along a Hilbert curve through the unit cube, sides scaled by weight; ties stay in place.
+
+    The grid has 2^b cells a side, with b m about log2(n) + 12: finer cells only cost time. Beyond 64 attributes those
+    of largest weight shape the curve.
+    """
+    heaviest = sorted(range(len(records.attributes)), key=lambda j: (-records.attributes[j].weight, j))[:_WORD]
+    used = [records.attributes[j] for j in sorted(heaviest)]
+    n, bits = len(records), min(16, _WORD // len(used), (len(records).bit_length() + 11) // len(used) + 1)
+    most = max(a.weight for a in used)
+    sides = []
+    for a in used:
+        scaled = np.append(a.positions, 1.0) * (a.weight / most) * (1 << bits)
+        sides.append(np.minimum(scaled, (1 << bits) - 1).astype(np.uint32))
+    keys = np.empty(n, dtype=np.uint64)
+
+    def share(start: int) -> None:
+        part = slice(start, start + _SHARE)
+        cells = np.stack([side.take(a.codes[part]) for side, a in zip(sides, used, strict=True)], axis=1)
+        keys[part] = _hilbert_keys(cells, bits)
+
+    spread(share, range(0, n, _SHARE), threads)
+    return argsort_words([(keys, bits * len(used))])

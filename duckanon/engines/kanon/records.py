@@ -1,0 +1,170 @@
+"""Quasi-identifiers as the engines see them: dense codes, positions on [0, 1], weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.parallel import spread
+from duckanon.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+Order = npt.NDArray[np.int32]  # a permutation of the records, or part of one
+
+_BLOCK = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """One quasi-identifier of n records.
+
+    name: as the user wrote it.
+    codes: int32 of shape (n,). 0..d-1 number the distinct values in ascending order, d stands for NULL.
+    levels: float64 of shape (d,), ascending from 0 to 1: where each value lies between the smallest and the largest
+        one; None if the attribute is categorical, when only equal and unequal count.
+    distinct: d, the number of distinct values other than NULL.
+    span: largest minus smallest value in the attribute's own unit (for a categorical attribute d - 1, numbering the
+        values as in section 2.5 of the paper). It serves the variance order only.
+    weight: share of this attribute in the loss; the weights of all attributes sum to 1.
+    """
+
+    name: str
+    codes: Codes
+    levels: Floats | None
+    distinct: int
+    span: float
+    weight: float
+
+    @property
+    def categorical(self) -> bool:
+        return self.levels is None
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the values that are not NULL, scaled by 1 / weight^2 (equation 36)."""
+        if self.distinct < 2:
+            return 0.0
+        if self.weight == 0:
+            return float("inf")
+        counts = np.bincount(self.codes, minlength=self.distinct + 1)[: self.distinct].astype(np.float64)
+        levels = self.positions
+        mean = counts @ levels / counts.sum()
+        return float(counts @ (levels - mean) ** 2 / counts.sum()) * (self.span / self.weight) ** 2
+
+    @cached_property
+    def positions(self) -> Floats:
+        """Where each code lies on [0, 1], shape (d,); a categorical attribute's codes are spread evenly."""
+        if self.levels is not None:
+            return self.levels
+        return np.arange(self.distinct) / max(self.distinct - 1, 1)
+
+    def take(self, order: Order) -> Attribute:
+        taken = replace(self, codes=self.codes[order])
+        # A permutation keeps the variance: carry it over instead of counting again.
+        taken.__dict__["variance"] = self.variance
+        return taken
+
+
+class Space(NamedTuple):
+    """Records as arrays for the compiled loops.
+
+    The loss of a class is the sum over ordered attributes of ``min(highest - lowest, caps)`` and over categorical
+    ones of ``(distinct - 1) * units``, or ``caps`` where NULL meets a value. On an ordered attribute NULL sits at
+    twice the weight, so that any class mixing it with values reaches the cap without a branch.
+    """
+
+    points: Floats  # (n, p): position times weight, one column an ordered attribute
+    caps: Floats  # (p,): the weight of each ordered attribute
+    symbols: Codes  # (n, q): codes, one column a categorical attribute
+    nulls: Codes  # (q,): the code that stands for NULL
+    units: Floats  # (q,): loss of one more distinct value
+    whole: Floats  # (q,): the weight of each categorical attribute
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The quasi-identifiers of n records; attributes in the order the user gave them."""
+
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            raise InvalidInput("Give at least one quasi-identifier.")
+        if len({len(a.codes) for a in self.attributes}) != 1:
+            raise InvalidInput("All quasi-identifiers must have the same number of records.")
+
+    def __len__(self) -> int:
+        return len(self.attributes[0].codes)
+
+    def take(self, order: Order, threads: int = 1) -> Records:
+        """The same records in another order."""
+        return Records(tuple(spread(lambda a: a.take(order), self.attributes, threads)))
+
+    @cached_property
+    def by_variance(self) -> tuple[int, ...]:
+        """Attribute numbers by ascending variance: the comparison order of section 2.3."""
+        return tuple(sorted(range(len(self.attributes)), key=lambda j: (self.attributes[j].variance, j)))
+
+    @cached_property
+    def space(self) -> Space:
+        ordered = [a for a in self.attributes if not a.categorical]
+        categorical = [a for a in self.attributes if a.categorical]
+        tables = [np.append(a.positions, 2.0) * a.weight for a in ordered]
+        points = np.empty((len(self), len(ordered)), dtype=np.float64)
+        symbols = np.empty((len(self), len(categorical)), dtype=np.int32)
+        # Row by row within a block, so that each line of memory is written once.
+        for start in range(0, len(self), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            for j, a in enumerate(ordered):
+                points[block, j] = tables[j].take(a.codes[block])
+            for j, a in enumerate(categorical):
+                symbols[block, j] = a.codes[block]
+        return Space(
+            points=points,
+            caps=np.array([a.weight for a in ordered], dtype=np.float64),
+            symbols=symbols,
+            nulls=np.array([a.distinct for a in categorical], dtype=np.int32),
+            units=np.array([a.weight / max(a.distinct - 1, 1) for a in categorical], dtype=np.float64),
+            whole=np.array([a.weight for a in categorical], dtype=np.float64),
+        )
+
+
+def attribute(name: str, values: npt.ArrayLike, *, categorical: bool = False, weight: float = 1.0) -> Attribute:
+    """An Attribute from plain values (numbers, booleans or strings; None or NaN means NULL). For tests and Python use.
+
+    Raises InvalidInput if an ordered attribute holds text.
+    """
+    raw = np.asarray(values, dtype=object)
+    null = np.array([v is None or v != v for v in raw], dtype=bool)
+    present = sorted(set(raw[~null].tolist()))
+    rank = {v: i for i, v in enumerate(present)}
+    codes = np.array([len(present) if skip else rank[v] for v, skip in zip(raw, null, strict=True)], dtype=np.int32)
+    if categorical:
+        return Attribute(name, codes, None, len(present), float(max(len(present) - 1, 0)), weight)
+    if any(isinstance(v, str) for v in present):
+        raise InvalidInput(f'Attribute "{name}" is text: make it categorical.')
+    numbers = np.array(present, dtype=np.float64)
+    span = float(numbers[-1] - numbers[0]) if len(numbers) else 0.0
+    levels = (numbers - numbers[0]) / span if span else np.zeros(len(numbers))
+    return Attribute(name, codes, levels, len(present), span, weight)
+
+
+def records(attributes: Iterable[Attribute]) -> Records:
+    """Records whose weights are scaled to sum to 1 (equation 35).
+
+    Raises InvalidInput if a weight is negative or not a number, or if all are zero.
+    """
+    given = tuple(attributes)
+    weights = np.array([a.weight for a in given], dtype=np.float64)
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise InvalidInput("Weights must be numbers that are zero or more.")
+    if weights.sum() == 0:
+        raise InvalidInput("At least one weight must be above zero.")
+    weights = weights / weights.sum()
+    return Records(tuple(replace(a, weight=float(w)) for a, w in zip(given, weights, strict=True)))

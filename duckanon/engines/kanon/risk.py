@@ -1,0 +1,124 @@
+"""How exposed a table is by its quasi-identifiers: re-identification risk, l-diversity, t-closeness.
+
+Sources: Samarati and Sweeney 1998 (k); Machanavajjhala et al. 2007 (distinct and entropy l-diversity); Li, Li and
+Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.kanon.records import Codes
+
+Sizes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitive:
+    """One sensitive column: codes of shape (n,) in 0..distinct-1 (NULL a code of its own), and whether they have an order."""
+
+    codes: Codes
+    distinct: int
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """One row of k_report.
+
+    k: size of the smallest class. singletons: classes of one record. max_risk = 1 / k and avg_risk = classes / records:
+    the chance of a right guess for the most exposed record and on average. l: fewest distinct values of a sensitive
+    column in a class; entropy_l: least exp(entropy); t: largest distance between a class and the table. Over several
+    sensitive columns the worst counts; None without one.
+    """
+
+    records: int
+    classes: int
+    k: int
+    singletons: int
+    avg_class: float
+    max_risk: float
+    avg_risk: float
+    l: int | None  # noqa: E741 - the column's name in k_report
+    entropy_l: float | None
+    t: float | None
+
+
+def report(sizes: Sizes, sensitive: Sequence[Sensitive]) -> Report:
+    """Measure classes of the given sizes, shape (classes,), whose members follow one another in each column."""
+    n, k = int(sizes.sum()), int(sizes.min())
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    counts = [_Counts.of(label, sizes, column) for column in sensitive]
+    return Report(
+        records=n,
+        classes=len(sizes),
+        k=k,
+        singletons=int((sizes == 1).sum()),
+        avg_class=n / len(sizes),
+        max_risk=1.0 / k,
+        avg_risk=len(sizes) / n,
+        l=min((c.distinct_l() for c in counts), default=None),
+        entropy_l=min((c.entropy_l() for c in counts), default=None),
+        t=max((c.closeness() for c in counts), default=None),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """How often each class holds each sensitive value: only pairs that occur, by class, then by value."""
+
+    label: npt.NDArray[np.intp]
+    value: npt.NDArray[np.int64]
+    share: npt.NDArray[np.float64]  # of the class
+    overall: npt.NDArray[np.float64]  # share of each value in the table, shape (distinct,)
+    ordered: bool
+
+    @staticmethod
+    def of(label: npt.NDArray[np.intp], sizes: Sizes, column: Sensitive) -> "_Counts":
+        pair = label.astype(np.int64) * column.distinct + column.codes
+        occurring, count = np.unique(pair, return_counts=True)
+        held, value = np.divmod(occurring, column.distinct)
+        overall = np.bincount(column.codes, minlength=column.distinct) / len(label)
+        return _Counts(held.astype(np.intp), value, count / sizes[held], overall, column.ordered)
+
+    def distinct_l(self) -> int:
+        return int(np.bincount(self.label).min())
+
+    def entropy_l(self) -> float:
+        entropy = np.bincount(self.label, weights=-self.share * np.log(self.share))
+        return float(np.exp(entropy.min()))
+
+    def closeness(self) -> float:
+        return self._ordered_distance() if self.ordered else self._equal_distance()
+
+    def _equal_distance(self) -> float:
+        """Earth mover's distance when all values are equally far apart: half the sum of the differences."""
+        above = np.maximum(self.share - self.overall[self.value], 0.0)
+        return float(np.bincount(self.label, weights=above).max())
+
+    def _ordered_distance(self) -> float:
+        """Earth mover's distance over ranks: mean gap between the cumulative distributions.
+
+        A class's distribution is flat between the values it holds, so each flat stretch is summed at once: left of
+        where the table's own curve crosses it the table lies below, right of it above.
+        """
+        m = len(self.overall)
+        if m < 2:
+            return 0.0
+        curve = np.cumsum(self.overall)
+        area = np.concatenate(([0.0], np.cumsum(curve)))
+        first = np.concatenate(([True], self.label[1:] != self.label[:-1]))
+        last = np.concatenate((first[1:], [True]))
+        running = np.cumsum(self.share)
+        height = running - (running - self.share)[first][np.cumsum(first) - 1]
+        start = self.value
+        stop = np.where(last, m - 1, np.concatenate((self.value[1:], [m - 1])))
+        stop = np.maximum(stop, start)
+        cross = np.clip(np.searchsorted(curve, height), start, stop)
+        below = height * (cross - start) - (area[cross] - area[start])
+        above = (area[stop] - area[cross]) - height * (stop - cross)
+        before = np.where(first, area[self.value], 0.0)
+        distance = np.bincount(self.label, weights=below + above + before) / (m - 1)
+        return float(distance.max())

@@ -1,0 +1,29 @@
+"""What can go wrong, one class for each kind.
+
+Inside SQL the class is lost on the way out of DuckDB (it becomes an ``InvalidInputException``), so each text says
+everything itself: what was wrong, in which column, and what to do. No text holds a value from the data.
+"""
+
+
+class DuckanonError(Exception):
+    """The root of every error that duckanon raises on purpose."""
+
+
+class InvalidInput(DuckanonError, ValueError):
+    """An argument, a column or a value that the function cannot work with."""
+
+
+class Infeasible(DuckanonError):
+    """What was asked for contradicts itself or the data: no result can satisfy it."""
+
+
+class UnsupportedQuery(DuckanonError):
+    """A statement whose shape cannot be proved safe."""
+
+
+class PolicyRefusal(DuckanonError):
+    """A statement that the policy of a protected table does not allow."""
+
+
+class BudgetExhausted(DuckanonError):
+    """A release that would cost more than what is left of the privacy budget."""

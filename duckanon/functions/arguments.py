@@ -1,0 +1,105 @@
+"""What a caller wrote between the brackets, read into Python values with one clear sentence for each mistake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from duckanon.errors import InvalidInput
+
+
+def names(given: object, argument: str, *, empty: bool) -> list[str]:
+    """A list of column names, each once (DuckDB's names ignore case)."""
+    example = f"{argument} := ['age', 'zip']"
+    if not isinstance(given, list) or any(not isinstance(name, str) for name in given):
+        if given is None and empty:
+            return []
+        raise InvalidInput(f"{argument} must be a list of column names, as in {example}.")
+    if not given and not empty:
+        raise InvalidInput(f"{argument} is empty: name at least one column, as in {example}.")
+    seen: set[str] = set()
+    for name in given:
+        if name.lower() in seen:
+            raise InvalidInput(f'Column "{name}" is named twice in {argument}: name it once.')
+        seen.add(name.lower())
+    return given
+
+
+def table(given: object) -> str:
+    """The name of a table or view."""
+    if not isinstance(given, str) or not given:
+        raise InvalidInput("The first argument must be the name of a table or view, in quotes.")
+    return given
+
+
+def whole(given: object, argument: str) -> int:
+    """A whole number."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InvalidInput(f"{argument} must be a whole number, as in {argument} := 5.")
+    return given
+
+
+def text(given: object, argument: str) -> str:
+    if not isinstance(given, str):
+        raise InvalidInput(f"{argument} must be a name in quotes.")
+    return given
+
+
+def many(given: object, argument: str) -> list[object]:
+    """A list, or one value standing for a list of one; repeated values once."""
+    found = given if isinstance(given, list) else [given]
+    if not found:
+        raise InvalidInput(f"{argument} is empty: give at least one value.")
+    return list(dict.fromkeys(found))
+
+
+def weights(given: object, qi: Sequence[str]) -> list[float]:
+    """A weight for each quasi-identifier, from a struct or map by name, or a list in the order of `qi`.
+
+    Quasi-identifiers that a struct or map leaves out weigh 1.
+    """
+    if given is None:
+        return [1.0] * len(qi)
+    pairs: Iterable[tuple[object, object]]
+    if isinstance(given, dict):
+        pairs = given.items()
+    elif isinstance(given, list) and all(isinstance(pair, tuple) for pair in given):
+        pairs = given
+    elif isinstance(given, list):
+        if len(given) != len(qi):
+            raise InvalidInput(f"weights has {len(given)} numbers for {len(qi)} quasi-identifiers: give one for each.")
+        pairs = list(zip(qi, given, strict=True))
+    else:
+        raise InvalidInput("weights must give numbers by name, as in weights := {'age': 2, 'zip': 1}.")
+    found = {name.lower(): 1.0 for name in qi}
+    for name, weight in pairs:
+        if not isinstance(name, str) or name.lower() not in found:
+            raise InvalidInput(f'weights names "{name}", which is not in qi: weigh quasi-identifiers only.')
+        try:
+            found[name.lower()] = float(weight)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.') from None
+    for name in qi:
+        if not math.isfinite(found[name.lower()]) or found[name.lower()] < 0:
+            raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.')
+    if not any(found.values()):
+        raise InvalidInput("All weights are zero: give at least one quasi-identifier a weight above zero.")
+    return [found[name.lower()] for name in qi]
+
+
+def subset(given: Sequence[str], of: Sequence[str], argument: str) -> None:
+    """Check that every name in `given` is a quasi-identifier."""
+    known = {name.lower() for name in of}
+    for name in given:
+        if name.lower() not in known:
+            raise InvalidInput(
+                f'Column "{name}" is in {argument} but not in qi: add it to qi, or take it out of {argument}.'
+            )
+
+
+def disjoint(given: Sequence[str], of: Sequence[str], argument: str) -> None:
+    """Check that no name in `given` is a quasi-identifier."""
+    known = {name.lower() for name in of}
+    for name in given:
+        if name.lower() in known:
+            raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')

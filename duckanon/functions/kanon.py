@@ -1,0 +1,313 @@
+"""k_anonymize, k_report and k_compare: from a call to the query that answers it, and the engine's calls inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from time import perf_counter
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from duckanon.engines.parallel import spread
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.schema import Table
+from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.udf import register_check, register_engine, register_writer
+
+Progress = Callable[[str, float], None]
+
+_SETTLED_BY = "duckanon.row"
+
+
+def register(con: duckdb.DuckDBPyConnection, progress: Progress) -> None:
+    """Put the functions behind k_anonymize, k_report and k_compare on the instance of `con`.
+
+    progress: told what runs and the share done (0 to 1), from whichever thread runs it.
+    """
+    register_writer(con, "_dk_write_k_anonymize", _write_anonymize)
+    register_writer(con, "_dk_write_k_compare", _write_compare)
+    register_writer(con, "_dk_write_k_report", _write_report)
+    register_check(con, "_dk_k_problem", _check_anonymize)
+    register_check(con, "_dk_k_report_problem", _check_report)
+    engines = _Engines(progress)
+    register_engine(con, "_dk_k_classes", engines.classes, "classes", _CLASSES)
+    register_engine(con, "_dk_k_compare", engines.compare, "runs", f"STRUCT({_COMPARED})[]")
+    register_engine(con, "_dk_k_report", engines.report, "measures", f"STRUCT({_REPORTED})")
+
+
+# --- from a call to a query -------------------------------------------------------------------------------------------
+
+
+def _structs(columns: Sequence[str]) -> str:
+    """All rows' values of `columns`, as one list of structs."""
+    fields = ", ".join(f'{literal(name)}: "{_SETTLED_BY}".{identifier(name)}' for name in columns)
+    return f"system.main.list({{{fields}}})"
+
+
+def _absent(columns: Sequence[str]) -> str:
+    return ", ".join(f"NULL AS {identifier(name)}" for name in columns)
+
+
+def _excluding(columns: Sequence[str]) -> str:
+    return f"EXCLUDE ({', '.join(identifier(name) for name in columns)})" if columns else ""
+
+
+def _released_names(qi: Sequence[str], categorical: Sequence[str]) -> list[list[str]]:
+    """The columns that stand for each quasi-identifier."""
+    sets = {name.lower() for name in categorical}
+    return [[f"{name}_set"] if name.lower() in sets else [f"{name}_lo", f"{name}_hi"] for name in qi]
+
+
+def _write_anonymize(
+    tbl: object, qi: object, k: object, method: object, weights: object, categorical: object, drop: object
+) -> str:
+    table = arguments.table(tbl)
+    columns = arguments.names(qi, "qi", empty=False)
+    sets = arguments.names(categorical, "categorical", empty=True)
+    dropped = arguments.names(drop, "drop", empty=True)
+    arguments.subset(sets, columns, "categorical")
+    arguments.disjoint(dropped, columns, "drop")
+    weighed = arguments.weights(weights, columns)
+    least = arguments.whole(k, "k")
+    if least < 2:
+        raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
+    cells, within = [], []
+    released = _released_names(columns, sets)
+    for name, cell in zip(columns, released, strict=True):
+        column = identifier(name)
+        value = f'"{_SETTLED_BY}".{column}'
+        ends = [identifier(end) for end in cell]
+        if len(ends) == 1:
+            cells.append(f"_dk_set({column}) AS {ends[0]}")
+            within.append(f"({ends[0]} IS NULL OR system.main.list_contains({ends[0]}, {value}))")
+        else:
+            cells.append(f"_dk_lowest({column}) AS {ends[0]}, _dk_highest({column}) AS {ends[1]}")
+            within.append(f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {value} BETWEEN {ends[0]} AND {ends[1]})")
+    names = [end for cell in released for end in cell]
+    return fill(
+        "k_anonymize",
+        table=literal(table),
+        absent=_absent([*columns, *dropped]),
+        excluded=_excluding(dropped),
+        problem=(
+            f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
+            f"{literals(dropped)}, {literals(['class_id', *names])})"
+        ),
+        classes=(
+            f"system.main._dk_k_classes({_structs(columns)}, system.main.list(system.main.hash(\"{_SETTLED_BY}\")), "
+            f"{least}, {literal(arguments.text(method, 'method'))}, {weighed}, {literals(sets)}, "
+            "system.main.current_setting('threads'))"
+        ),
+        cells=", ".join(cells),
+        released=", ".join(identifier(name) for name in names),
+        released_in_order=", ".join(f"{identifier(name)} ASC NULLS LAST" for name in names),
+        within=" AND ".join(within),
+        k=str(least),
+        kept=", ".join(identifier(name) for name in columns),
+        hidden=literals(names),
+    )
+
+
+def _write_compare(
+    tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object
+) -> str:
+    table = arguments.table(tbl)
+    columns = arguments.names(qi, "qi", empty=False)
+    sets = arguments.names(categorical, "categorical", empty=True)
+    arguments.subset(sets, columns, "categorical")
+    weighed = arguments.weights(weights, columns)
+    ks = [arguments.whole(one, "k") for one in arguments.many(k, "k")]
+    names = [arguments.text(one, "methods") for one in arguments.many(methods, "methods")]
+    return fill(
+        "k_measure",
+        table=literal(table),
+        absent=_absent(columns),
+        problem=(
+            f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
+            "[]::VARCHAR[], []::VARCHAR[])"
+        ),
+        source="source",
+        answer=(
+            f"system.main._dk_k_compare({_structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
+            "system.main.current_setting('threads'))"
+        ),
+        rows="unnest(answer.runs, recursive := true)",
+    )
+
+
+def _write_report(tbl: object, qi: object, sensitive: object) -> str:
+    table = arguments.table(tbl)
+    columns = arguments.names(qi, "qi", empty=False)
+    hidden = arguments.names(sensitive, "sensitive", empty=True)
+    arguments.disjoint(hidden, columns, "sensitive")
+    members = _structs(hidden) if hidden else "system.main.list({'duckanon.none': 0})"
+    groups = ", ".join(identifier(name) for name in columns)
+    return fill(
+        "k_measure",
+        table=literal(table),
+        absent=_absent([*columns, *hidden]),
+        problem=(
+            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, "
+            f"{literals(hidden)})"
+        ),
+        source=f'(SELECT {members} AS members FROM source AS "{_SETTLED_BY}" GROUP BY {groups})',
+        answer=f"system.main._dk_k_report(system.main.list(members), {literals(hidden)})",
+        rows="unnest(answer.measures)",
+    )
+
+
+# --- checks that need the table's columns -----------------------------------------------------------------------------
+
+
+def _check_anonymize(
+    names: list[str],
+    types: list[str],
+    table: str,
+    qi: list[str],
+    categorical: list[str],
+    drop: list[str],
+    released: list[str],
+) -> None:
+    found = Table(table, names, types)
+    found.has([*qi, *drop])
+    found.plain(qi, "quasi-identifier")
+    found.ordered(qi, categorical)
+    found.leaves_free(released, [*qi, *drop])
+
+
+def _check_report(names: list[str], types: list[str], table: str, qi: list[str], sensitive: list[str]) -> None:
+    found = Table(table, names, types)
+    found.has([*qi, *sensitive])
+    found.plain(sensitive, "sensitive column")
+
+
+# --- the engine's calls -----------------------------------------------------------------------------------------------
+
+# Row numbers from 1, class after class, and the label of each.
+_CLASSES = "STRUCT(members BIGINT[], labels INTEGER[])"
+_COMPARED = (
+    "method VARCHAR, k BIGINT, classes BIGINT, min_class BIGINT, information_loss DOUBLE, gcp DOUBLE, "
+    "discernibility HUGEINT, lower_bound DOUBLE, gap DOUBLE, seconds DOUBLE"
+)
+_REPORTED = (
+    "records BIGINT, classes BIGINT, k BIGINT, singletons BIGINT, avg_class DOUBLE, max_risk DOUBLE, "
+    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE"
+)
+
+
+class _Engines:
+    """The functions that run inside a query. Engines load when the first one is called, not with the package."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def _records(self, rows: pa.Scalar, weights: pa.Scalar, categorical: pa.Scalar, threads: int) -> Any:
+        from duckanon.engines.kanon.records import records
+        from duckanon.functions.columns import encode
+
+        if not rows.is_valid:
+            raise InvalidInput("The table has no rows: there is nothing to anonymise.")
+        packed = rows.values
+        sets = {name.lower() for name in categorical.as_py()}
+        fields = [(packed.type.field(i).name, packed.field(i)) for i in range(packed.type.num_fields)]
+
+        def one(named: tuple[tuple[str, pa.Array], float]) -> Any:
+            (name, column), weight = named
+            return encode(name, column, categorical=name.lower() in sets, weight=weight)
+
+        return records(spread(one, zip(fields, weights.as_py(), strict=True), threads))
+
+    def classes(
+        self,
+        rows: pa.Scalar,
+        content: pa.Scalar,
+        k: pa.Scalar,
+        method: pa.Scalar,
+        weights: pa.Scalar,
+        categorical: pa.Scalar,
+        threads: pa.Scalar,
+    ) -> pa.Array:
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method
+        from duckanon.engines.kanon.methods import Work
+        from duckanon.engines.kanon.orders import by_label
+
+        check_method(method.as_py())
+        check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
+        workers = max(1, int(threads.as_py()))
+        work = Work(workers, lambda share: self._progress("k_anonymize", share))
+        labels = anonymize(
+            self._records(rows, weights, categorical, workers),
+            k.as_py(),
+            method.as_py(),
+            content=content.values.to_numpy(),
+            work=work,
+        )
+        members = by_label(labels)
+        whole = pa.array([0, len(labels)], pa.int32())
+        return pa.StructArray.from_arrays(
+            [
+                pa.ListArray.from_arrays(whole, pa.array(members + 1)),
+                pa.ListArray.from_arrays(whole, pa.array(labels[members])),
+            ],
+            ["members", "labels"],
+        )
+
+    def compare(
+        self,
+        rows: pa.Scalar,
+        ks: pa.Scalar,
+        methods: pa.Scalar,
+        weights: pa.Scalar,
+        categorical: pa.Scalar,
+        threads: pa.Scalar,
+    ) -> pa.Array:
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method
+        from duckanon.engines.kanon.bounds import affordable, nearest_neighbour_bounds
+        from duckanon.engines.kanon.loss import utility
+        from duckanon.engines.kanon.methods import Work
+
+        wanted, names = ks.as_py(), methods.as_py()
+        for name in names:
+            check_method(name)
+        for k in wanted:
+            check_k(k, len(rows.values) if rows.is_valid else 0)
+        workers = max(1, int(threads.as_py()))
+        records = self._records(rows, weights, categorical, workers)
+        bounds: dict[int, float] = {}
+        if affordable(records):
+            bounds = dict(zip(wanted, nearest_neighbour_bounds(records, wanted, workers), strict=True))
+        runs = []
+        for k in wanted:
+            for name in names:
+                work = Work(workers, lambda share, name=name, k=k: self._progress(f"{name}, k = {k}", share))
+                started = perf_counter()
+                labels = anonymize(records, k, name, work=work)
+                seconds = perf_counter() - started
+                measured = asdict(utility(records, labels))
+                loss, bound = measured["information_loss"], bounds.get(k)
+                gap = None if bound is None else (max(0.0, 1.0 - bound / loss) if loss else 0.0)
+                runs.append(dict(method=name, k=k, **measured, lower_bound=bound, gap=gap, seconds=seconds))
+        return pa.array([runs])
+
+    def report(self, members: pa.Scalar, sensitive: pa.Scalar) -> pa.Array:
+        from duckanon.engines.kanon.records import Attribute
+        from duckanon.engines.kanon.risk import Sensitive, report
+        from duckanon.functions.columns import encode, is_ordered
+
+        if not members.is_valid:
+            raise InvalidInput("The table has no rows: there is nothing to report.")
+        classes = members.values
+        sizes = np.diff(classes.offsets.to_numpy()).astype(np.int64)
+        packed = classes.flatten()
+        columns = []
+        for i in range(len(sensitive.as_py())):
+            column = packed.field(i)
+            ordered = is_ordered(column.type)
+            found: Attribute = encode(packed.type.field(i).name, column, categorical=not ordered)
+            holds_null = bool((found.codes == found.distinct).any())
+            columns.append(Sensitive(found.codes, found.distinct + holds_null, ordered))
+        return pa.array([asdict(report(sizes, columns))])

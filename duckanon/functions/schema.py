@@ -1,0 +1,93 @@
+"""Checks a table's column names and types, as DuckDB describes them, before a row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from duckanon.errors import InvalidInput
+
+_TEXT = {"VARCHAR", "JSON", "UUID"}
+# Types without a place on a line that Arrow or the engines cannot carry faithfully, and what to cast them to.
+_UNPLACED = {
+    "BLOB": "VARCHAR",
+    "BIT": "VARCHAR",
+    "INTERVAL": "a number of seconds",
+    "TIME WITH TIME ZONE": "TIME",
+    "UHUGEINT": "DOUBLE",
+    "BIGNUM": "DOUBLE",
+    "VARINT": "DOUBLE",
+    "GEOMETRY": "numbers",
+}
+_NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "LIST", "ARRAY")
+# Our own columns inside a query.
+_RESERVED = "duckanon.row"
+
+
+def _base(kind: str) -> str:
+    """The type's first words, without what stands in brackets: an ENUM's values are data."""
+    return kind.split("(")[0].strip().upper()
+
+
+def _is_nested(kind: str) -> bool:
+    return kind.endswith("]") or _base(kind) in _NESTED
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's columns as DESCRIBE gives them: names and types, shape (columns,)."""
+
+    name: str
+    names: Sequence[str]
+    kinds: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if _RESERVED in self._types:
+            raise InvalidInput(f'The column name "{_RESERVED}" is reserved for duckanon: rename the column.')
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        """Types by lower-case name, as DuckDB's names ignore case."""
+        return {name.lower(): kind for name, kind in zip(self.names, self.kinds, strict=True)}
+
+    def has(self, wanted: Sequence[str]) -> None:
+        """Check that every wanted column exists."""
+        for name in wanted:
+            if name.lower() not in self._types:
+                known = ", ".join(self.names[:30]) + (", ..." if len(self.names) > 30 else "")
+                raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.')
+
+    def plain(self, wanted: Sequence[str], role: str) -> None:
+        """Check that each wanted column has a plain type: one that can be compared and is not nested."""
+        for name in wanted:
+            kind = self._types[name.lower()]
+            if _is_nested(kind):
+                raise InvalidInput(
+                    f'Column "{name}" is nested and cannot be a {role}: unnest it, or pick out one field as a column.'
+                )
+            if _base(kind) in _UNPLACED:
+                raise InvalidInput(
+                    f'Column "{name}" is of type {_base(kind)} and cannot be a {role}: '
+                    f"cast it to {_UNPLACED[_base(kind)]}."
+                )
+
+    def ordered(self, qi: Sequence[str], categorical: Sequence[str]) -> None:
+        """Check that text among the quasi-identifiers is declared categorical."""
+        named = {name.lower() for name in categorical}
+        for name in qi:
+            if _base(self._types[name.lower()]) in _TEXT and name.lower() not in named:
+                raise InvalidInput(
+                    f"Column \"{name}\" is text: name it in categorical := ['{name}'] to release sets of its values, "
+                    "or cast it to an ENUM, a number or a date to release intervals."
+                )
+
+    def leaves_free(self, released: Sequence[str], gone: Sequence[str]) -> None:
+        """Check that the names of a release do not meet each other or those of columns that are not `gone`."""
+        taken = set(self._types) - {name.lower() for name in gone}
+        for name in released:
+            if name.lower() in taken:
+                raise InvalidInput(
+                    f'The release would have two columns "{name}": drop or rename the column of the table.'
+                )
+            taken.add(name.lower())

@@ -1,0 +1,7 @@
+-- k_anonymize: the table's records in classes of at least k, quasi-identifiers generalised to intervals and sets.
+-- The statement that answers a call is written from queries/k_anonymize.sql when the call is bound.
+
+CREATE OR REPLACE TEMP MACRO k_anonymize(
+  tbl, qi, k := 5, method := 'auto', weights := NULL, categorical := [], drop := []
+) AS TABLE
+  FROM system.main.query(system.main._dk_write_k_anonymize(tbl, qi, k, method, weights, categorical, drop));
