@@ -1,11 +1,34 @@
 """The one place that knows numba: loops compiled to machine code, cached on disk, run without the GIL."""
 
+import logging
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., object])
+
+_log = logging.getLogger("duckanon")
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    """Says, once a process, that compiling is what takes so long. A warm cache compiles nothing."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        function = getattr(event.data.get("dispatcher"), "py_func", None)
+        if not self._said and getattr(function, "__module__", "").startswith("duckanon."):
+            self._said = True
+            _log.warning("duckanon is compiling its engines for this machine; this happens once and takes some seconds.")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+event.register("numba:compile", _Announcer())
 
 
 def compiled(function: F) -> F:

@@ -1,0 +1,22 @@
+"""Settings for all tests."""
+
+import os
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from hypothesis import settings
+
+import duckanon
+
+# The first example of a test may compile a kernel, so no example has a deadline.
+settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
+settings.register_profile("long", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A plain DuckDB connection with duckanon on it."""
+    with duckdb.connect() as connection:
+        yield duckanon.register(connection)
