@@ -1,13 +1,11 @@
 """duckanon: privacy functions inside DuckDB.
 
-    >>> import duckanon
-    >>> con = duckanon.connect()
-    >>> con.execute("CREATE TABLE people AS SELECT i % 7 + 30 AS age, i AS bill FROM range(40) r(i)").fetchall()
-    [(40,)]
-    >>> con.sql("SELECT min(n) FROM (SELECT count(*) AS n FROM k_anonymize('people', ['age'], k := 4) GROUP BY age_lo)")
-    ... # doctest: +ELLIPSIS
-    <BLANKLINE>
-    ...
+>>> import duckanon
+>>> with duckanon.connect() as con:
+...     con.execute("CREATE TABLE people AS SELECT i // 3 + 30 AS age, i AS bill FROM range(12) r(i)").fetchall()
+...     con.sql("SELECT DISTINCT class_id, age_lo, age_hi FROM k_anonymize('people', ['age']) ORDER BY 1").fetchall()
+[(12,)]
+[(1, 30, 31), (2, 32, 33)]
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Connection:
         return statement
 
     def sql(self, query: Any, *args: Any, **kwargs: Any) -> Any:
-        """DuckDB's `sql`: a lazy relation, or None for a statement without a result."""
+        """DuckDB's `sql`: a lazy relation, run each time it is shown or fetched."""
         return self._con.sql(self._admit(query), *args, **kwargs)
 
     def query(self, query: Any, *args: Any, **kwargs: Any) -> Any:

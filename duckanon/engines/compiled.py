@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _log = logging.getLogger("duckanon")
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     """Says, once a process, that compiling is what takes so long. A warm cache compiles nothing."""
 
     def __init__(self) -> None:
@@ -22,13 +22,15 @@ class _Announcer(event.Listener):  # type: ignore[misc]
         function = getattr(event.data.get("dispatcher"), "py_func", None)
         if not self._said and getattr(function, "__module__", "").startswith("duckanon."):
             self._said = True
-            _log.warning("duckanon is compiling its engines for this machine; this happens once and takes some seconds.")
+            _log.warning(
+                "duckanon is compiling its engines for this machine; this happens once and takes some seconds."
+            )
 
     def on_end(self, event: Any) -> None:
         """Nothing to say."""
 
 
-event.register("numba:compile", _Announcer())
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: F) -> F:
@@ -37,4 +39,4 @@ def compiled(function: F) -> F:
     Kernels hold no global state and start no threads of their own (numba's thread pools cannot be entered from two
     DuckDB threads at once), so any number of them may run side by side.
     """
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    return cast("F", numba.njit(cache=True, nogil=True)(function))

@@ -37,9 +37,11 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 
 def _wide_offsets(values: pa.Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Sorting order and distance from the smallest for decimals: exact 128-bit differences, in units of the last digit."""
+    """Sorting order and distance from the smallest for decimals: exact 128-bit differences, in last digits."""
     values = values.cast(pa.decimal128(38, values.type.scale))
-    words = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset : values.offset + len(values)]
+    words = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[
+        values.offset : values.offset + len(values)
+    ]
     low, high = words[:, 0].view(np.uint64), words[:, 1]
     order = np.lexsort((low, high))
     low, high = low[order], high[order]
@@ -62,9 +64,7 @@ def _offsets(name: str, values: pa.Array) -> tuple[npt.NDArray[np.intp], npt.NDA
     numbers = values.to_numpy(zero_copy_only=False)
     if numbers.dtype.kind == "f":
         if not np.all(np.isfinite(numbers)):
-            raise InvalidInput(
-                f'Column "{name}" holds NaN or infinity: replace them by NULL, or leave those rows out.'
-            )
+            raise InvalidInput(f'Column "{name}" holds NaN or infinity: replace them by NULL, or leave those rows out.')
     elif _is_time(kind) and not pa.types.is_time(kind) and np.isin(numbers, _ENDLESS[numbers.dtype]).any():
         raise InvalidInput(f'Column "{name}" holds an infinite date: replace it by NULL, or leave those rows out.')
     order = np.argsort(numbers, kind="stable")
@@ -89,6 +89,9 @@ def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0
     Raises InvalidInput for NaN, infinity and types that have no place among quasi-identifiers.
     """
     kind = array.type
+    if pa.types.is_floating(kind):
+        # To DuckDB 0.0 and -0.0 are one value; adding zero makes them one here.
+        array = pc.add(array, pa.scalar(0.0, kind))
     if pa.types.is_dictionary(kind):
         ordinals, null = _enum_positions(array)
         present = np.unique(ordinals[~null])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,13 +15,13 @@ import pyarrow as pa
 from duckanon.engines.parallel import spread
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.schema import Table
+from duckanon.functions.schema import RESERVED, Table
 from duckanon.functions.templates import fill, identifier, literal, literals
 from duckanon.functions.udf import register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]
 
-_SETTLED_BY = "duckanon.row"
+_ROW = f'"{RESERVED}"'
 
 
 def register(con: duckdb.DuckDBPyConnection, progress: Progress) -> None:
@@ -44,16 +45,13 @@ def register(con: duckdb.DuckDBPyConnection, progress: Progress) -> None:
 
 def _structs(columns: Sequence[str]) -> str:
     """All rows' values of `columns`, as one list of structs."""
-    fields = ", ".join(f'{literal(name)}: "{_SETTLED_BY}".{identifier(name)}' for name in columns)
+    fields = ", ".join(f"{literal(name)}: {_ROW}.{identifier(name)}" for name in columns)
     return f"system.main.list({{{fields}}})"
 
 
 def _absent(columns: Sequence[str]) -> str:
-    return ", ".join(f"NULL AS {identifier(name)}" for name in columns)
-
-
-def _excluding(columns: Sequence[str]) -> str:
-    return f"EXCLUDE ({', '.join(identifier(name) for name in columns)})" if columns else ""
+    """The columns that a call names, and the one it must not find, as NULLs."""
+    return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
 
 
 def _released_names(qi: Sequence[str], categorical: Sequence[str]) -> list[list[str]]:
@@ -79,7 +77,7 @@ def _write_anonymize(
     released = _released_names(columns, sets)
     for name, cell in zip(columns, released, strict=True):
         column = identifier(name)
-        value = f'"{_SETTLED_BY}".{column}'
+        value = f"{_ROW}.{column}"
         ends = [identifier(end) for end in cell]
         if len(ends) == 1:
             cells.append(f"_dk_set({column}) AS {ends[0]}")
@@ -92,13 +90,13 @@ def _write_anonymize(
         "k_anonymize",
         table=literal(table),
         absent=_absent([*columns, *dropped]),
-        excluded=_excluding(dropped),
+        excluded=", ".join(identifier(name) for name in [*dropped, RESERVED]),
         problem=(
             f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
             f"{literals(dropped)}, {literals(['class_id', *names])})"
         ),
         classes=(
-            f"system.main._dk_k_classes({_structs(columns)}, system.main.list(system.main.hash(\"{_SETTLED_BY}\")), "
+            f"system.main._dk_k_classes({_structs(columns)}, system.main.list(system.main.hash({_ROW})), "
             f"{least}, {literal(arguments.text(method, 'method'))}, {weighed}, {literals(sets)}, "
             "system.main.current_setting('threads'))"
         ),
@@ -112,9 +110,7 @@ def _write_anonymize(
     )
 
 
-def _write_compare(
-    tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object
-) -> str:
+def _write_compare(tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
     sets = arguments.names(categorical, "categorical", empty=True)
@@ -151,10 +147,9 @@ def _write_report(tbl: object, qi: object, sensitive: object) -> str:
         table=literal(table),
         absent=_absent([*columns, *hidden]),
         problem=(
-            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, "
-            f"{literals(hidden)})"
+            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, {literals(hidden)})"
         ),
-        source=f'(SELECT {members} AS members FROM source AS "{_SETTLED_BY}" GROUP BY {groups})',
+        source=f"(SELECT {members} AS members FROM source AS {_ROW} GROUP BY {groups})",
         answer=f"system.main._dk_k_report(system.main.list(members), {literals(hidden)})",
         rows="unnest(answer.measures)",
     )
@@ -238,7 +233,7 @@ class _Engines:
         check_method(method.as_py())
         check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
-        work = Work(workers, lambda share: self._progress("k_anonymize", share))
+        work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"))
         labels = anonymize(
             self._records(rows, weights, categorical, workers),
             k.as_py(),
@@ -283,7 +278,7 @@ class _Engines:
         runs = []
         for k in wanted:
             for name in names:
-                work = Work(workers, lambda share, name=name, k=k: self._progress(f"{name}, k = {k}", share))
+                work = Work(workers, partial(self._progress, f"{name}, k = {k}"))
                 started = perf_counter()
                 labels = anonymize(records, k, name, work=work)
                 seconds = perf_counter() - started

@@ -21,8 +21,8 @@ _UNPLACED = {
     "GEOMETRY": "numbers",
 }
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "LIST", "ARRAY")
-# Our own columns inside a query.
-_RESERVED = "duckanon.row"
+# What our queries call a whole row of the table.
+RESERVED = "duckanon.row"
 
 
 def _base(kind: str) -> str:
@@ -43,8 +43,8 @@ class Table:
     kinds: Sequence[str]
 
     def __post_init__(self) -> None:
-        if _RESERVED in self._types:
-            raise InvalidInput(f'The column name "{_RESERVED}" is reserved for duckanon: rename the column.')
+        if RESERVED in self._types:
+            raise InvalidInput(f'The column name "{RESERVED}" is reserved for duckanon: rename the column.')
 
     @cached_property
     def _types(self) -> dict[str, str]:

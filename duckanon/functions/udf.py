@@ -66,12 +66,12 @@ def _create(
     """Registered functions belong to the database instance: on a second cursor there is nothing left to do."""
     known = con.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name]).fetchall()
     if known[0][0] == 0:
-        con.create_function(
+        con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
             name,
             function,
             None,
             con.type(returns),
-            type="arrow",  # type: ignore[arg-type]
-            null_handling="special",  # type: ignore[arg-type]
+            type="arrow",
+            null_handling="special",
             side_effects=side_effects,
         )

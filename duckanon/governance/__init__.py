@@ -1,0 +1,1 @@
+"""What is allowed and what was spent, remembered in the database."""

@@ -1,0 +1,1 @@
+"""Statements in, statements out: what a query asks of protected tables."""

@@ -3,7 +3,7 @@
 --   $problem       the check of names and types       $classes    the engine's call
 --   $cells         the released cells, as aggregates  $released   their names
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
---   $excluded      EXCLUDE (the columns to drop)      $hidden     names that do not sort the records of a class
+--   $excluded      the columns to drop                $hidden     names that do not sort the records of a class
 --   $k             the least class size               $released_in_order  $released, each ASC NULLS LAST
 WITH described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
@@ -11,7 +11,7 @@ WITH described AS (
 ),
 -- The empty branch names every quasi-identifier, so a missing one is told by the check and not by the binder.
 source AS (
-  SELECT * $excluded FROM (
+  SELECT * EXCLUDE ($excluded) FROM (
     FROM system.main.query_table($table)
     UNION ALL BY NAME
     SELECT $absent WHERE false

@@ -45,7 +45,10 @@ def check(
     assert set(ids) == set(range(1, len(sizes) + 1))
     assert len(set(zip(ids, tuples, strict=True))) == len(sizes)
 
-    originals = {row[-1]: row for row in con.execute(f"SELECT {', '.join(map(quoted, [*qi, *others]))}, id FROM {table}").fetchall()}
+    originals = {
+        row[-1]: row
+        for row in con.execute(f"SELECT {', '.join(map(quoted, [*qi, *others]))}, id FROM {table}").fetchall()
+    }
     at = names.index("id")
     assert sorted(row[at] for row in rows) == sorted(originals)
     for row, cells in zip(rows, tuples, strict=True):
@@ -56,7 +59,7 @@ def check(
             if name in categorical:
                 held = next(shown)
                 assert held is None or value in held
-                if held is not None:
+                if held is not None and not source[name].startswith("ENUM"):
                     assert list(held) == sorted(set(held))
             else:
                 low, high = next(shown), next(shown)

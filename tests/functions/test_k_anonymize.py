@@ -58,7 +58,9 @@ def typed_tables(draw: st.DrawFn) -> dict[str, Any]:
         "columns": columns,
         "k": draw(st.integers(2, n)),
         "method": draw(st.sampled_from(list(METHODS))),
-        "weights": draw(st.none() | st.lists(st.sampled_from([0.5, 1, 2]), min_size=len(columns), max_size=len(columns))),
+        "weights": draw(
+            st.none() | st.lists(st.sampled_from([0.5, 1, 2]), min_size=len(columns), max_size=len(columns))
+        ),
         "illness": draw(st.lists(st.sampled_from(["flu", "hiv", None]), min_size=n, max_size=n)),
         "shuffle": draw(st.permutations(range(n))),
     }
@@ -84,7 +86,9 @@ def shared() -> Any:
 def test_every_release_passes_the_check_and_is_the_same_again(shared: Any, table: dict[str, Any]) -> None:
     qi = [name for name, _, _, _ in table["columns"]]
     categorical = [name for name, _, _, yes in table["columns"] if yes]
-    call = "CREATE OR REPLACE TABLE {0} AS FROM k_anonymize('{1}', ?, k := ?, method := ?, categorical := ?, weights := ?)"
+    call = (
+        "CREATE OR REPLACE TABLE {0} AS FROM k_anonymize('{1}', ?, k := ?, method := ?, categorical := ?, weights := ?)"
+    )
     arguments = [qi, table["k"], table["method"], categorical, table["weights"]]
     fill(shared, "people", table, list(range(table["n"])))
     shared.execute("SET threads = 1").fetchall()
@@ -98,7 +102,8 @@ def test_every_release_passes_the_check_and_is_the_same_again(shared: Any, table
 
 def test_a_large_table_is_the_same_shuffled_and_on_other_threads(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
-        "CREATE TABLE people AS SELECT (hash(i) % 80)::INT AS age, ['a', 'b', 'c', NULL][1 + (hash(i + 1) % 4)::INT] AS city, "
+        "CREATE TABLE people AS SELECT (hash(i) % 80)::INT AS age, "
+        "['a', 'b', 'c', NULL][1 + (hash(i + 1) % 4)::INT] AS city, "
         "(hash(i * 3) % 5)::INT AS illness, i AS id FROM range(30000) r(i)"
     ).fetchall()
     con.execute("CREATE TABLE shuffled AS FROM people ORDER BY hash(id + 7)").fetchall()
@@ -124,7 +129,9 @@ def test_rows_of_a_class_are_sorted_by_what_is_released(con: duckdb.DuckDBPyConn
 
 def test_null_is_a_value_of_its_own(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE people AS SELECT * FROM (VALUES (NULL), (NULL), (1), (2), (3), (NULL)) t(age)").fetchall()
-    rows = con.execute("SELECT age_lo, age_hi, count(*) FROM k_anonymize('people', ['age'], k := 3) GROUP BY ALL").fetchall()
+    rows = con.execute(
+        "SELECT age_lo, age_hi, count(*) FROM k_anonymize('people', ['age'], k := 3) GROUP BY ALL"
+    ).fetchall()
     assert sorted(rows, key=str) == [(1, 3, 3), (None, None, 3)]
     mixed = con.execute("SELECT DISTINCT age_lo, age_hi FROM k_anonymize('people', ['age'], k := 6)").fetchall()
     assert mixed == [(None, None)]
@@ -132,14 +139,17 @@ def test_null_is_a_value_of_its_own(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_classes_that_share_their_cells_are_one(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE people AS SELECT i % 2 AS age, i AS id FROM range(40) r(i)").fetchall()
-    rows = con.execute("SELECT class_id, count(*) FROM k_anonymize('people', ['age'], k := 3) GROUP BY 1 ORDER BY 1").fetchall()
+    rows = con.execute(
+        "SELECT class_id, count(*) FROM k_anonymize('people', ['age'], k := 3) GROUP BY 1 ORDER BY 1"
+    ).fetchall()
     assert rows == [(1, 20), (2, 20)]
 
 
 def test_an_enum_has_the_order_of_its_declaration(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TYPE size AS ENUM ('small', 'medium', 'large', 'huge')").fetchall()
     con.execute(
-        "CREATE TABLE t AS SELECT ['small', 'medium', 'large', 'huge'][1 + i % 4]::size AS size, i AS id FROM range(8) r(i)"
+        "CREATE TABLE t AS SELECT ['small', 'medium', 'large', 'huge'][1 + i % 4]::size AS size, i AS id "
+        "FROM range(8) r(i)"
     ).fetchall()
     con.execute("CREATE TABLE released AS FROM k_anonymize('t', ['size'], k := 4)").fetchall()
     rows = con.execute("SELECT DISTINCT size_lo, size_hi FROM released ORDER BY size_lo").fetchall()
@@ -148,7 +158,8 @@ def test_an_enum_has_the_order_of_its_declaration(con: duckdb.DuckDBPyConnection
 
 def test_weights_steer_the_loss(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
-        "CREATE TABLE t AS SELECT (hash(i) % 50)::INT AS a, (hash(i + 1000) % 50)::INT AS b, i AS id FROM range(500) r(i)"
+        "CREATE TABLE t AS SELECT (hash(i) % 50)::INT AS a, (hash(i + 1000) % 50)::INT AS b, i AS id "
+        "FROM range(500) r(i)"
     ).fetchall()
 
     def spans(weights: str) -> tuple[float, float]:
@@ -188,7 +199,10 @@ def test_any_table_that_duckdb_can_name(con: duckdb.DuckDBPyConnection, source: 
 
 
 def test_common_table_expressions_data_frames_and_files(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    assert len(con.execute("WITH c AS (SELECT i AS age FROM range(12) r(i)) FROM k_anonymize('c', ['age'])").fetchall()) == 12
+    assert (
+        len(con.execute("WITH c AS (SELECT i AS age FROM range(12) r(i)) FROM k_anonymize('c', ['age'])").fetchall())
+        == 12
+    )
     frame = pa.table({"age": list(range(12))})
     assert len(con.execute("FROM k_anonymize('frame', ['age'])").fetchall()) == 12
     file = tmp_path / "people.csv"
@@ -217,7 +231,9 @@ def test_a_users_macros_do_not_get_in_the_way(con: duckdb.DuckDBPyConnection) ->
 
 
 def test_settings_of_the_session_do_not_change_the_result(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute("CREATE TABLE t AS SELECT nullif(i % 7, 3) AS age, nullif(i % 5, 2) AS pay FROM range(40) r(i)").fetchall()
+    con.execute(
+        "CREATE TABLE t AS SELECT nullif(i % 7, 3) AS age, nullif(i % 5, 2) AS pay FROM range(40) r(i)"
+    ).fetchall()
     call = "FROM k_anonymize('t', ['age'], k := 4)"
     first = con.execute(call).fetchall()
     con.execute("SET default_null_order = 'nulls_first'").fetchall()

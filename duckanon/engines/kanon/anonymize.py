@@ -17,7 +17,9 @@ def check_k(k: int, n: int) -> None:
     if n == 0:
         raise InvalidInput("The table has no rows: there is nothing to anonymise.")
     if n < k:
-        raise InvalidInput(f"The table has fewer than k = {k} rows: choose a smaller k, or anonymise more rows together.")
+        raise InvalidInput(
+            f"The table has fewer than k = {k} rows: choose a smaller k, or anonymise more rows together."
+        )
 
 
 def check_method(method: str) -> None:

@@ -132,7 +132,8 @@ def _split(
                 lists[j, into_left + t] = moved[t]
         stack.append((start + best_cut, stop, depth + 1))
         stack.append((start, start + best_cut, depth + 1))
-    return lists[0].copy()
+    leaves: Codes = lists[0]
+    return leaves
 
 
 def bestcut(records: Records, k: int) -> Order:

@@ -26,7 +26,15 @@ def affordable(records: Records) -> bool:
 
 @compiled
 def _nearest(
-    columns: Floats, caps: Floats, codes: Codes, nulls: Codes, units: Floats, whole: Floats, start: int, stop: int, count: int
+    columns: Floats,
+    caps: Floats,
+    codes: Codes,
+    nulls: Codes,
+    units: Floats,
+    whole: Floats,
+    start: int,
+    stop: int,
+    count: int,
 ) -> Floats:
     """The `count` smallest pair losses of records start..stop-1, ascending. Shape (stop - start, count)."""
     p, n = columns.shape
@@ -71,7 +79,8 @@ def nearest_neighbour_bounds(records: Records, ks: Sequence[int], threads: int =
     def share(start: int) -> Floats:
         stop = min(start + _SHARE, n)
         nearest = _nearest(columns, space.caps, codes, space.nulls, space.units, space.whole, start, stop, count)
-        return nearest.sum(axis=0)
+        summed: Floats = nearest.sum(axis=0)
+        return summed
 
     total = np.sum(spread(share, range(0, n, _SHARE), threads), axis=0)
     return [float(total[k - 2]) / n for k in ks]

@@ -109,7 +109,7 @@ def _best_sizes(
                     if total < best[end]:
                         best[end] = total
                         size[end] = s
-    return best[n], size
+    return float(best[n]), size
 
 
 @compiled
@@ -146,7 +146,7 @@ def best_consecutive(space: Space, order: Order, k: int, threads: int = 1) -> tu
     for stretch, (stretch_loss, size) in zip(stretches, found, strict=True):
         runs = _labels(size)
         labels[stretch] = runs + used
-        loss, used = loss + float(stretch_loss), used + int(runs[0]) + 1
+        loss, used = loss + stretch_loss, used + int(runs[0]) + 1
     return loss, labels
 
 
@@ -157,4 +157,4 @@ def sampled_loss(space: Space, order: Order, k: int) -> float:
     if n <= 2 * _STRETCHES * stretch:
         return best_consecutive(space, order, k)[0]
     starts = np.linspace(0, n - stretch, _STRETCHES).astype(np.intp)
-    return sum(float(_best_sizes(*space, order[at : at + stretch], k, _grid(k))[0]) for at in starts)
+    return sum(_best_sizes(*space, order[at : at + stretch], k, _grid(k))[0] for at in starts)

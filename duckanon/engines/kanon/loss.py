@@ -37,7 +37,9 @@ class _Cells:
     identity: npt.NDArray[np.int64]  # (classes, 1 or 2)
 
 
-def _cells(a: Attribute, classes: npt.NDArray[np.intp], starts: npt.NDArray[np.intp], order: npt.NDArray[np.intp]) -> _Cells:
+def _cells(
+    a: Attribute, classes: npt.NDArray[np.intp], starts: npt.NDArray[np.intp], order: npt.NDArray[np.intp]
+) -> _Cells:
     count = len(starts)
     codes = a.codes[order].astype(np.int64)
     low = np.minimum.reduceat(codes, starts)

@@ -30,7 +30,7 @@ class Work:
     """How a method may work: threads it may use, and whom it tells the share of work done (0 to 1)."""
 
     threads: int = 1
-    progress: Callable[[float], None] = lambda share: None
+    progress: Callable[[float], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "initial",
-            lambda records, k, work: initial(len(records), k),
+            lambda records, k, _: initial(len(records), k),
             "Liang and Samavi 2020, section 2.3",
             "one sort",
         ),

@@ -17,7 +17,7 @@ Sizes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Sensitive:
-    """One sensitive column: codes of shape (n,) in 0..distinct-1 (NULL a code of its own), and whether they have an order."""
+    """One sensitive column: codes of shape (n,) in 0..distinct-1 (NULL is one), and whether they are ordered."""
 
     codes: Codes
     distinct: int

@@ -1,0 +1,142 @@
+"""k_report and k_compare in SQL."""
+
+import math
+
+import duckdb
+import pytest
+
+from duckanon.engines.kanon.methods import METHODS
+
+REPORT = ["records", "classes", "k", "singletons", "avg_class", "max_risk", "avg_risk", "l", "entropy_l", "t"]
+COMPARE = [
+    "method", "k", "classes", "min_class", "information_loss", "gcp", "discernibility", "lower_bound", "gap", "seconds",
+]  # fmt: skip
+
+
+@pytest.fixture
+def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    con.execute(
+        "CREATE TABLE people AS SELECT (hash(i) % 60)::INT AS age, 'c' || hash(i + 1) % 5 AS city, "
+        "['flu', 'hiv', 'cold'][1 + (hash(i + 2) % 3)::INT] AS illness, (hash(i + 3) % 9)::INT AS pay, i AS id "
+        "FROM range(400) r(i)"
+    ).fetchall()
+    return con
+
+
+def one(con: duckdb.DuckDBPyConnection, query: str) -> dict[str, object]:
+    found = con.execute(query)
+    names = [column[0] for column in found.description]
+    (row,) = found.fetchall()
+    return dict(zip(names, row, strict=True))
+
+
+def test_report_against_sql(people: duckdb.DuckDBPyConnection) -> None:
+    found = one(people, "FROM k_report('people', ['age', 'city'], sensitive := ['illness'])")
+    assert list(found) == REPORT
+    expected = one(
+        people,
+        "SELECT sum(n)::BIGINT AS records, count(*) AS classes, min(n) AS k, count(*) FILTER (n = 1) AS singletons, "
+        "avg(n) AS avg_class, 1 / min(n) AS max_risk, count(*) / sum(n) AS avg_risk, min(d) AS l, "
+        "min(2 ** e) AS entropy_l FROM (SELECT count(*) AS n, count(DISTINCT illness) AS d, entropy(illness) AS e "
+        "FROM people GROUP BY age, city)",
+    )
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value), name
+
+
+def test_closeness_against_sql(people: duckdb.DuckDBPyConnection) -> None:
+    """Equal distance for text, ordered distance for numbers, by their formulas in SQL."""
+    people.execute("ALTER TABLE people ADD COLUMN g INT").fetchall()
+    people.execute("UPDATE people SET g = age // 20").fetchall()
+    equal = people.execute(
+        "WITH g AS (SELECT DISTINCT g FROM people), v AS (SELECT DISTINCT illness AS s FROM people) "
+        "SELECT max(d) FROM (SELECT g, sum(abs(p - q)) / 2 AS d FROM (SELECT g.g, s, "
+        "(SELECT avg((illness = s)::INT) FROM people x WHERE x.g = g.g) AS p, "
+        "(SELECT avg((illness = s)::INT) FROM people) AS q FROM g, v) GROUP BY g)"
+    ).fetchall()
+    assert one(people, "FROM k_report('people', ['g'], sensitive := ['illness'])")["t"] == pytest.approx(equal[0][0])
+    ordered = people.execute(
+        "WITH g AS (SELECT DISTINCT g FROM people), v AS (SELECT DISTINCT pay AS s FROM people) "
+        "SELECT max(d) FROM (SELECT g, sum(abs(p - q)) / ((SELECT count(*) FROM v) - 1) AS d FROM (SELECT g.g, s, "
+        "(SELECT avg((pay <= s)::INT) FROM people x WHERE x.g = g.g) AS p, "
+        "(SELECT avg((pay <= s)::INT) FROM people) AS q FROM g, v) GROUP BY g)"
+    ).fetchall()
+    assert one(people, "FROM k_report('people', ['g'], sensitive := ['pay'])")["t"] == pytest.approx(ordered[0][0])
+
+
+def test_report_without_a_sensitive_column(people: duckdb.DuckDBPyConnection) -> None:
+    found = one(people, "FROM k_report('people', ['city'])")
+    assert (found["l"], found["entropy_l"], found["t"]) == (None, None, None)
+
+
+def test_null_is_a_class_and_a_sensitive_value(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS FROM (VALUES (NULL, 1), (NULL, NULL), (2, 1), (2, 1)) t(q, s)").fetchall()
+    found = one(con, "FROM k_report('t', ['q'], sensitive := ['s'])")
+    assert (found["classes"], found["k"], found["l"]) == (2, 2, 1)
+    # The class of NULL is half and half, the table is three quarters to one: a quarter apart.
+    assert found["t"] == pytest.approx(0.25)
+    assert found["entropy_l"] == 1.0
+
+
+def test_report_of_a_release(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(
+        "CREATE TABLE released AS FROM k_anonymize('people', ['age', 'city'], k := 6, categorical := ['city'])"
+    ).fetchall()
+    found = one(people, "FROM k_report('released', ['age_lo', 'age_hi', 'city_set'], sensitive := ['illness', 'pay'])")
+    assert found["k"] >= 6  # type: ignore[operator]
+    assert found["singletons"] == 0
+    assert found["max_risk"] == pytest.approx(1 / found["k"])  # type: ignore[operator]
+    assert found["classes"] == people.execute("SELECT max(class_id) FROM released").fetchall()[0][0]
+
+
+def test_compare(people: duckdb.DuckDBPyConnection) -> None:
+    found = people.execute(
+        "FROM k_compare('people', ['age', 'city'], k := [2, 7], methods := ?, categorical := ['city'])", [list(METHODS)]
+    )
+    assert [column[0] for column in found.description] == COMPARE
+    rows = [dict(zip(COMPARE, row, strict=True)) for row in found.fetchall()]
+    assert [(row["k"], row["method"]) for row in rows] == [(k, name) for k in (2, 7) for name in METHODS]
+    for row in rows:
+        assert row["min_class"] >= row["k"]
+        assert 0 < row["lower_bound"] <= row["information_loss"] <= 1
+        assert row["gap"] == pytest.approx(1 - row["lower_bound"] / row["information_loss"])
+        assert row["seconds"] > 0
+    for k in (2, 7):
+        losses = {row["method"]: row["information_loss"] for row in rows if row["k"] == k}
+        assert losses["auto"] == min(losses.values())
+
+
+def test_compare_measures_what_k_anonymize_releases(people: duckdb.DuckDBPyConnection) -> None:
+    (row,) = people.execute(
+        "SELECT information_loss, classes, min_class, discernibility FROM k_compare('people', ['age', 'pay'], k := 4)"
+    ).fetchall()
+    (again,) = people.execute(
+        "SELECT avg((age_hi - age_lo) / 59 + (pay_hi - pay_lo) / 8) / 2, max(class_id), "
+        "(SELECT min(n) FROM (SELECT count(*) AS n FROM released GROUP BY class_id)), "
+        "(SELECT sum(n * n) FROM (SELECT count(*) AS n FROM released GROUP BY class_id)) FROM released"
+        if people.execute("CREATE TABLE released AS FROM k_anonymize('people', ['age', 'pay'], k := 4)").fetchall()
+        else ""
+    ).fetchall()
+    assert row == pytest.approx(again)
+
+
+def test_compare_takes_single_values(people: duckdb.DuckDBPyConnection) -> None:
+    rows = people.execute("SELECT k, method FROM k_compare('people', ['age'], k := 3, methods := 'order')").fetchall()
+    assert rows == [(3, "order")]
+
+
+def test_no_bound_where_it_would_take_too_long(
+    people: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from duckanon.engines.kanon import bounds
+
+    monkeypatch.setattr(bounds, "_WORK", 10)
+    rows = people.execute("SELECT lower_bound, gap FROM k_compare('people', ['age'])").fetchall()
+    assert rows == [(None, None)]
+
+
+def test_a_table_that_loses_nothing_has_no_gap(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS SELECT i % 2 AS q FROM range(20) r(i)").fetchall()
+    (row,) = con.execute("SELECT information_loss, lower_bound, gap FROM k_compare('t', ['q'])").fetchall()
+    assert row == (0.0, 0.0, 0.0)
+    assert math.isfinite(row[2])

@@ -1,0 +1,128 @@
+"""register and connect: the functions are there, and everything else is DuckDB's own."""
+
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+import duckanon
+
+TABLE = "CREATE TABLE t AS SELECT i AS age, i AS id FROM range(12) r(i)"
+CALL = "SELECT count(*) FROM k_anonymize('t', ['age'])"
+
+
+def test_register_returns_the_connection() -> None:
+    with duckdb.connect() as con:
+        assert duckanon.register(con) is con
+        assert duckanon.register(con) is con
+        con.execute(TABLE).fetchall()
+        assert con.sql(CALL).fetchall() == [(12,)]
+
+
+def test_register_writes_nothing_into_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "people.duckdb"
+    with duckdb.connect(str(file)) as con:
+        duckanon.register(con).execute(TABLE).fetchall()
+    with duckdb.connect(str(file), read_only=True) as con:
+        found = con.execute("SELECT count(*) FROM duckdb_functions() WHERE database_name = 'people'").fetchall()
+        assert found == [(0,)]
+        assert duckanon.register(con).execute(CALL).fetchall() == [(12,)]
+
+
+def test_plain_cursors_need_their_own_register() -> None:
+    with duckdb.connect() as con:
+        duckanon.register(con).execute(TABLE).fetchall()
+        with con.cursor() as other:
+            with pytest.raises(duckdb.CatalogException):
+                other.execute(CALL)
+            assert duckanon.register(other).execute(CALL).fetchall() == [(12,)]
+
+
+def test_register_works_inside_a_transaction() -> None:
+    with duckdb.connect() as con:
+        con.begin()
+        duckanon.register(con)
+        con.execute(TABLE).fetchall()
+        assert con.execute(CALL).fetchall() == [(12,)]
+        con.rollback()
+
+
+def test_connect_sql_execute_and_fetch(tmp_path: Path) -> None:
+    with duckanon.connect(tmp_path / "a.duckdb") as con:
+        assert con.execute(TABLE) is con
+        assert con.execute("SELECT 1 AS one, ? AS two", [2]).fetchall() == [(1, 2)]
+        assert con.description[0][0] == "one"
+        assert con.sql("SELECT ? AS x", params=[3]).fetchall() == [(3,)]
+        assert con.query("SELECT 4").fetchall() == [(4,)]
+        # From version 2 on DuckDB's own `sql` gives a relation for a CREATE, before it gave None.
+        with duckdb.connect() as plain:
+            assert type(con.sql("CREATE TABLE u(i INT)")) is type(plain.sql("CREATE TABLE u(i INT)"))
+        con.executemany("INSERT INTO u VALUES (?)", [[1], [2]])
+        assert con.table("u").fetchall() == [(1,), (2,)]
+        assert con.sql(CALL).fetchall() == [(12,)]
+        assert list(con.execute("FROM u").df().columns) == ["i"]
+    with duckanon.connect(str(tmp_path / "a.duckdb"), read_only=True) as con:
+        assert con.execute(CALL).fetchall() == [(12,)]
+        with pytest.raises(duckdb.InvalidInputException):
+            con.execute("CREATE TABLE v(i INT)")
+
+
+def test_cursors_have_the_functions_too() -> None:
+    with duckanon.connect() as con:
+        con.execute(TABLE).fetchall()
+        with con.cursor() as cursor:
+            assert isinstance(cursor, duckanon.Connection)
+            assert cursor.execute(CALL).fetchall() == [(12,)]
+            with cursor.cursor() as deeper:
+                assert deeper.sql(CALL).fetchall() == [(12,)]
+        assert con.execute(CALL).fetchall() == [(12,)]
+
+
+def test_a_closed_connection_is_closed() -> None:
+    with duckanon.connect() as con:
+        pass
+    with pytest.raises(duckdb.Error):
+        con.execute("SELECT 1")
+    other = duckanon.connect()
+    other.close()
+    with pytest.raises(duckdb.Error):
+        other.sql("SELECT 1")
+
+
+def test_an_error_inside_with_is_not_swallowed() -> None:
+    with pytest.raises(duckdb.ParserException), duckanon.connect() as con:
+        con.execute("SELEC 1")
+
+
+def test_data_frames_are_found_by_name() -> None:
+    frame = pd.DataFrame({"age": range(12)})
+    with duckanon.connect() as con:
+        assert con.sql("SELECT count(*) FROM frame").fetchall() == [(len(frame),)]
+        assert con.execute("FROM k_anonymize('frame', ['age'])").df().shape == (12, 3)
+
+
+def test_config_is_passed_on() -> None:
+    with duckanon.connect(config={"threads": 1}) as con:
+        assert con.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
+
+
+def test_every_statement_passes_admit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(duckanon.Connection, "_admit", lambda self, statement: seen.append(statement) or statement)
+    with duckanon.connect() as con:
+        con.execute("SELECT 1").fetchall()
+        con.sql("SELECT 2").fetchall()
+        con.query("SELECT 3").fetchall()
+        con.execute("CREATE TABLE t(i INT)").fetchall()
+        con.executemany("INSERT INTO t VALUES (?)", [[1]])
+        con.cursor().execute("SELECT 4").fetchall()
+    assert seen == ["SELECT 1", "SELECT 2", "SELECT 3", "CREATE TABLE t(i INT)", "INSERT INTO t VALUES (?)", "SELECT 4"]
+
+
+def test_public_names() -> None:
+    assert set(duckanon.__all__) >= {"connect", "register", "errors"}
+    for name in duckanon.__all__:
+        assert getattr(duckanon, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = duckanon.nothing

@@ -1,0 +1,90 @@
+"""What ships: the wheel has the SQL and works on its own; importing is light; modules are short."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TRY = """
+import duckdb, duckanon, pathlib
+from duckanon.functions.templates import sql_root
+con = duckanon.register(duckdb.connect())
+con.execute("SET enable_progress_bar = false").fetchall()
+con.execute("CREATE TABLE t AS SELECT i AS age FROM range(12) r(i)").fetchall()
+print(len(con.execute("FROM k_anonymize('t', ['age'])").fetchall()))
+print(pathlib.Path(duckanon.__file__).parent)
+print(sql_root())
+con.close()
+"""
+
+
+def run(code: str, path: Path | None, cwd: Path) -> list[str]:
+    environment = {**os.environ, "PYTHONPATH": str(path)} if path else dict(os.environ)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    folder = tmp_path_factory.mktemp("wheel")
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def test_the_wheel_carries_the_sql(wheel: Path) -> None:
+    shipped = {path.relative_to(wheel / "duckanon" / "sql") for path in (wheel / "duckanon" / "sql").rglob("*.*")}
+    ours = {path.relative_to(ROOT / "sql") for path in (ROOT / "sql").rglob("*.*")}
+    assert shipped == ours
+    assert not (wheel / "tests").exists()
+
+
+def test_the_wheel_works_on_its_own(wheel: Path, tmp_path: Path) -> None:
+    count, package, sql = run(TRY, wheel, tmp_path)
+    assert count == "12"
+    assert Path(package) == wheel / "duckanon"
+    assert Path(sql) == wheel / "duckanon" / "sql"
+
+
+def test_the_checkout_works_in_place(tmp_path: Path) -> None:
+    count, package, sql = run(TRY, ROOT, tmp_path)
+    assert count == "12"
+    assert Path(package) == ROOT / "duckanon"
+    assert Path(sql) == ROOT / "sql"
+
+
+def test_a_lost_sql_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from duckanon.functions import templates
+
+    monkeypatch.setattr(templates, "__file__", str(tmp_path / "duckanon" / "functions" / "templates.py"))
+    templates.sql_root.cache_clear()
+    with pytest.raises(FileNotFoundError, match=r"^duckanon's folder sql/ is missing: install the package again\.$"):
+        templates.sql_root()
+    templates.sql_root.cache_clear()
+
+
+def test_import_is_light(tmp_path: Path) -> None:
+    heavy = ["duckdb", "numpy", "numba", "pyarrow", "scipy", "sqlglot", "pandas", "typer", "rich", "prompt_toolkit"]
+    code = f"import sys, duckanon; print([m for m in {heavy!r} if m in sys.modules])"
+    assert run(code, ROOT, tmp_path) == ["[]"]
+    # register needs DuckDB and Arrow; engines load with the first call.
+    code = (
+        "import sys, duckdb, duckanon; duckanon.register(duckdb.connect()); "
+        "print([m for m in ['numba', 'scipy', 'sqlglot', 'pandas'] if m in sys.modules])"
+    )
+    assert run(code, ROOT, tmp_path) == ["[]"]
+
+
+def test_no_module_outgrows_one_idea() -> None:
+    long = {str(p): n for p in (ROOT / "duckanon").rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
+    assert long == {}
