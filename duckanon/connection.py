@@ -94,6 +94,6 @@ def connect(
     progress: as for `register`. DuckDB finds a data frame by its variable's name in the frame that calls it; here that
     frame is ours, so all frames are searched (setting `python_scan_all_frames`).
     """
-    con = duckdb.connect(os.fspath(database), read_only=read_only, config=config or {})
-    con.execute("SET python_scan_all_frames = true").fetchall()
+    settings = {"python_scan_all_frames": True, **(config or {})}
+    con = duckdb.connect(os.fspath(database), read_only=read_only, config=settings)
     return Connection(register(con, progress=progress))

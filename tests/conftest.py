@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -20,3 +21,11 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain DuckDB connection with duckanon on it."""
     with duckdb.connect() as connection:
         yield duckanon.register(connection)
+
+
+def pytest_unconfigure() -> None:
+    """Hypothesis leaves a callback with the garbage collector, which keeps modules alive to the interpreter's end.
+
+    DuckDB's bindings would report that as leaks, after pytest's last line.
+    """
+    gc.callbacks.clear()

@@ -44,8 +44,9 @@ def _wide_offsets(values: pa.Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[n
     ]
     low, high = words[:, 0].view(np.uint64), words[:, 1]
     order = np.lexsort((low, high))
-    low, high = low[order], high[order]
-    borrow = (low < low[0]).astype(np.int64)
+    low, high = low[order], high[order].view(np.uint64)
+    borrow = (low < low[0]).astype(np.uint64)
+    # Unsigned, the difference of two 128-bit numbers always fits.
     return order, (high - high[0] - borrow).astype(np.float64) * 2.0**64 + (low - low[0]).astype(np.float64)
 
 

@@ -76,14 +76,13 @@ def _write_anonymize(
     cells, within = [], []
     released = _released_names(columns, sets)
     for name, cell in zip(columns, released, strict=True):
-        column = identifier(name)
-        value = f"{_ROW}.{column}"
+        value = f"{_ROW}.{identifier(name)}"
         ends = [identifier(end) for end in cell]
         if len(ends) == 1:
-            cells.append(f"_dk_set({column}) AS {ends[0]}")
+            cells.append(f"_dk_set({value}) AS {ends[0]}")
             within.append(f"({ends[0]} IS NULL OR system.main.list_contains({ends[0]}, {value}))")
         else:
-            cells.append(f"_dk_lowest({column}) AS {ends[0]}, _dk_highest({column}) AS {ends[1]}")
+            cells.append(f"_dk_lowest({value}) AS {ends[0]}, _dk_highest({value}) AS {ends[1]}")
             within.append(f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {value} BETWEEN {ends[0]} AND {ends[1]})")
     names = [end for cell in released for end in cell]
     return fill(

@@ -46,7 +46,7 @@ cells AS (
     system.main.count(*) AS size,
     system.main.sum(system.main.hash("duckanon.row")) AS content,
     $cells
-  FROM (SELECT label, "duckanon.row", "duckanon.row".* FROM labelled)
+  FROM labelled
   GROUP BY label
 ),
 -- Labels that share their cells are one equivalence class; numbers follow the released values and nothing else.

@@ -1,6 +1,7 @@
 """k_anonymize in SQL: what comes out is k-anonymous, complete, and the same every time."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +23,7 @@ TYPES: dict[str, st.SearchStrategy[Any]] = {
     "INTEGER": st.integers(0, 3) | st.integers(-(2**31), 2**31 - 1),
     "BIGINT": st.integers(2**62, 2**62 + 9) | st.integers(-(2**63), 2**63 - 1),
     "UBIGINT": st.integers(0, 2**64 - 1),
-    "HUGEINT": st.integers(-(10**37), 10**37),
+    "HUGEINT": st.integers(-(2**127) + 1, 2**127 - 1) | st.integers(2**100, 2**100 + 9),
     "DECIMAL(9,2)": st.decimals(-100, 100, places=2),
     "DECIMAL(38,6)": st.integers(-(10**37), 10**37).map(lambda x: Decimal(x).scaleb(-6)),
     "FLOAT": st.floats(-10, 10, width=32),
@@ -219,6 +220,31 @@ def test_nested_columns_that_are_not_quasi_identifiers_pass_through(con: duckdb.
     before = con.execute("SELECT l, s, m, v, b, bits, h FROM t").fetchall()
     after = con.execute("SELECT l, s, m, v, b, bits, h FROM k_anonymize('t', ['age'])").fetchall()
     assert sorted(map(str, before)) == sorted(map(str, after))
+
+
+def test_columns_may_have_the_names_our_queries_use(con: duckdb.DuckDBPyConnection) -> None:
+    names = ["label", "labels", "size", "content", "rows", "records", "answer", "names", "types", "members", "problem"]
+    columns = ", ".join(f"(i * {j + 1}) % 5 AS {name}" for j, name in enumerate(names))
+    con.execute(f"CREATE TABLE t AS SELECT {columns}, i AS id FROM range(40) r(i)").fetchall()
+    for qi in (["label", "size", "content"], ["records", "answer", "rows", "problem"]):
+        con.execute("CREATE OR REPLACE TABLE released AS FROM k_anonymize('t', ?, k := 4)", [qi]).fetchall()
+        check(con, "t", "released", qi, [], 4)
+        rest = [name for name in names if name not in qi]
+        assert con.execute("SELECT records FROM k_report('t', ?, sensitive := ?)", [qi, rest]).fetchall() == [(40,)]
+
+
+def test_calls_side_by_side(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT hash(i) % 90 AS age, hash(i + 1) % 50 AS zip FROM range(5000) r(i)"
+    ).fetchall()
+    expected = con.execute("FROM k_anonymize('t', ['age', 'zip'])").fetchall()
+
+    def call(cursor: duckdb.DuckDBPyConnection) -> Any:
+        return duckanon.register(cursor).execute("FROM k_anonymize('t', ['age', 'zip'])").fetchall()
+
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        for found in pool.map(call, [con.cursor() for _ in range(8)]):
+            assert found == expected
 
 
 def test_a_users_macros_do_not_get_in_the_way(con: duckdb.DuckDBPyConnection) -> None:
