@@ -60,6 +60,14 @@ def _released_names(qi: Sequence[str], categorical: Sequence[str]) -> list[list[
     return [[f"{name}_set"] if name.lower() in sets else [f"{name}_lo", f"{name}_hi"] for name in qi]
 
 
+def _in_order(cell: Sequence[str]) -> str:
+    """Sort keys under which two cells tie only if they are the same."""
+    keys = [identifier(name) for name in cell]
+    if len(keys) == 1:
+        keys.append(f"_dk_bytes({keys[0]})")
+    return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
+
+
 def _write_anonymize(
     tbl: object, qi: object, k: object, method: object, weights: object, categorical: object, drop: object
 ) -> str:
@@ -101,7 +109,7 @@ def _write_anonymize(
         ),
         cells=", ".join(cells),
         released=", ".join(identifier(name) for name in names),
-        released_in_order=", ".join(f"{identifier(name)} ASC NULLS LAST" for name in names),
+        released_in_order=", ".join(_in_order(cell) for cell in released),
         within=" AND ".join(within),
         k=str(least),
         kept=", ".join(identifier(name) for name in columns),
@@ -140,7 +148,9 @@ def _write_report(tbl: object, qi: object, sensitive: object) -> str:
     hidden = arguments.names(sensitive, "sensitive", empty=True)
     arguments.disjoint(hidden, columns, "sensitive")
     members = _structs(hidden) if hidden else "system.main.list({'duckanon.none': 0})"
+    # The hash tells apart what a collation takes for equal and a reader does not.
     groups = ", ".join(identifier(name) for name in columns)
+    groups += f", system.main.hash({groups})"
     return fill(
         "k_measure",
         table=literal(table),

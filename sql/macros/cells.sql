@@ -7,9 +7,18 @@ CREATE OR REPLACE TEMP MACRO _dk_lowest(x) AS
 CREATE OR REPLACE TEMP MACRO _dk_highest(x) AS
   CASE WHEN system.main.count(x) = system.main.count(*) THEN system.main.max(x) END;
 
+-- To a collation 'a' and 'A' may be equal; a set must show both, and always in the same order. list_distinct goes by
+-- the bytes, and the bytes settle what the collation leaves open.
 CREATE OR REPLACE TEMP MACRO _dk_set(x) AS
   CASE WHEN system.main.count(x) = system.main.count(*)
-    THEN system.main.list_sort(system.main.list(DISTINCT x)) END;
+    THEN system.main.list_transform(
+      system.main.list_sort(system.main.list_transform(
+        system.main.list_distinct(system.main.list(x)),
+        lambda y: {'value': y, 'bytes': _dk_bytes(y)})),
+      lambda y: y.value) END;
+
+-- What tells a value from every other of its type, whatever the collation.
+CREATE OR REPLACE TEMP MACRO _dk_bytes(x) AS system.main.encode(CAST(x AS VARCHAR));
 
 -- A filter that lets everything pass unless there is something to complain about.
 CREATE OR REPLACE TEMP MACRO _dk_unless(problem) AS

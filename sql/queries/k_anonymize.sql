@@ -4,7 +4,7 @@
 --   $cells         the released cells, as aggregates  $released   their names
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
 --   $excluded      the columns to drop                $hidden     names that do not sort the records of a class
---   $k             the least class size               $released_in_order  $released, each ASC NULLS LAST
+--   $k             the least class size               $released_in_order  $released, in ascending order
 WITH described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
@@ -72,7 +72,10 @@ FROM (
   SELECT class_id, $released, "duckanon.row".* EXCLUDE ($kept)
   FROM labelled JOIN classes USING (label)
   WHERE (SELECT _dk_unless(problem) FROM verdict)
-    AND _dk_unless(CASE WHEN NOT ($within)
+    AND _dk_unless(CASE WHEN ($within) IS NOT TRUE
       THEN 'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.' END)
 )
-ORDER BY COLUMNS(lambda c: NOT system.main.list_contains($hidden, c)) ASC NULLS LAST
+-- (What a collation takes for equal is put in order by its hash.)
+ORDER BY
+  COLUMNS(lambda c: NOT system.main.list_contains($hidden, c)) ASC NULLS LAST,
+  system.main.hash(*COLUMNS(lambda c: NOT system.main.list_contains($hidden, c)))

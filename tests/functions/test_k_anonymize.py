@@ -1,6 +1,7 @@
 """k_anonymize in SQL: what comes out is k-anonymous, complete, and the same every time."""
 
 import random
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -267,6 +269,29 @@ def test_settings_of_the_session_do_not_change_the_result(con: duckdb.DuckDBPyCo
     assert con.execute(call).fetchall() == first
 
 
+@pytest.mark.parametrize("where", ["setting", "column"])
+def test_a_collation_hides_nothing_and_leaves_no_order_open(con: duckdb.DuckDBPyConnection, where: str) -> None:
+    if where == "setting":
+        con.execute("SET default_collation = 'nocase'").fetchall()
+    kind = "VARCHAR" if where == "setting" else "VARCHAR COLLATE nocase"
+    con.execute(f"CREATE TABLE t (c {kind}, o {kind}, id INT)").fetchall()
+    con.execute(
+        "INSERT INTO t SELECT ['a', 'A', 'b', 'B', 'é'][1 + (i % 5)::INT], ['x', 'X'][1 + (i * 7 % 2)::INT], i "
+        "FROM range(40) r(i)"
+    ).fetchall()
+    con.execute(f"CREATE TABLE s (c {kind}, o {kind}, id INT)").fetchall()
+    con.execute("INSERT INTO s FROM t ORDER BY hash(id)").fetchall()
+    for k in (6, 9, 30):
+        call = f"FROM k_anonymize('{{}}', ['c'], k := {k}, categorical := ['c'], drop := ['id'])"
+        first = con.execute(call.format("t")).fetchall()
+        assert con.execute(call.format("s")).fetchall() == first
+        sizes = Counter(tuple(row[1]) for row in first)
+        assert min(sizes.values()) >= k
+        assert len({row[0] for row in first}) == len(sizes)
+    # Eight of each of five values, to anybody who can read.
+    assert con.execute("SELECT classes, k, l FROM k_report('t', ['c'], sensitive := ['o'])").fetchall() == [(5, 8, 2)]
+
+
 def test_explain_runs_nothing(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS SELECT i AS age FROM range(9) r(i)").fetchall()
     con.execute("EXPLAIN FROM k_anonymize('t', ['age'], k := 100)").fetchall()
@@ -279,21 +304,40 @@ def test_dates_come_out_as_dates(con: duckdb.DuckDBPyConnection) -> None:
     assert rows == [(first + timedelta(d), first + timedelta(d + 2)) for d in (0, 3)]
 
 
-def test_the_check_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_sees_a_small_class(monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection) -> None:
     """A partitioner that does wrong is caught by SQL, not by itself."""
-    import numpy as np
-
     from duckanon.engines.kanon import anonymize
 
     def lonely(records: Any, k: int, method: str, **rest: Any) -> Any:
         return np.arange(len(records), dtype=np.int32)
 
     monkeypatch.setattr(anonymize, "anonymize", lonely)
-    with duckdb.connect() as con:
-        duckanon.register(con)
-        con.execute("CREATE TABLE t AS SELECT i AS age FROM range(9) r(i)").fetchall()
-        with pytest.raises(duckdb.InvalidInputException, match="made a class of fewer than k records"):
-            con.execute("FROM k_anonymize('t', ['age'])").fetchall()
+    con.execute("CREATE TABLE t AS SELECT i AS age FROM range(9) r(i)").fetchall()
+    with pytest.raises(duckdb.InvalidInputException, match="made a class of fewer than k records"):
+        con.execute("FROM k_anonymize('t', ['age'])").fetchall()
+
+
+def test_the_check_sees_a_value_outside_its_cell(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS SELECT i AS age, 'c' || i AS city FROM range(9) r(i)").fetchall()
+    for broken in (
+        "_dk_highest(x) AS system.main.min(x)",
+        "_dk_lowest(x) AS system.main.max(x)",
+        "_dk_set(x) AS [system.main.min(x)]",
+        "_dk_highest(x) AS NULL",
+    ):
+        duckanon.register(con).execute(f"CREATE OR REPLACE TEMP MACRO {broken}").fetchall()
+        with pytest.raises(duckdb.InvalidInputException, match="left a value outside its interval or set"):
+            con.execute("FROM k_anonymize('t', ['age', 'city'], categorical := ['city'])").fetchall()
+
+
+def test_the_check_sees_a_lost_row(monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection) -> None:
+    from duckanon.engines.kanon import orders
+
+    honest = orders.by_label
+    con.execute("CREATE TABLE t AS SELECT i // 3 AS age, i AS id FROM range(60) r(i)").fetchall()
+    monkeypatch.setattr(orders, "by_label", lambda labels: np.append(honest(labels)[:-1], honest(labels)[0]))
+    with pytest.raises(duckdb.InvalidInputException, match="lost or changed a row"):
+        con.execute("FROM k_anonymize('t', ['age'], k := 2)").fetchall()
 
 
 def test_progress_is_told(con: duckdb.DuckDBPyConnection) -> None:
