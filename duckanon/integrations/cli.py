@@ -1,0 +1,21 @@
+"""The command `duckanon`. Its commands are in `commands`; its libraries come with the extra `cli`."""
+
+import sys
+
+_EXTRA = {"typer", "rich", "prompt_toolkit", "pygments", "click", "shellingham"}
+
+
+def main() -> None:
+    """Run the command line. Raises SystemExit with its exit code; 1 if the extra `cli` is not installed."""
+    try:
+        from duckanon.integrations.commands import app
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        print("The command line needs its extra: pip install 'duckanon[cli]'.", file=sys.stderr)
+        raise SystemExit(1) from None
+    app(prog_name="duckanon")
+
+
+if __name__ == "__main__":
+    main()
