@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import call, split, weights, whole
 from duckanon.integrations.complaints import one_sentence
-from duckanon.integrations.results import Format
+from duckanon.integrations.results import Format, Result
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -86,7 +86,7 @@ def k_anonymize(
     list of the values in the class; a CSV file has no lists, so there it is a JSON array such as ["a", "b"].
 
     Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet. A CSV file needs a line of column names. From
-    CSV to CSV, columns that are not quasi-identifiers are copied to the letter.
+    CSV to CSV, columns that are not quasi-identifiers are copied as text, so 007 stays 007.
     """
     with one_sentence():
         from duckanon.integrations.release import release
@@ -122,8 +122,7 @@ def report(
         columns, hidden = split(qi), split(sensitive)
         result = _answer(source, table, "k_report", columns, sensitive=hidden)
         if form is Format.TABLE:
-            found = dict(zip(result.columns, result.rows[0], strict=True))
-            answers().print(explained(found, columns, hidden))
+            answers().print(explained(result.records()[0], columns, hidden))
         else:
             show(result, form)
 
@@ -143,7 +142,9 @@ def compare(
 ) -> None:
     """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
     with one_sentence():
+        from duckanon.integrations.figures import compared
         from duckanon.integrations.script import show
+        from duckanon.integrations.terminal import answers
 
         given = {
             "k": whole(k or ["5"], "--k"),
@@ -151,7 +152,11 @@ def compare(
             "categorical": split(categorical),
             "weights": weights(weights_),
         }
-        show(_answer(source, table, "k_compare", split(qi), **given), form)
+        result = _answer(source, table, "k_compare", split(qi), **given)
+        if form is Format.TABLE:
+            answers().print(compared(result.records()))
+        else:
+            show(result, form)
 
 
 @app.command()
@@ -178,13 +183,13 @@ def sql(
 
                 converse(session, form)
             else:
-                run_script(session, sys.stdin.read(), form)
+                run_script(session, sys.stdin.buffer.read().decode(errors="surrogateescape"), form)
 
 
-def _answer(path: Path, table: str | None, function: str, qi: list[str], **given: object) -> Any:
+def _answer(path: Path, table: str | None, function: str, qi: list[str], **given: object) -> Result:
     """The result of one of duckanon's functions over a data file or a database's table."""
     from duckanon.integrations.files import source
-    from duckanon.integrations.results import Result, fetch
+    from duckanon.integrations.results import fetch
     from duckanon.integrations.session import Session
 
     def work(con: Connection) -> Result:

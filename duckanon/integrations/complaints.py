@@ -33,7 +33,7 @@ def sentence(error: Exception) -> str:
 
 
 def is_told(error: Exception) -> bool:
-    """Whether the error is one that a user can bring about: duckanon's own, DuckDB's, or the operating system's."""
+    """Whether the error is one that a user can bring about: duckanon's, DuckDB's or the system's."""
     import duckdb
 
     return isinstance(error, DuckanonError | duckdb.Error | OSError) and not isinstance(error, BrokenPipeError)

@@ -73,7 +73,7 @@ def converse(
         input=source,
         output=screen,
     )
-    print(f"duckanon {__version__}. End a statement with ; to run it. .help tells more, Ctrl-D leaves.")
+    print(f"duckanon {__version__}. A semicolon ends a statement. .help tells more, Ctrl-D leaves.")
     while True:
         try:
             if not console.obeys(prompt.prompt(_PROMPT).strip()):

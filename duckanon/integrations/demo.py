@@ -82,8 +82,7 @@ def demo(k: int) -> None:
 
 
 def _first_row(con: Connection, statement: str) -> dict[str, Any]:
-    result = fetch(con.execute(statement))
-    return dict(zip(result.columns, result.rows[0], strict=True)) if result.rows else {}
+    return next(iter(fetch(con.execute(statement)).records()), {})
 
 
 def _same_records(con: Connection) -> tuple[list[dict[str, str]], list[dict[str, str]]]:

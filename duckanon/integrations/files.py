@@ -72,7 +72,7 @@ class DataFile:
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
     def _as_text(self, con: Connection, typed: Sequence[str]) -> str:
-        """The reader's option that takes every column as text, to the letter, but for those in `typed`."""
+        """The reader's option that takes every column as text, as it stands, but for those in `typed`."""
         read = {name.lower() for name in typed}
         found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self._reader()})").fetchall()  # noqa: S608 - names and paths are quoted
         kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
@@ -81,7 +81,7 @@ class DataFile:
     def load(self, con: Connection, *, typed: Sequence[str] | None = None) -> str:
         """Read the file into a temporary table and return that table's name, as the functions take it.
 
-        typed: of a delimited file, the columns that get types; all others stay text to the letter. None: every column.
+        typed: of a delimited file, the columns that get types; all others stay text. None: every column.
         Raises InvalidInput if the file cannot be read.
         """
         name = identifier(self.path.name)
@@ -95,7 +95,7 @@ class DataFile:
     def write(self, con: Connection, table: str) -> None:
         """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error or OSError.
 
-        Lists named *_set become JSON in a delimited file, which has no lists.
+        Lists become JSON in a delimited file, which has no lists.
         """
         beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
         options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
@@ -109,10 +109,10 @@ class DataFile:
         if not self.is_delimited:
             return f"FROM {table}"
         described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
-        sets = [identifier(name) for name, kind in described if kind.endswith("[]")]
-        if not sets:
+        lists = [identifier(name) for name, kind in described if kind.endswith("[]")]
+        if not lists:
             return f"FROM {table}"
-        texts = ", ".join(f"CASE WHEN {name} IS NOT NULL THEN to_json({name}) END AS {name}" for name in sets)
+        texts = ", ".join(f"CASE WHEN {name} IS NOT NULL THEN to_json({name}) END AS {name}" for name in lists)
         return f"SELECT * REPLACE ({texts}) FROM {table}"  # noqa: S608
 
 

@@ -66,6 +66,7 @@ class ProgressLine(logging.Handler):
             *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
         ) as bar:
             task = bar.add_task("", total=None)
+            bar.tasks[0].start_time = bar.get_time() - self._patience
             while True:
                 share = self._share
                 bar.update(

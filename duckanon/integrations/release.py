@@ -34,7 +34,7 @@ def release(
     file = target(out, force=force)
 
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        # Types are for Parquet and JSON; in a text file, what is not generalised is best left to the letter.
+        # Types are for Parquet and JSON; in a text file, what is not generalised stays as it stands.
         found = source(con, path, table, typed=qi if file.is_delimited else None)
         before = _row(con, call("k_report", found, qi))
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {call('k_anonymize', found, qi, **given)}").fetchall()
@@ -47,8 +47,7 @@ def release(
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:
-    result = fetch(con.execute(query))
-    return dict(zip(result.columns, result.rows[0], strict=True))
+    return fetch(con.execute(query)).records()[0]
 
 
 def _summarise(file: DataFile, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

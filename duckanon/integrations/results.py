@@ -33,6 +33,10 @@ class Result:
     rows: Sequence[tuple[Any, ...]]
     total: int
 
+    def records(self) -> list[dict[str, Any]]:
+        """The rows that were kept, by column name."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
 
 def fetch(con: Connection, keep: int | None = None) -> Result:
     """The result that is open on `con`, keeping `keep` of its rows. All are read: an open one would block DuckDB 2."""

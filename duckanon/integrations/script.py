@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from duckanon.errors import InvalidInput
 from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
 from duckanon.integrations.session import Session
 from duckanon.integrations.tables import ROWS_SHOWN, rendered
@@ -14,16 +15,15 @@ from duckanon.integrations.terminal import answers
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
-# What DuckDB answers with when a statement has no result of its own.
-_ACKNOWLEDGEMENTS = (["Count"], ["Success"])
-
 
 def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chatty: bool = False) -> None:
     """Run every statement of `text`. DuckDB splits them, so strings and comments may hold semicolons.
 
     chatty: say something about statements without a result too. Raises duckdb.Error at the first statement that fails;
-    a syntax error anywhere fails before anything runs.
+    a syntax error anywhere fails before anything runs. Raises InvalidInput if the text came in another encoding.
     """
+    if not _is_unicode(text):
+        raise InvalidInput("The SQL is not UTF-8 text: save it as UTF-8.")
     for statement in session.con.extract_statements(text):
         result = session.run("Running", partial(_execute, statement=statement, form=form))
         if _is_acknowledgement(statement, result):
@@ -33,6 +33,15 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
             print(*(row[-1] for row in result.rows), sep="\n")
         else:
             show(result, form)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text was decoded without remains: Python keeps bytes it cannot read as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def show(result: Result, form: Format) -> None:
@@ -51,10 +60,15 @@ def _execute(con: Connection, statement: Any, form: Format) -> Result:
 
 
 def _is_acknowledgement(statement: Any, result: Result) -> bool:
+    """Whether the result is what DuckDB answers with when a statement has none of its own."""
     import duckdb
 
-    only_rows = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
-    return not result.columns or (not only_rows and result.columns in _ACKNOWLEDGEMENTS)
+    has_rows = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
+    return (
+        not result.columns
+        or (result.columns == ["Count"] and not has_rows)
+        or (result.columns == ["Success"] and not result.total)
+    )
 
 
 def _is_plan(statement: Any) -> bool:
