@@ -6,7 +6,10 @@ _EXTRA = {"typer", "rich", "prompt_toolkit", "pygments", "click", "shellingham"}
 
 
 def main() -> None:
-    """Run the command line. Raises SystemExit with its exit code; 1 if the extra `cli` is not installed."""
+    """Run the command line. Raises SystemExit with its exit code.
+
+    The code is 0, or 1 after an error, 2 after wrong usage, 130 after Ctrl-C.
+    """
     try:
         from duckanon.integrations.commands import app
     except ModuleNotFoundError as missing:
@@ -14,6 +17,8 @@ def main() -> None:
             raise
         print("The command line needs its extra: pip install 'duckanon[cli]'.", file=sys.stderr)
         raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     app(prog_name="duckanon")
 
 

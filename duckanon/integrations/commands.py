@@ -82,11 +82,13 @@ def k_anonymize(
 ) -> None:
     """Write an anonymous copy of a table: every record looks like at least k - 1 others.
 
-    A quasi-identifier `age` becomes `age_lo` and `age_hi`. One that is named in --categorical becomes `zip_set`, the
-    list of the values in the class; a CSV file has no lists, so there it is a JSON array such as ["a", "b"].
+    A quasi-identifier age becomes age_lo and age_hi. One that is named in
+    --categorical, say zip, becomes zip_set: the list of the values in the class.
+    A CSV file has no lists, so there it is a JSON array such as ["a", "b"].
 
-    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet. A CSV file needs a line of column names. From
-    CSV to CSV, columns that are not quasi-identifiers are copied as text, so 007 stays 007.
+    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet.
+    A CSV file needs a line of column names. From CSV to CSV, columns that are
+    not quasi-identifiers are copied as text, so 007 stays 007.
     """
     with one_sentence():
         from duckanon.integrations.release import release

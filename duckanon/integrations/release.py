@@ -57,7 +57,5 @@ def _summarise(file: DataFile, before: Mapping[str, Any], after: Mapping[str, An
     )
     risk = shown("max_risk", before["max_risk"]), shown("max_risk", 1 / after["k"])
     alone = before["singletons"]
-    say(
-        f"Highest risk of re-identification: {risk[0]} before, {risk[1]} after. "
-        f"{alone:,} {'record' if alone == 1 else 'records'} stood alone before, none after."
-    )
+    stood = f" {alone:,} {'record' if alone == 1 else 'records'} stood alone before, none after." if alone else ""
+    say(f"Highest risk of re-identification: {risk[0]} before, {risk[1]} after.{stood}")
