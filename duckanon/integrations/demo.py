@@ -30,7 +30,8 @@ _OPENING = (
 _NEXT = "Next: duckanon sql opens a console. Paste these lines there, or use a table of your own."
 _FIGURES = ("records", "classes", "k", "singletons", "max_risk", "avg_risk", "l", "t")
 
-# A class whose cell holds its own records and, at best, no others; so the records before are those after.
+# A class whose cell holds no records but its own, or as few as there can be (none for most k): for most k, then, the
+# records shown before are those shown after.
 _ONE_CLASS = """
 WITH cells AS (
   SELECT class_id, age_lo, age_hi, education_set, income_lo, income_hi, count(*) AS size FROM released GROUP BY ALL
@@ -69,8 +70,8 @@ def demo(k: int) -> None:
     console = answers()
     console.print(_OPENING)
     console.print()
-    console.print(_records("Before: records that now share a class", rows_before))
-    console.print(_records("After: the same records", rows_after))
+    console.print(_records("Before: records that fit into one class", rows_before))
+    console.print(_records("After: records of that class", rows_after))
     console.print(before_and_after(before, after, _FIGURES))
     console.print()
     console.print(" ".join(_remarks(after, costs)))
@@ -86,7 +87,7 @@ def _first_row(con: Connection, statement: str) -> dict[str, Any]:
 
 
 def _same_records(con: Connection) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Records of one class, as they were and as they are released, in the same order."""
+    """Records that fit into a class, as they were, and records of that class, as they are released, in the same order."""
     class_id, *cell = con.execute(_ONE_CLASS).fetchall()[0]
     before = con.execute(
         "SELECT age, education, income, town, tv_news, vote FROM voters WHERE age BETWEEN $1 AND $2 "
