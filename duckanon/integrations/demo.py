@@ -30,8 +30,8 @@ _OPENING = (
 _NEXT = "Next: duckanon sql opens a console. Paste these lines there, or use a table of your own."
 _FIGURES = ("records", "classes", "k", "singletons", "max_risk", "avg_risk", "l", "t")
 
-# A class whose cell holds no records but its own, or as few as there can be (none for most k): for most k, then, the
-# records shown before are those shown after.
+# A class whose cell holds as few records of other classes as there can be: for most k none, and then the records shown
+# before are those shown after.
 _ONE_CLASS = """
 WITH cells AS (
   SELECT class_id, age_lo, age_hi, education_set, income_lo, income_hi, count(*) AS size FROM released GROUP BY ALL
@@ -87,7 +87,7 @@ def _first_row(con: Connection, statement: str) -> dict[str, Any]:
 
 
 def _same_records(con: Connection) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Records that fit into a class, as they were, and records of that class, as they are released, in the same order."""
+    """Records that fit into a class, as they were, and records of that class, as they are released; in one order."""
     class_id, *cell = con.execute(_ONE_CLASS).fetchall()[0]
     before = con.execute(
         "SELECT age, education, income, town, tv_news, vote FROM voters WHERE age BETWEEN $1 AND $2 "

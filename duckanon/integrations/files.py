@@ -84,12 +84,14 @@ class DataFile:
         typed: of a delimited file, the columns that get types; all others stay text. None: every column.
         Raises InvalidInput if the file cannot be read.
         """
+        import duckdb
+
         # query_table of DuckDB 1.4 loses double quotes that stand inside a name.
         name = identifier(self.path.name.replace('"', "'"))
         try:
             options = [self._as_text(con, typed)] if typed is not None and self.is_delimited else []
             con.execute(f"CREATE TEMP TABLE {name} AS FROM {self._reader(*options)}").fetchall()
-        except Exception as error:
+        except duckdb.Error as error:
             raise InvalidInput(f"{self.path} cannot be read: {sentence(error)}") from error
         return name
 
