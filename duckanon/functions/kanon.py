@@ -17,7 +17,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.schema import RESERVED, Table
 from duckanon.functions.templates import fill, identifier, literal, literals
-from duckanon.functions.udf import register_check, register_engine, register_writer
+from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]
 
@@ -29,15 +29,16 @@ def register(con: duckdb.DuckDBPyConnection, progress: Progress) -> None:
 
     progress: told what runs and the share done (0 to 1), from whichever thread runs it.
     """
-    register_writer(con, "_dk_write_k_anonymize", _write_anonymize)
-    register_writer(con, "_dk_write_k_compare", _write_compare)
-    register_writer(con, "_dk_write_k_report", _write_report)
-    register_check(con, "_dk_k_problem", _check_anonymize)
-    register_check(con, "_dk_k_report_problem", _check_report)
+    on = Instance(con)
+    register_writer(on, "_dk_write_k_anonymize", _write_anonymize)
+    register_writer(on, "_dk_write_k_compare", _write_compare)
+    register_writer(on, "_dk_write_k_report", _write_report)
+    register_check(on, "_dk_k_problem", _check_anonymize)
+    register_check(on, "_dk_k_report_problem", _check_report)
     engines = _Engines(progress)
-    register_engine(con, "_dk_k_classes", engines.classes, "classes", _CLASSES)
-    register_engine(con, "_dk_k_compare", engines.compare, "runs", f"STRUCT({_COMPARED})[]")
-    register_engine(con, "_dk_k_report", engines.report, "measures", f"STRUCT({_REPORTED})")
+    register_engine(on, "_dk_k_classes", engines.classes, "classes", _CLASSES)
+    register_engine(on, "_dk_k_compare", engines.compare, "runs", f"STRUCT({_COMPARED})[]")
+    register_engine(on, "_dk_k_report", engines.report, "measures", f"STRUCT({_REPORTED})")
 
 
 # --- from a call to a query -------------------------------------------------------------------------------------------

@@ -12,7 +12,29 @@ from duckanon.errors import DuckanonError
 from duckanon.functions.templates import refusal
 
 
-def register_writer(con: duckdb.DuckDBPyConnection, name: str, write: Callable[..., str]) -> None:
+class Instance:
+    """A database instance, and which of our functions it has: they are shared by all its cursors."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        found = con.execute("SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, '_dk_')")
+        self._known = {name for (name,) in found.fetchall()}
+        self._con = con
+
+    def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
+        """Register `function`, unless another cursor has done so."""
+        if name not in self._known:
+            self._con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
+                name,
+                function,
+                None,
+                self._con.type(returns),
+                type="arrow",
+                null_handling="special",
+                side_effects=side_effects,
+            )
+
+
+def register_writer(on: Instance, name: str, write: Callable[..., str]) -> None:
     """Register a function of constants that writes a query. It may run when a statement is bound, even by EXPLAIN.
 
     What it raises of duckanon's own becomes a query that says so.
@@ -25,10 +47,10 @@ def register_writer(con: duckdb.DuckDBPyConnection, name: str, write: Callable[.
             written = refusal(str(error))
         return pa.array([written] * len(columns[0]))
 
-    _create(con, name, answer, "VARCHAR", side_effects=False)
+    on.create(name, answer, "VARCHAR", side_effects=False)
 
 
-def register_check(con: duckdb.DuckDBPyConnection, name: str, check: Callable[..., None]) -> None:
+def register_check(on: Instance, name: str, check: Callable[..., None]) -> None:
     """Register a function of one row that returns NULL, or the sentence of what `check` raises of duckanon's own."""
 
     def answer(*columns: pa.Array) -> pa.Array:
@@ -38,12 +60,10 @@ def register_check(con: duckdb.DuckDBPyConnection, name: str, check: Callable[..
             return pa.array([str(error)])
         return pa.array([None], pa.string())
 
-    _create(con, name, answer, "VARCHAR", side_effects=True)
+    on.create(name, answer, "VARCHAR", side_effects=True)
 
 
-def register_engine(
-    con: duckdb.DuckDBPyConnection, name: str, compute: Callable[..., pa.Array], field: str, kind: str
-) -> None:
+def register_engine(on: Instance, name: str, compute: Callable[..., pa.Array], field: str, kind: str) -> None:
     """Register a function of one row that runs an engine. It returns STRUCT(`field` `kind`, problem VARCHAR).
 
     `compute` gets each argument as an Arrow scalar and returns an Arrow array of one value. What it raises of
@@ -57,21 +77,4 @@ def register_engine(
             found, problem = pa.nulls(1), str(error)
         return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])
 
-    _create(con, name, answer, f"STRUCT({field} {kind}, problem VARCHAR)", side_effects=True)
-
-
-def _create(
-    con: duckdb.DuckDBPyConnection, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool
-) -> None:
-    """Registered functions belong to the database instance: on a second cursor there is nothing left to do."""
-    known = con.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name]).fetchall()
-    if known[0][0] == 0:
-        con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
-            name,
-            function,
-            None,
-            con.type(returns),
-            type="arrow",
-            null_handling="special",
-            side_effects=side_effects,
-        )
+    on.create(name, answer, f"STRUCT({field} {kind}, problem VARCHAR)", side_effects=True)

@@ -1,0 +1,58 @@
+"""SQL text of duckanon's calls, from what the command line was given."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+
+from duckanon.errors import InvalidInput
+from duckanon.functions.templates import literal
+
+
+def split(given: Sequence[str] | None) -> list[str]:
+    """The parts of options such as `age,zip`, given once or more often. A part with a comma stands in double quotes."""
+    parts = [part.strip() for row in csv.reader(given or [], skipinitialspace=True) for part in row]
+    return [part for part in parts if part]
+
+
+def weights(given: Sequence[str] | None) -> dict[str, float]:
+    """The weights of `age=2,zip=1`. Raises InvalidInput if a part is not a name and a number."""
+    found = {}
+    for part in split(given):
+        name, equals, weight = part.rpartition("=")
+        try:
+            found[name] = float(weight)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise InvalidInput(f"--weights has '{part}' where a name and a number belong, as in --weights age=2,zip=1.")
+    return found
+
+
+def whole(given: Sequence[str], option: str) -> list[int]:
+    """The whole numbers of `2,5,10`. Raises InvalidInput if a part is something else."""
+    try:
+        return [int(part) for part in split(given)]
+    except ValueError:
+        raise InvalidInput(f"{option} needs whole numbers, as in {option} 2,5,10.") from None
+
+
+def constant(value: object) -> str:
+    """A number, text, list or mapping, as SQL."""
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{literal(name)}: {constant(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(constant(inner) for inner in value) + "]"
+    return f"{value!r}::DOUBLE" if isinstance(value, float) else str(value)
+
+
+def call(function: str, table: str, qi: Sequence[str], **named: object) -> str:
+    """`FROM function('table', [qi], name := value, ...)`. Empty lists and mappings are left out."""
+    given = {name: value for name, value in named.items() if not (isinstance(value, Sequence | Mapping) and not value)}
+    first = f"{literal(table)}, {constant(qi)}"
+    if not given:
+        return f"FROM {function}({first})"
+    rest = ", ".join(f"{name} := {constant(value)}" for name, value in given.items())
+    return f"FROM {function}(\n  {first},\n  {rest}\n)"

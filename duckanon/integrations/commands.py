@@ -1,0 +1,201 @@
+"""The commands of `duckanon`: what they take, and what each of them prints."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon import __version__
+from duckanon.errors import InvalidInput
+from duckanon.integrations.calls import call, split, weights, whole
+from duckanon.integrations.complaints import one_sentence
+from duckanon.integrations.results import Format, Result
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+app = typer.Typer(
+    name="duckanon",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+In = Annotated[Path, typer.Argument(metavar="IN", help="A data file, or a DuckDB database together with --table.")]
+Qi = Annotated[
+    list[str], typer.Option("--qi", metavar="COLUMNS", help="Quasi-identifiers, as in age,zip. May be repeated.")
+]
+TableName = Annotated[
+    str | None, typer.Option("--table", metavar="NAME", help="The table, if IN is a DuckDB database (.duckdb, .db).")
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option("--categorical", metavar="COLUMNS", help="Quasi-identifiers to release as sets of values."),
+]
+Weights = Annotated[
+    list[str] | None, typer.Option("--weights", metavar="WEIGHTS", help="What counts how much, as in age=2,zip=1.")
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"duckanon {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def duckanon(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Privacy functions inside DuckDB: anonymous copies of tables, and reports on how exposed a table is."""
+
+
+@app.command()
+def demo(k: Annotated[int, typer.Option("--k", help="The least number of records that look alike.")] = 5) -> None:
+    """Anonymise 944 real survey records: before, after, risk, loss, and the SQL that did it."""
+    with one_sentence():
+        from duckanon.integrations.demo import demo as show
+
+        show(k)
+
+
+@app.command("k-anonymize")
+def k_anonymize(
+    source: In,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write. Its suffix tells the format.")],
+    qi: Qi,
+    k: Annotated[int, typer.Option("--k", help="The least number of records that look alike.")] = 5,
+    categorical: Categorical = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COLUMNS", help="Columns to leave out, such as names.")
+    ] = None,
+    weights_: Weights = None,
+    method: Annotated[str, typer.Option("--method", help="auto, initial, order, bestcut or greedy.")] = "auto",
+    table: TableName = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+) -> None:
+    """Write an anonymous copy of a table: every record looks like at least k - 1 others.
+
+    A quasi-identifier age becomes age_lo and age_hi. One that is named in
+    --categorical, say zip, becomes zip_set: the list of the values in the class.
+    A CSV file has no lists, so there it is a JSON array such as ["a", "b"].
+
+    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet.
+    A CSV file needs a line of column names. From CSV to CSV, columns that are
+    not quasi-identifiers are copied as text, so 007 stays 007.
+    """
+    with one_sentence():
+        from duckanon.integrations.release import release
+
+        columns = split(qi)
+        given = {
+            "k": k,
+            "method": method,
+            "weights": weights(weights_),
+            "categorical": split(categorical),
+            "drop": split(drop),
+        }
+        release(source, out, table, columns, given, force=force)
+
+
+@app.command()
+def report(
+    source: In,
+    qi: Qi,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option("--sensitive", metavar="COLUMNS", help="Columns whose values should stay unknown."),
+    ] = None,
+    table: TableName = None,
+    form: OutputFormat = Format.TABLE,
+) -> None:
+    """Say how exposed a table is as it stands: who could be singled out by the quasi-identifiers."""
+    with one_sentence():
+        from duckanon.integrations.figures import explained
+        from duckanon.integrations.script import show
+        from duckanon.integrations.terminal import answers
+
+        columns, hidden = split(qi), split(sensitive)
+        result = _answer(source, table, "k_report", columns, sensitive=hidden)
+        if form is Format.TABLE:
+            answers().print(explained(result.records()[0], columns, hidden))
+        else:
+            show(result, form)
+
+
+@app.command()
+def compare(
+    source: In,
+    qi: Qi,
+    k: Annotated[list[str] | None, typer.Option("--k", metavar="NUMBERS", help="As in 2,5,10. Default: 5.")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option("--methods", metavar="NAMES", help="As in auto,order,greedy. Default: auto.")
+    ] = None,
+    categorical: Categorical = None,
+    weights_: Weights = None,
+    table: TableName = None,
+    form: OutputFormat = Format.TABLE,
+) -> None:
+    """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
+    with one_sentence():
+        from duckanon.integrations.figures import compared
+        from duckanon.integrations.script import show
+        from duckanon.integrations.terminal import answers
+
+        given = {
+            "k": whole(k or ["5"], "--k"),
+            "methods": split(methods),
+            "categorical": split(categorical),
+            "weights": weights(weights_),
+        }
+        result = _answer(source, table, "k_compare", split(qi), **given)
+        if form is Format.TABLE:
+            answers().print(compared(result.records()))
+        else:
+            show(result, form)
+
+
+@app.command()
+def sql(
+    database: Annotated[
+        Path | None, typer.Argument(metavar="[DB]", help="A DuckDB database, made if it is new. Default: in memory.")
+    ] = None,
+    command: Annotated[str | None, typer.Option("-c", "--command", metavar="SQL", help="Run this and exit.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Open the database for reading only.")] = False,
+    form: OutputFormat = Format.TABLE,
+) -> None:
+    """Run SQL with duckanon's functions: from -c, from a pipe, or in a console."""
+    with one_sentence():
+        from duckanon.integrations.script import run_script
+        from duckanon.integrations.session import Session
+
+        if read_only and database is None:
+            raise InvalidInput("--read-only needs a database: name its file.")
+        with Session(database or ":memory:", read_only=read_only) as session:
+            if command is not None:
+                run_script(session, command, form)
+            elif sys.stdin.isatty():
+                from duckanon.integrations.console import converse
+
+                converse(session, form)
+            else:
+                run_script(session, sys.stdin.buffer.read().decode(errors="surrogateescape"), form)
+
+
+def _answer(path: Path, table: str | None, function: str, qi: list[str], **given: object) -> Result:
+    """The result of one of duckanon's functions over a data file or a database's table."""
+    from duckanon.integrations.files import source
+    from duckanon.integrations.results import fetch
+    from duckanon.integrations.session import Session
+
+    def work(con: Connection) -> Result:
+        return fetch(con.execute(call(function, source(con, path, table), qi, **given)))
+
+    with Session() as session:
+        return session.run(f"Reading {path.name}", work)

@@ -1,0 +1,68 @@
+"""A connection with duckanon, where everything that runs can be watched and cancelled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from duckanon.integrations.complaints import Cancelled
+from duckanon.integrations.progress import ProgressLine
+from duckanon.integrations.terminal import messages
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+T = TypeVar("T")
+
+# How long Windows may take to notice Ctrl-C; other systems notice at once.
+_GLANCE = 0.2
+
+
+class Session:
+    """One database and the line that tells what runs. Raises duckdb.Error if the database cannot be opened."""
+
+    def __init__(self, database: str | os.PathLike[str] = ":memory:", *, read_only: bool = False) -> None:
+        from duckanon.connection import connect
+
+        self._line = ProgressLine(messages())
+        self._stopped = False
+        self.con: Connection = connect(database, read_only=read_only, progress=self._progress)
+
+    def _progress(self, step: str, share: float) -> None:
+        """Pass progress on. An engine cannot be interrupted from outside, but it can be told here that it is over."""
+        if self._stopped:
+            raise Cancelled
+        self._line.tell(step, share)
+
+    def run(self, step: str, work: Callable[[Connection], T]) -> T:
+        """What `work` returns; `step` says what it does.
+
+        Raises Cancelled after Ctrl-C, and what `work` raises.
+        """
+        self._stopped = False
+        # On a thread of its own, because Python hears Ctrl-C on the main thread only while that one runs Python.
+        with self._line.shown(step), ThreadPoolExecutor(max_workers=1) as pool:
+            future = pool.submit(work, self.con)
+            while not future.done():
+                self._watch(future)
+            if self._stopped and future.exception():
+                raise Cancelled
+            return future.result()
+
+    def _watch(self, future: Future[T]) -> None:
+        try:
+            wait([future], timeout=_GLANCE)
+        except KeyboardInterrupt:
+            self._stopped = True
+            self.con.interrupt()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.con.close()
