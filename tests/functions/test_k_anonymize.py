@@ -25,7 +25,8 @@ TYPES: dict[str, st.SearchStrategy[Any]] = {
     "INTEGER": st.integers(0, 3) | st.integers(-(2**31), 2**31 - 1),
     "BIGINT": st.integers(2**62, 2**62 + 9) | st.integers(-(2**63), 2**63 - 1),
     "UBIGINT": st.integers(0, 2**64 - 1),
-    "HUGEINT": st.integers(-(2**127) + 1, 2**127 - 1) | st.integers(2**100, 2**100 + 9),
+    # DuckDB 1.4 takes Python integers near the ends of HUGEINT for floats; `test_columns` has the ends.
+    "HUGEINT": st.integers(-(10**37), 10**37) | st.integers(2**100, 2**100 + 9),
     "DECIMAL(9,2)": st.decimals(-100, 100, places=2),
     "DECIMAL(38,6)": st.integers(-(10**37), 10**37).map(lambda x: Decimal(x).scaleb(-6)),
     "FLOAT": st.floats(-10, 10, width=32),
