@@ -9,45 +9,32 @@ sorted lists are split stably, as decision trees do.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.box import Box, Marks, clear, new_box, new_marks
 from duckanon.engines.kanon.orders import lexicographic
-from duckanon.engines.kanon.records import Codes, Floats, Order, Records
+from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 
 
 @compiled
-def _prefix_losses(
-    points: Floats,
-    caps: Floats,
-    symbols: Codes,
-    nulls: Codes,
-    units: Floats,
-    whole: Floats,
-    members: Codes,
-    seen: npt.NDArray[np.int64],
-    token: int,
-    losses: Floats,
-) -> None:
+def _prefix_losses(space: Space, members: Codes, box: Box, marks: Marks, token: int, losses: Floats) -> None:
     """Box loss of the first t members, for t = 1 .. len(members), into losses[t - 1]."""
-    p = points.shape[1]
-    q = symbols.shape[1]
-    low = np.full(p, np.inf)
-    high = np.full(p, -np.inf)
-    distinct = np.zeros(q, np.int64)
-    has_null = np.zeros(q, np.bool_)
+    # The hot loop: `admit` and `loss_of` written out, on arrays taken out of their tuples once.
+    points, caps, symbols, nulls, units, whole = space
+    low, high, distinct, has_null = box
+    clear(box)
     for t in range(members.shape[0]):
         i = members[t]
         loss = 0.0
-        for j in range(p):
+        for j in range(low.shape[0]):
             v = points[i, j]
             low[j] = min(low[j], v)
             high[j] = max(high[j], v)
             loss += min(high[j] - low[j], caps[j])
-        for j in range(q):
+        for j in range(distinct.shape[0]):
             code = symbols[i, j]
-            if seen[j, code] != token:
-                seen[j, code] = token
+            if marks[j, code] != token:
+                marks[j, code] = token
                 distinct[j] += 1
                 if code == nulls[j]:
                     has_null[j] = True
@@ -59,24 +46,11 @@ def _prefix_losses(
 
 
 @compiled
-def _split(
-    points: Floats,
-    caps: Floats,
-    symbols: Codes,
-    nulls: Codes,
-    units: Floats,
-    whole: Floats,
-    lists: Codes,
-    k: int,
-    deep: int,
-) -> Codes:
+def _split(space: Space, lists: Codes, k: int, deep: int) -> Codes:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right."""
     m, n = lists.shape
-    q = symbols.shape[1]
-    largest = 0
-    for j in range(q):
-        largest = max(largest, nulls[j] + 1)
-    seen = np.full((q, largest), -1, np.int64)
+    box = new_box(space)
+    marks = new_marks(space)
     token = 0
     forward = np.empty(n)
     backward = np.empty(n)
@@ -100,16 +74,17 @@ def _split(
         for j in range(m):
             members = lists[j, start:stop]
             token += 1
-            _prefix_losses(points, caps, symbols, nulls, units, whole, members, seen, token, forward)
+            _prefix_losses(space, members, box, marks, token, forward)
             token += 1
-            _prefix_losses(points, caps, symbols, nulls, units, whole, members[::-1], seen, token, backward)
+            _prefix_losses(space, members[::-1], box, marks, token, backward)
             if j == 0:
                 if forward[count - 1] <= 0.0:
                     break
-                best = count * forward[count - 1] - 1e-12
+                best = count * forward[count - 1]
             for t in range(first, last + 1):
                 cost = t * forward[t - 1] + (count - t) * backward[count - t - 1]
-                if cost < best:
+                # Sums that differ in the last bits only are ties, and the first cut wins a tie.
+                if cost < best - 1e-12:
                     best = cost
                     best_list = j
                     best_cut = t
@@ -138,10 +113,9 @@ def _split(
 
 def bestcut(records: Records, k: int) -> Order:
     """The leaves of the best-cut tree, left to right, as an order of the records. Shape (n,)."""
-    space = records.space
     n = len(records)
     lists = np.empty((len(records.attributes), n), dtype=np.int32)
     for j in range(len(records.attributes)):
         lists[j] = lexicographic(records, [j])
     deep = 2 * math.ceil(math.log2(max(n // k, 1) + 1)) + 8
-    return _split(*space, lists, k, deep)
+    return _split(records.space, lists, k, deep)

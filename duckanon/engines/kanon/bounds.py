@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.records import Codes, Floats, Records
+from duckanon.engines.kanon.records import Codes, Floats, Records, Space
 from duckanon.engines.parallel import spread
 
 _BLOCK = 512
@@ -25,20 +25,11 @@ def affordable(records: Records) -> bool:
 
 
 @compiled
-def _nearest(
-    columns: Floats,
-    caps: Floats,
-    codes: Codes,
-    nulls: Codes,
-    units: Floats,
-    whole: Floats,
-    start: int,
-    stop: int,
-    count: int,
-) -> Floats:
+def _nearest(space: Space, columns: Floats, codes: Codes, start: int, stop: int, count: int) -> Floats:
     """The `count` smallest pair losses of records start..stop-1, ascending. Shape (stop - start, count)."""
     p, n = columns.shape
     q = codes.shape[0]
+    _, caps, _, nulls, units, whole = space
     found = np.full((stop - start, count), np.inf)
     losses = np.empty(_BLOCK)
     for i in range(start, stop):
@@ -78,7 +69,7 @@ def nearest_neighbour_bounds(records: Records, ks: Sequence[int], threads: int =
 
     def share(start: int) -> Floats:
         stop = min(start + _SHARE, n)
-        nearest = _nearest(columns, space.caps, codes, space.nulls, space.units, space.whole, start, stop, count)
+        nearest = _nearest(space, columns, codes, start, stop, count)
         summed: Floats = nearest.sum(axis=0)
         return summed
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.records import Codes, Floats, Order, Space
+from duckanon.engines.kanon.box import clear, new_box
+from duckanon.engines.kanon.records import Codes, Order, Space
 from duckanon.engines.parallel import spread
 
 Labels = npt.NDArray[np.int32]
@@ -23,8 +24,9 @@ _STRETCH = 4096
 
 
 @compiled
-def _next_occurrence(symbols: Codes, nulls: Codes, order: Order) -> Codes:
+def _next_occurrence(space: Space, order: Order) -> Codes:
     """For each position of the order the next one with the same code, n if there is none. Shape (n, q)."""
+    symbols, nulls = space.symbols, space.nulls
     n, q = order.shape[0], symbols.shape[1]
     following = np.empty((n, q), np.int32)
     for j in range(q):
@@ -37,54 +39,38 @@ def _next_occurrence(symbols: Codes, nulls: Codes, order: Order) -> Codes:
 
 
 @compiled
-def _best_sizes(
-    points: Floats,
-    caps: Floats,
-    symbols: Codes,
-    nulls: Codes,
-    units: Floats,
-    whole: Floats,
-    order: Order,
-    k: int,
-    grid: int,
-) -> tuple[float, Codes]:
+def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
     """Loss of the best partition, and for each end the size of the class that stops there."""
+    points, caps, symbols, nulls, units, whole = space
     n = order.shape[0]
     p = points.shape[1]
     q = symbols.shape[1]
-    following = _next_occurrence(symbols, nulls, order)
+    following = _next_occurrence(space, order)
     best = np.full(n + 1, np.inf)
     best[0] = 0.0
     size = np.zeros(n + 1, np.int32)
-    low = np.empty(p)
-    high = np.empty(p)
-    distinct = np.empty(q, np.int64)
-    has_null = np.empty(q, np.bool_)
+    box = new_box(space)
+    low, high, distinct, has_null = box
     # Records are fetched in the order's sequence a chunk at a time, after the `reach` last ones of the chunk before.
     reach = min(n, 2 * k + grid - 2)
     chunk = max(4096, 4 * reach)
     near = np.empty((reach + chunk, p))
-    marks = np.empty((reach + chunk, q), np.int32)
+    codes = np.empty((reach + chunk, q), np.int32)
     for start in range(0, n, chunk):
         stop = min(start + chunk, n)
         if start > 0:
             for r in range(reach):
                 near[r] = near[chunk + r]
-                marks[r] = marks[chunk + r]
+                codes[r] = codes[chunk + r]
         for i in range(start, stop):
             for j in range(p):
                 near[reach + i - start, j] = points[order[i], j]
             for j in range(q):
-                marks[reach + i - start, j] = symbols[order[i], j]
+                codes[reach + i - start, j] = symbols[order[i], j]
         for end in range(max(start + 1, k), stop + 1):
             if end % grid and end != n:
                 continue
-            for j in range(p):
-                low[j] = np.inf
-                high[j] = -np.inf
-            for j in range(q):
-                distinct[j] = 0
-                has_null[j] = False
+            clear(box)
             for s in range(1, min(end, reach) + 1):
                 i = end - s
                 row = reach + i - start
@@ -98,7 +84,7 @@ def _best_sizes(
                     # Walking backwards, a value is new to the window if its next occurrence lies beyond the end.
                     if following[i, j] >= end:
                         distinct[j] += 1
-                    if marks[row, j] == nulls[j]:
+                    if codes[row, j] == nulls[j]:
                         has_null[j] = True
                     if has_null[j] and distinct[j] > 1:
                         loss += whole[j]
@@ -140,7 +126,7 @@ def best_consecutive(space: Space, order: Order, k: int, threads: int = 1) -> tu
     keeps the cost at O(n FINEST m).
     """
     stretches = np.array_split(order, max(1, len(order) // max(SEGMENT, 4 * k)))
-    found = spread(lambda stretch: _best_sizes(*space, stretch, k, _grid(k)), stretches, threads)
+    found = spread(lambda stretch: _best_sizes(space, stretch, k, _grid(k)), stretches, threads)
     labels = np.empty(len(order), dtype=np.int32)
     loss, used = 0.0, 0
     for stretch, (stretch_loss, size) in zip(stretches, found, strict=True):
@@ -157,4 +143,4 @@ def sampled_loss(space: Space, order: Order, k: int) -> float:
     if n <= 2 * _STRETCHES * stretch:
         return best_consecutive(space, order, k)[0]
     starts = np.linspace(0, n - stretch, _STRETCHES).astype(np.intp)
-    return sum(_best_sizes(*space, order[at : at + stretch], k, _grid(k))[0] for at in starts)
+    return sum(_best_sizes(space, order[at : at + stretch], k, _grid(k))[0] for at in starts)

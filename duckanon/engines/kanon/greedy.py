@@ -8,13 +8,11 @@ where it adds least to the total; the paper's Table 7 puts it where the resultin
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.box import admit, clear, loss_of, new_box, new_marks
 from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.records import Codes, Floats, Space
-
-Flags = npt.NDArray[np.bool_]
+from duckanon.engines.kanon.records import Codes, Space
 
 # Records whose losses are held at a time: they fit the nearest cache.
 _BLOCK = 512
@@ -24,64 +22,12 @@ _STRIDE = 200_000_000
 
 
 @compiled
-def _box_loss(
-    caps: Floats, units: Floats, whole: Floats, low: Floats, high: Floats, distinct: Codes, has_null: Flags
-) -> float:
-    loss = 0.0
-    for j in range(caps.shape[0]):
-        loss += min(high[j] - low[j], caps[j])
-    for j in range(units.shape[0]):
-        if has_null[j] and distinct[j] > 1:
-            loss += whole[j]
-        else:
-            loss += (distinct[j] - 1) * units[j]
-    return loss
-
-
-@compiled
-def _admit(
-    i: int,
-    points: Floats,
-    symbols: Codes,
-    nulls: Codes,
-    low: Floats,
-    high: Floats,
-    seen: npt.NDArray[np.int64],
-    token: int,
-    distinct: Codes,
-    has_null: Flags,
-) -> None:
-    for j in range(points.shape[1]):
-        v = points[i, j]
-        low[j] = min(low[j], v)
-        high[j] = max(high[j], v)
-    for j in range(symbols.shape[1]):
-        code = symbols[i, j]
-        if seen[j, code] != token:
-            seen[j, code] = token
-            distinct[j] += 1
-            if code == nulls[j]:
-                has_null[j] = True
-
-
-@compiled
-def _grow(
-    points: Floats,
-    caps: Floats,
-    symbols: Codes,
-    nulls: Codes,
-    units: Floats,
-    whole: Floats,
-    free: Codes,
-    k: int,
-    first_label: int,
-    labels: Labels,
-    stride: int,
-) -> tuple[Codes, int]:
+def _grow(space: Space, free: Codes, k: int, first_label: int, labels: Labels, stride: int) -> tuple[Codes, int]:
     """Grow classes from the records in `free` (kept in order) until `stride` comparisons are spent.
 
     Returns the records still free and the next label.
     """
+    points, caps, symbols, nulls, units, whole = space
     p = points.shape[1]
     q = symbols.shape[1]
     stored = free.shape[0]
@@ -104,10 +50,8 @@ def _grow(
     for j in range(q):
         for code in range(nulls[j]):
             extra[j, code] = units[j]
-    low = np.empty(p)
-    high = np.empty(p)
-    distinct = np.empty(q, np.int32)
-    has_null = np.empty(q, np.bool_)
+    box = new_box(space)
+    low, high, distinct, has_null = box
     members = np.empty(k, np.int32)
     losses = np.empty(_BLOCK)
     left = stored
@@ -130,12 +74,7 @@ def _grow(
             head = 0
         while taken[head] > 0.0:
             head += 1
-        for j in range(p):
-            low[j] = np.inf
-            high[j] = -np.inf
-        for j in range(q):
-            distinct[j] = 0
-            has_null[j] = False
+        clear(box)
         chosen = head
         for member in range(k):
             if member > 0:
@@ -212,65 +151,39 @@ def _grow(
 
 
 @compiled
-def _place(
-    points: Floats,
-    caps: Floats,
-    symbols: Codes,
-    nulls: Codes,
-    units: Floats,
-    whole: Floats,
-    rest: Codes,
-    classes: int,
-    labels: Labels,
-    by_class: bool,
-) -> None:
+def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bool) -> None:
     """Put each record of `rest` into the class where it adds least to the total (or whose loss it makes least)."""
-    n, p = points.shape
-    q = symbols.shape[1]
     members = np.argsort(labels, kind="mergesort")
-    starts = np.zeros(classes + 1, np.int64)
     unplaced = rest.shape[0]
-    for t in range(unplaced, n):
+    starts = np.zeros(classes + 1, np.int64)
+    for t in range(unplaced, labels.shape[0]):
         starts[labels[members[t]] + 1] += 1
     starts[0] = unplaced
     for c in range(classes):
         starts[c + 1] += starts[c]
-    low = np.empty(p)
-    high = np.empty(p)
-    distinct = np.empty(q, np.int32)
-    has_null = np.empty(q, np.bool_)
-    widest = 0
-    for j in range(q):
-        widest = max(widest, nulls[j] + 1)
-    seen = np.full((q, widest), -1, np.int64)
+    box = new_box(space)
+    marks = new_marks(space)
     token = 0
     joined = np.full(unplaced, -1, np.int64)
     for r in range(unplaced):
         least = np.inf
-        target = -1
         for c in range(classes):
             token += 1
-            for j in range(p):
-                low[j] = np.inf
-                high[j] = -np.inf
-            for j in range(q):
-                distinct[j] = 0
-                has_null[j] = False
+            clear(box)
             size = starts[c + 1] - starts[c]
             for t in range(starts[c], starts[c + 1]):
-                _admit(members[t], points, symbols, nulls, low, high, seen, token, distinct, has_null)
+                admit(box, space, members[t], marks, token)
             for before in range(r):
                 if joined[before] == c:
-                    _admit(rest[before], points, symbols, nulls, low, high, seen, token, distinct, has_null)
+                    admit(box, space, rest[before], marks, token)
                     size += 1
-            base = _box_loss(caps, units, whole, low, high, distinct, has_null)
-            _admit(rest[r], points, symbols, nulls, low, high, seen, token, distinct, has_null)
-            after = _box_loss(caps, units, whole, low, high, distinct, has_null)
-            cost = after if by_class else (size + 1) * after - size * base
+            without = loss_of(box, space)
+            admit(box, space, rest[r], marks, token)
+            after = loss_of(box, space)
+            cost = after if by_class else (size + 1) * after - size * without
             if cost < least - 1e-12:
                 least = cost
-                target = c
-        joined[r] = target
+                joined[r] = c
     for r in range(unplaced):
         labels[rest[r]] = joined[r]
 
@@ -285,8 +198,8 @@ def greedy(space: Space, k: int, progress: Callable[[float], None], leftovers: s
     free = np.arange(n, dtype=np.int32)
     label = 0
     while len(free) >= k:
-        free, label = _grow(*space, free, k, label, labels, _STRIDE)
+        free, label = _grow(space, free, k, label, labels, _STRIDE)
         progress(1.0 - (len(free) / n) ** 2)
     if len(free):
-        _place(*space, free, label, labels, leftovers == "class")
+        _place(space, free, label, labels, leftovers == "class")
     return labels

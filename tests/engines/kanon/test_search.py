@@ -94,14 +94,14 @@ def slow_bestcut(records: Records, k: int) -> list[int]:
         if len(members) < 2 * k:
             return members
         here = plain.class_loss(records, members)
-        best = (len(members) * here - 1e-12, None, 0)
+        best = (len(members) * here, None, 0)
         if here <= 0:
             return members
         for j in range(m):
             line = sorted(members, key=lambda i: (records.attributes[j].codes[i], i))
             for t in range(k, len(line) - k + 1):
                 cost = plain.total_loss(records, [line[:t], line[t:]])
-                if cost < best[0] - 1e-13:
+                if cost < best[0] - 1e-12:
                     best = (cost, j, t)
         if best[1] is None:
             return members
