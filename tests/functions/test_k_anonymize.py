@@ -85,7 +85,7 @@ def shared() -> Any:
         yield duckanon.register(connection)
 
 
-@settings(max_examples=150)
+@settings(max_examples=max(150, settings().max_examples))
 @given(table=typed_tables())
 def test_every_release_passes_the_check_and_is_the_same_again(shared: Any, table: dict[str, Any]) -> None:
     qi = [name for name, _, _, _ in table["columns"]]
@@ -147,6 +147,19 @@ def test_classes_that_share_their_cells_are_one(con: duckdb.DuckDBPyConnection) 
         "SELECT class_id, count(*) FROM k_anonymize('people', ['age'], k := 3) GROUP BY 1 ORDER BY 1"
     ).fetchall()
     assert rows == [(1, 20), (2, 20)]
+
+
+def test_the_whole_range_of_double(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT [-1.7e308, 0.0, 5e-324, 1.7e308][1 + (i % 4)::INT] AS x, i AS id FROM range(16) r(i)"
+    ).fetchall()
+    for weights in ("NULL", "{'x': 1e-9}", "{'id': 1e-9}"):
+        con.execute(
+            f"CREATE OR REPLACE TABLE released AS SELECT *, id_lo AS id FROM k_anonymize('t', ['x', 'id'], k := 4, "
+            f"weights := {weights})"
+        ).fetchall()
+        assert con.execute("SELECT min(x_lo), max(x_hi) FROM released").fetchall() == [(-1.7e308, 1.7e308)]
+        assert con.execute("SELECT information_loss <= 1 FROM k_compare('t', ['x', 'id'], k := 4)").fetchall()
 
 
 def test_an_enum_has_the_order_of_its_declaration(con: duckdb.DuckDBPyConnection) -> None:

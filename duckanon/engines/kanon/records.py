@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,8 +47,11 @@ class Attribute:
         return self.levels is None
 
     @cached_property
-    def variance(self) -> float:
-        """Variance of the values that are not NULL, scaled by 1 / weight^2 (equation 36)."""
+    def deviation(self) -> float:
+        """Standard deviation of the values that are not NULL, over the weight.
+
+        It puts attributes in the order of their weighted variances (equation 36), and does not overflow.
+        """
         if self.distinct < 2:
             return 0.0
         if self.weight == 0:
@@ -55,7 +59,7 @@ class Attribute:
         counts = np.bincount(self.codes, minlength=self.distinct + 1)[: self.distinct].astype(np.float64)
         levels = self.positions
         mean = counts @ levels / counts.sum()
-        return float(counts @ (levels - mean) ** 2 / counts.sum()) * (self.span / self.weight) ** 2
+        return math.sqrt(counts @ (levels - mean) ** 2 / counts.sum()) * (self.span / self.weight)
 
     @cached_property
     def positions(self) -> Floats:
@@ -66,8 +70,8 @@ class Attribute:
 
     def take(self, order: Order) -> Attribute:
         taken = replace(self, codes=self.codes[order])
-        # A permutation keeps the variance: carry it over instead of counting again.
-        taken.__dict__["variance"] = self.variance
+        # A permutation keeps the deviation: carry it over instead of counting again.
+        taken.__dict__["deviation"] = self.deviation
         return taken
 
 
@@ -109,7 +113,7 @@ class Records:
     @cached_property
     def by_variance(self) -> tuple[int, ...]:
         """Attribute numbers by ascending variance: the comparison order of section 2.3."""
-        return tuple(sorted(range(len(self.attributes)), key=lambda j: (self.attributes[j].variance, j)))
+        return tuple(sorted(range(len(self.attributes)), key=lambda j: (self.attributes[j].deviation, j)))
 
     @cached_property
     def space(self) -> Space:
