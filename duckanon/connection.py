@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import kanon
+from duckanon.functions import cells, kanon
 from duckanon.functions.templates import macros
 
 Progress = Callable[[str, float], None]
@@ -27,6 +27,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     first `register` of a database decides. Calling it again is harmless.
     """
     kanon.register(con, progress or _silent)
+    cells.register(con)
     con.execute(macros()).fetchall()
     return con
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from duckanon.engines.cells.knapsack import Feasible, Ints, knapsack
 from duckanon.engines.cells.known import Fact, with_facts
-from duckanon.engines.cells.reduction import Reduced
+from duckanon.engines.cells.reduction import Reduced, reduce
 from duckanon.engines.cells.residues import residues
 from duckanon.errors import DuckanonError, Infeasible
 
@@ -74,3 +74,25 @@ def audit_table(table: Reduced, facts: Sequence[Fact] = (), name: Callable[[int]
 def _holds(fact: Fact, table: Reduced) -> bool:
     true = fact.part * int(table.divisors[fact.row])
     return fact.lower <= true and (fact.upper is None or true <= fact.upper)
+
+
+def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
+    """Totals of what is given away, as in Table 13.
+
+    rows, counts: int64 of shape (cells,), each cell's row number and count.
+    small: counts from 1 to small - 1 are small.
+    Raises InvalidInput as `reduce`.
+    """
+    table = reduce(rows, counts)
+    found = audit_table(table)
+    disclosed = found.lower == found.upper
+    open_to_all = np.isin(rows, table.rows[disclosed])
+    return {
+        "n": table.total,
+        "nonzero_rows": len(table.rows),
+        "unit_rows": int((table.sums == 1).sum()),
+        "disclosed_rows": int(disclosed.sum()),
+        "nonzero_cells": int((counts > 0).sum()),
+        "disclosed_small_cells": int((open_to_all & (counts > 0) & (counts < small)).sum()),
+        "reduced_total": table.reduced_total,
+    }
