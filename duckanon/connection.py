@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import cells, kanon
+from duckanon.functions import cells, conditionals, designs, kanon
 from duckanon.functions.templates import macros
 
 Progress = Callable[[str, float], None]
@@ -28,6 +28,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     """
     kanon.register(con, progress or _silent)
     cells.register(con)
+    conditionals.register(con)
+    designs.register(con, progress or _silent)
     con.execute(macros()).fetchall()
     return con
 

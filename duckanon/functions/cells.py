@@ -162,7 +162,7 @@ def _write_bounds(tbl: object, rows: object, cols: object, count: object, known:
         columns=every(in_cols),
         row_keys=", ".join(in_rows),
         same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
-        released=_own_names(row_columns, col_columns),
+        released=own_names(row_columns, col_columns),
         order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
     )
     facts = _facts(known, row_columns, col_columns)
@@ -178,7 +178,7 @@ def _write_bounds(tbl: object, rows: object, cols: object, count: object, known:
     )
 
 
-def _own_names(rows: Sequence[str], cols: Sequence[str]) -> str:
+def own_names(rows: Sequence[str], cols: Sequence[str]) -> str:
     named = zip([*rows, *cols], [*keys(rows, cols)[0], *keys(rows, cols)[1]], strict=True)
     return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
 
@@ -191,7 +191,7 @@ def _write_values(tbl: object, rows: object, cols: object, count: object, known:
         columns=every(in_cols),
         row_keys=", ".join(in_rows),
         same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
-        released=_own_names(row_columns, col_columns),
+        released=own_names(row_columns, col_columns),
     )
     facts = _facts(known, row_columns, col_columns)
     return _write(

@@ -38,6 +38,10 @@ def _base(kind: str) -> str:
     return kind.split("(")[0].strip().upper()
 
 
+def is_text(kind: str) -> bool:
+    return _base(kind) == "VARCHAR"
+
+
 def is_number(kind: str) -> bool:
     return _base(kind) in _NUMBERS
 

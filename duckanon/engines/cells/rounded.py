@@ -25,6 +25,8 @@ Bools = npt.NDArray[np.bool_]
 TIES = ("any", "up", "even")
 # The widest set of totals: a transform over it takes about a second.
 _WIDEST = 10**7
+# The totals of all rows together: 1 GB.
+_ROOM = 10**9
 # Up to so many members a set is added by shifts, above by a Fourier transform.
 _FEW = 600
 
@@ -242,10 +244,10 @@ def rounded_bounds(
         raise Infeasible(
             f"No table has these proportions: their rows have {least} records or more together, and n is {n}."
         )
-    if slack > _WIDEST:
+    if slack > _WIDEST or slack * len(shares) > _ROOM:
         raise InvalidInput(
-            "n is more than 10^7 above the fewest records that the rounded proportions need: "
-            "bound parts of the table, or give exact proportions."
+            "n is too far above the fewest records that the rounded proportions need: more than 10^7, or 10^9 divided "
+            "by the number of different rows. Bound parts of the table, or give exact proportions."
         )
     totals = [_totals(share, scale, rule, first, slack) for share, first in zip(shares, firsts, strict=True)]
     answers: list[dict[int, tuple[int, int, int]]] = [{} for _ in shares]
