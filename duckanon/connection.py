@@ -9,8 +9,9 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import kanon
+from duckanon.functions import cells, conditionals, designs, kanon
 from duckanon.functions.templates import macros
+from duckanon.functions.udf import Instance
 
 Progress = Callable[[str, float], None]
 
@@ -26,7 +27,11 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     their own `register`. progress: told what runs and the share done (0 to 1), from the thread that runs it; the
     first `register` of a database decides. Calling it again is harmless.
     """
-    kanon.register(con, progress or _silent)
+    on, told = Instance(con), progress or _silent
+    kanon.register(on, told)
+    cells.register(on)
+    conditionals.register(on)
+    designs.register(on, told)
     con.execute(macros()).fetchall()
     return con
 

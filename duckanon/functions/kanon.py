@@ -8,7 +8,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -24,12 +23,11 @@ Progress = Callable[[str, float], None]
 _ROW = f'"{RESERVED}"'
 
 
-def register(con: duckdb.DuckDBPyConnection, progress: Progress) -> None:
-    """Put the functions behind k_anonymize, k_report and k_compare on the instance of `con`.
+def register(on: Instance, progress: Progress) -> None:
+    """Put the functions behind k_anonymize, k_report and k_compare on a database instance.
 
     progress: told what runs and the share done (0 to 1), from whichever thread runs it.
     """
-    on = Instance(con)
     register_writer(on, "_dk_write_k_anonymize", _write_anonymize)
     register_writer(on, "_dk_write_k_compare", _write_compare)
     register_writer(on, "_dk_write_k_report", _write_report)

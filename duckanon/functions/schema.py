@@ -21,6 +21,14 @@ _UNPLACED = {
     "GEOMETRY": "numbers",
 }
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "LIST", "ARRAY")
+_NUMBERS = {
+    *(f"{sign}{name}INT" for sign in ("", "U") for name in ("TINY", "SMALL", "BIG", "HUGE")),
+    "INTEGER",
+    "UINTEGER",
+    "DECIMAL",
+    "FLOAT",
+    "DOUBLE",
+}
 # What our queries call a whole row of the table.
 RESERVED = "duckanon.row"
 
@@ -28,6 +36,14 @@ RESERVED = "duckanon.row"
 def _base(kind: str) -> str:
     """The type's first words, without what stands in brackets: an ENUM's values are data."""
     return kind.split("(")[0].strip().upper()
+
+
+def is_text(kind: str) -> bool:
+    return _base(kind) == "VARCHAR"
+
+
+def is_number(kind: str) -> bool:
+    return _base(kind) in _NUMBERS
 
 
 def _is_nested(kind: str) -> bool:
@@ -50,6 +66,9 @@ class Table:
     def _types(self) -> dict[str, str]:
         """Types by lower-case name, as DuckDB's names ignore case."""
         return {name.lower(): kind for name, kind in zip(self.names, self.kinds, strict=True)}
+
+    def kind(self, name: str) -> str:
+        return self._types[name.lower()]
 
     def has(self, wanted: Sequence[str]) -> None:
         """Check that every wanted column exists."""

@@ -1,0 +1,98 @@
+"""What a table's exact conditional proportions and sample size give away: the whole way from counts to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from duckanon.engines.cells.knapsack import Feasible, Ints, knapsack
+from duckanon.engines.cells.known import Fact, with_facts
+from duckanon.engines.cells.reduction import Reduced, reduce
+from duckanon.engines.cells.residues import residues
+from duckanon.errors import DuckanonError, Infeasible
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Feasible multiples of each nonzero row: its cells are the reduced counts times any of them, and nothing else.
+
+    kind: int64 of shape (rows,), which of `feasible` holds the row's nu. offset: int64 of shape (rows,): a multiple
+    of the row is offset + nu; offset is 1 unless something is known of the row.
+    lower, upper, count: int64 of shape (rows,), smallest and largest multiple, and how many there are.
+    """
+
+    kind: Ints
+    offset: Ints
+    feasible: Feasible
+
+    @property
+    def lower(self) -> Ints:
+        return self.offset + self.feasible.lower[self.kind]
+
+    @property
+    def upper(self) -> Ints:
+        return self.offset + self.feasible.upper[self.kind]
+
+    @property
+    def count(self) -> Ints:
+        return self.feasible.count[self.kind]
+
+
+def audit(sums: Ints, target: int, facts: Sequence[Fact] = (), name: Callable[[int], str] = "row {}".format) -> Audit:
+    """Bound every row by its reduced sum.
+
+    sums: int64 of shape (rows,), r_i. target: N - R. facts, name: see `known`.
+    Raises Infeasible if no table has these proportions, sample size and facts.
+    """
+    offset = np.ones(len(sums), dtype=np.int64)
+    if facts:
+        problem, kind, lower = with_facts(sums, target, facts, name)
+        offset += np.array(lower, dtype=np.int64)
+    else:
+        problem, kinds = knapsack(sums, target)
+        kind = kinds.astype(np.int64)
+    found = residues(problem)
+    if not found.count.all():
+        raise Infeasible("No table has these proportions and this sample size: check n and the proportions.")
+    return Audit(kind, offset, found)
+
+
+def audit_table(table: Reduced, facts: Sequence[Fact] = (), name: Callable[[int], str] = "row {}".format) -> Audit:
+    """Bound the rows of a table that is at hand, and check that its own counts lie within what is found.
+
+    Raises Infeasible as `audit`; DuckanonError if true counts, where the facts allow them, are not among the answers.
+    """
+    found = audit(table.sums, table.target, facts, name)
+    outside = (found.lower > table.divisors) | (found.upper < table.divisors)
+    if outside.any() and all(_holds(fact, table) for fact in facts):
+        raise DuckanonError("cell_bounds lost a true count: this is a bug in duckanon, nothing was returned.")
+    return found
+
+
+def _holds(fact: Fact, table: Reduced) -> bool:
+    true = fact.part * int(table.divisors[fact.row])
+    return fact.lower <= true and (fact.upper is None or true <= fact.upper)
+
+
+def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
+    """Totals of what is given away, as in Table 13.
+
+    rows, counts: int64 of shape (cells,), each cell's row number and count.
+    small: counts from 1 to small - 1 are small.
+    Raises InvalidInput as `reduce`.
+    """
+    table = reduce(rows, counts)
+    found = audit_table(table)
+    disclosed = found.lower == found.upper
+    open_to_all = np.isin(rows, table.rows[disclosed])
+    return {
+        "n": table.total,
+        "nonzero_rows": len(table.rows),
+        "unit_rows": int((table.sums == 1).sum()),
+        "disclosed_rows": int(disclosed.sum()),
+        "nonzero_cells": int((counts > 0).sum()),
+        "disclosed_small_cells": int((open_to_all & (counts > 0) & (counts < small)).sum()),
+        "reduced_total": table.reduced_total,
+    }

@@ -1,0 +1,48 @@
+"""Equations 1 and 2 as integer programs for HiGHS: a baseline. Bounds only, two programs for each kind of row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.cells.knapsack import FREE, Extremes, Knapsack
+from duckanon.engines.cells.viability import simplify
+from duckanon.errors import DuckanonError, InvalidInput
+
+# Above it the solver's floats no longer hold every whole number that may occur.
+_MOST = 2**31
+
+
+def milp(problem: Knapsack) -> Extremes:
+    """The smallest and largest nu of each kind. Kinds that the simplifications of section 3.2 settle are not solved.
+
+    Source: Wright and Smucker 2014, equations 1 and 2; solver HiGHS through scipy. Raises InvalidInput for
+    N - R >= 2^31, where floats are no longer safe, and DuckanonError if the solver gives up.
+    """
+    from scipy.optimize import Bounds, LinearConstraint
+    from scipy.optimize import milp as solve
+
+    if problem.target >= _MOST:
+        raise InvalidInput("The sample is too large for the integer program: use residues.")
+    found = simplify(problem)
+    kinds, target = len(problem), problem.target
+    # One variable for one row of the kind, one for the others of it together.
+    own = target // problem.sums
+    own = np.where(problem.uppers == FREE, own, np.minimum(own, problem.uppers))
+    alike = np.minimum(target // problem.sums, own * (problem.copies - 1))
+    equation = LinearConstraint(np.concatenate([problem.sums, problem.sums])[None, :], target, target)
+    box = Bounds(0, np.concatenate([own, alike]))
+    lower, upper = np.full(kinds, -1, dtype=np.int64), np.full(kinds, -1, dtype=np.int64)
+    for k in range(kinds):
+        for sign, known, into in ((1.0, found.lower, lower), (-1.0, found.upper, upper)):
+            if known[k] >= 0 and k:
+                into[k] = known[k]
+                continue
+            cost = np.zeros(2 * kinds)
+            cost[k] = sign
+            answer = solve(cost, integrality=np.ones(2 * kinds), bounds=box, constraints=equation)
+            if answer.status == 2:  # infeasible, and so for every kind
+                return Extremes(np.full(kinds, -1, dtype=np.int64), np.full(kinds, -1, dtype=np.int64))
+            if answer.status != 0:
+                raise DuckanonError("The integer program was not solved: use residues.")
+            into[k] = round(float(answer.x[k]))
+    return Extremes(lower, upper)

@@ -1,0 +1,287 @@
+"""Exact bounds whose cost does not depend on N: one smallest sum for each residue class.
+
+Let m be the reduced sum of a row without an upper bound. For each residue q mod m keep the smallest number congruent
+to q that the other rows can make; c can be made exactly if it is no smaller than the number kept for c mod m, since
+the rest is filled with m. Each row is left out once by divide and conquer (Wright and Smucker 2014, section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack
+from duckanon.engines.cells.sums import reachable_sums
+from duckanon.engines.cells.tables import NEVER, append_run, gcd, shape, take_in, take_in_all
+from duckanon.engines.cells.viability import LONGEST, viability
+from duckanon.engines.cells.windows import window, windows
+from duckanon.engines.compiled import compiled
+
+# Numbers that the tables of all levels may hold together: 1 GiB.
+_ROOM = 2**27
+
+
+@compiled
+def _read(
+    table: Ints, divisor: int, most: int, item: int, upper: int, target: int, runs: Ints, used: int
+) -> tuple[Ints, int]:
+    """Append every nu from 0 to upper for which target - nu * item can be made; returns the runs, and how many.
+
+    divisor, most: the table's shape.
+    """
+    m = len(table)
+    top = target // item
+    if upper >= 0:
+        top = min(top, upper)
+    period = m // gcd(m, item % m)
+    if top >= period and (most < 0 or most // item > period):
+        # In each class of nu mod period the residue stays, so all nu up to a last one are feasible.
+        for nu in range(period):
+            least = table[(target - nu * item) % m]
+            if least <= target - nu * item:
+                last = min(top, (target - least) // item)
+                runs = append_run(runs, used, nu, period, (last - nu) // period + 1)
+                used += 1
+        return runs, used
+    step, nu = 1, 0
+    if most >= 0:
+        # Only one class of nu makes the rest a multiple of the divisor.
+        step = divisor // gcd(divisor, item % divisor)
+        while nu < step and (target - (nu % divisor) * (item % divisor)) % divisor:
+            nu += 1
+        if nu == step:
+            return runs, used
+    first, size = nu, 0
+    if most >= 0 and target >= most:
+        last = min(top, (target - most) // item)
+        if last >= nu:
+            size = (last - nu) // step + 1
+            nu += step * size
+    while nu <= top:
+        rest = target - nu * item
+        if table[rest % m] <= rest:
+            if size == 0:
+                first = nu
+            size += 1
+        elif size:
+            runs = append_run(runs, used, first, step, size)
+            used, size = used + 1, 0
+        nu += step
+    if size:
+        runs = append_run(runs, used, first, step, size)
+        used += 1
+    return runs, used
+
+
+@compiled
+def _leave_out(
+    modulus: int,
+    target: int,
+    items: Ints,
+    supplies: Ints,
+    kept: int,
+    owner: Ints,
+    asked: Ints,
+    whole: Ints,
+    plain: bool,
+    depth: int,
+) -> tuple[Ints, Ints]:
+    """Feasible nu for each question.
+
+    items, supplies: all sums but the modulus; the first `kept` are never left out.
+    owner, asked: item i >= kept is left out for the questions owner[i - kept] to owner[i - kept + 1] - 1; a question
+        asked[j] has the supply of the sum that remains, and the upper bound of nu.
+    whole: sums and upper bounds to be read where nothing is left out.
+    Returns the begin and end of each question's runs, `asked` before `whole`, and the runs as first, step, size.
+    """
+    leaves = len(items) - kept
+    places = np.zeros((len(asked) + len(whole), 2), dtype=np.int64)
+    runs = np.empty((64, 3), dtype=np.int64)
+    used = 0
+    tables = np.empty((depth + 2, modulus), dtype=np.int64)
+    shapes = np.empty((depth + 2, 2), dtype=np.int64)
+    spare = np.empty(modulus, dtype=np.int64)
+    tables[0, :] = NEVER
+    tables[0, 0] = 0
+    take_in_all(tables[0], spare, items, supplies, 0, kept, target, plain)
+    shapes[0] = shape(tables[0])
+    # A node: its leaves begin..end-1, its sibling's leaves, which it takes in, the level of its parent's table, and
+    # the first level that nobody above it needs.
+    nodes = np.empty((2 * depth + 4, 6), dtype=np.int64)
+    pending = 0
+    if leaves:
+        nodes[0] = (kept, kept + leaves, 0, 0, 0, 1)
+        pending = 1
+    while pending:
+        pending -= 1
+        begin, end, taken, until, level, spot = nodes[pending]
+        while plain and taken < until and tables[level, items[taken] % modulus] <= items[taken]:
+            taken += 1
+        if taken < until:
+            tables[spot] = tables[level]
+            take_in_all(tables[spot], spare, items, supplies, taken, until, target, plain)
+            shapes[spot] = shape(tables[spot])
+            level, spot = spot, spot + 1
+        if end - begin > 1:
+            middle = (begin + end) // 2
+            nodes[pending] = (begin, middle, middle, end, level, spot)
+            nodes[pending + 1] = (middle, end, begin, middle, level, spot)
+            pending += 2
+            continue
+        for question in range(owner[begin - kept], owner[begin - kept + 1]):
+            own = level
+            if asked[question, 0]:
+                own = spot
+                tables[own] = tables[level]
+                take_in(tables[own], spare, items[begin], asked[question, 0], target)
+                shapes[own] = shape(tables[own])
+            places[question, 0] = used
+            runs, used = _read(
+                tables[own], shapes[own, 0], shapes[own, 1], items[begin], asked[question, 1], target, runs, used
+            )
+            places[question, 1] = used
+    if len(whole):
+        table = tables[0]
+        take_in_all(table, spare, items, supplies, kept, kept + leaves, target, plain)
+        divisor, most = shape(table)
+        for i in range(len(whole)):
+            places[len(asked) + i, 0] = used
+            runs, used = _read(table, divisor, most, whole[i, 0], whole[i, 1], target, runs, used)
+            places[len(asked) + i, 1] = used
+    return places, runs[:used]
+
+
+def _room(modulus: int, leaves: int) -> bool:
+    return modulus * (leaves.bit_length() + 4) <= _ROOM
+
+
+def residues(problem: Knapsack) -> Feasible:
+    """Every feasible nu of each kind, for any N up to 10^18, in O(kinds log(kinds) m) steps.
+
+    m is the smallest reduced sum of a row without an upper bound; a row of that sum, if it is the only one, is
+    measured by the second smallest. Where two small tables show that all sums from some number on can be made,
+    whichever row is left out, bit sets up to that number finish the work (`windows`). Where no other row is free of
+    bounds, bit sets serve (`viability`); where m is so large that its tables would take more than 1 GiB, lists of all
+    reachable sums (`reachable_sums`).
+
+    Source: papers' README, section 1; Wright and Smucker 2014, section 3. Raises InvalidInput if every way is too
+    large.
+    """
+    target = problem.target
+    width = window(problem)
+    if width is not None:
+        return windows(problem, width)
+    free = problem.uppers == FREE
+    if not free.any():
+        return by_all_sums(problem)
+    # One item for each distinct sum: how many rows of it are free, and what its rows supply together.
+    starts = np.flatnonzero(np.diff(problem.sums, prepend=0))
+    sums = problem.sums[starts]
+    group = np.repeat(np.arange(len(sums)), np.diff(starts, append=len(problem)))
+    frees = np.add.reduceat(np.where(free, problem.copies, 0), starts)
+    supplies = _supplies(problem, group, frees)
+    smallest = int(np.flatnonzero(frees)[0])
+    usable = supplies != 0
+    usable[smallest] = False
+    single = np.flatnonzero(usable & (frees < 2))
+    kept = np.flatnonzero(usable & (frees >= 2))
+    if not _room(int(sums[smallest]), len(single)):
+        return reachable_sums(problem)
+    # Leaving out one row changes the table for the rows of single sums; their own bounded rows then remain.
+    moved = usable[group] & (frees[group] < 2) & (problem.uppers != 0)
+    alone = free & (group == smallest) & (frees[smallest] == 1)
+    asked = np.flatnonzero(moved)
+    whole = np.flatnonzero(~moved & ~alone)
+    remaining = np.zeros(len(asked), dtype=np.int64)
+    if problem.bounded:
+        remaining = np.array([_remaining(problem, group, frees, int(k)) for k in asked], dtype=np.int64)
+    listed = np.concatenate([kept, single])
+    places, runs = _leave_out(
+        int(sums[smallest]),
+        target,
+        sums[listed],
+        supplies[listed],
+        len(kept),
+        np.searchsorted(group[asked], np.append(single, len(sums))),
+        np.stack([remaining, problem.uppers[asked]], axis=1),
+        np.stack([problem.sums[whole], problem.uppers[whole]], axis=1),
+        not problem.bounded,
+        len(single).bit_length() + 1,
+    )
+    begin, end = np.empty(len(problem), dtype=np.int64), np.empty(len(problem), dtype=np.int64)
+    order = np.concatenate([asked, whole])
+    begin[order], end[order] = places[:, 0], places[:, 1]
+    for k in np.flatnonzero(alone):
+        more = _without_the_only(problem, int(k), smallest, sums, frees, supplies)
+        begin[k], end[k] = len(runs), len(runs) + len(more)
+        runs = np.concatenate([runs, more])
+    first, step, size = np.ascontiguousarray(runs.T)
+    return Feasible(begin, end, first, step, size)
+
+
+def _bounded_supply(problem: Knapsack, kinds: Iterable[int], less: int = 0) -> int:
+    """How often the bounded rows among `kinds`, which share their sum, can use it; no more than the target can hold."""
+    found, most = -less, 0
+    for k in kinds:
+        most = problem.target // int(problem.sums[k]) + 1
+        if problem.uppers[k] != FREE:
+            found += int(problem.uppers[k]) * int(problem.copies[k])
+    return min(found, most)
+
+
+def _supplies(problem: Knapsack, group: npt.NDArray[np.intp], frees: Ints) -> Ints:
+    """How often each distinct sum can be used by all its rows: FREE if one of them has no bound."""
+    supplies = np.where(frees > 0, FREE, 0)
+    if problem.bounded:
+        for g in np.unique(group[problem.uppers > 0]):
+            if not frees[g]:
+                supplies[g] = _bounded_supply(problem, np.flatnonzero(group == g).tolist())
+    return supplies.astype(np.int64)
+
+
+def _remaining(problem: Knapsack, group: npt.NDArray[np.intp], frees: Ints, kind: int) -> int:
+    """How often a kind's sum can be used by the other rows of that sum, of which at most one is free."""
+    alike = np.flatnonzero(group == group[kind]).tolist()
+    if problem.uppers[kind] == FREE:
+        return _bounded_supply(problem, alike)
+    return FREE if frees[group[kind]] else _bounded_supply(problem, alike, int(problem.uppers[kind]))
+
+
+def _without_the_only(problem: Knapsack, kind: int, smallest: int, sums: Ints, frees: Ints, supplies: Ints) -> Ints:
+    """Runs of the only free row of the smallest sum: another sum is the modulus."""
+    others = np.flatnonzero(frees)[1:]
+    if not len(others) or not _room(int(sums[others[0]]), 0):
+        one = by_all_sums(problem, kind)
+        return np.stack([one.first, one.step, one.size], axis=1)
+    given = supplies.copy()
+    given[others[0]] = 0
+    given[smallest] = _bounded_supply(problem, np.flatnonzero(problem.sums == sums[smallest]).tolist())
+    listed = np.flatnonzero(given)
+    nothing = np.zeros((0, 2), dtype=np.int64)
+    _, runs = _leave_out(
+        int(sums[others[0]]),
+        problem.target,
+        sums[listed],
+        given[listed],
+        len(listed),
+        np.zeros(1, dtype=np.int64),
+        nothing,
+        np.array([[sums[smallest], FREE]], dtype=np.int64),
+        not problem.bounded,
+        0,
+    )
+    return runs
+
+
+def by_all_sums(problem: Knapsack, only: int | None = None) -> Feasible:
+    """Where residues cannot serve: bit sets if all sums fit into them, lists of sums otherwise."""
+    most = 0
+    for k in range(len(problem)):
+        upper, copies = int(problem.uppers[k]), int(problem.copies[k]) - (k == only)
+        if copies and upper:
+            most += problem.target if upper == FREE else int(problem.sums[k]) * upper * copies
+    if min(most, problem.target) <= LONGEST:
+        return viability(problem, only)
+    return reachable_sums(problem, only)

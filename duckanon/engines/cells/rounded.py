@@ -1,0 +1,272 @@
+"""Exact bounds from proportions that were rounded to d digits: the question the paper leaves open (section 2).
+
+A published q stands for every proportion from (q - 1/2) / D to (q + 1/2) / D, D = 10^d. For a row total t each cell
+then has an interval of whole counts, and t is possible exactly if no interval is empty and t lies between the sums of
+their lower and of their upper ends: whole numbers in a box reach every sum in between. For the same reason the counts
+that one cell can have at t are again an interval. The totals of all rows must add up to n: sets of totals are bit
+sets, sums of sets are taken for all rows but one by divide and conquer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.cells.knapsack import Ints
+from duckanon.engines.compiled import compiled
+from duckanon.errors import Infeasible, InvalidInput
+
+Bools = npt.NDArray[np.bool_]
+
+# How a half was rounded: unknown, up, or to the even digit.
+TIES = ("any", "up", "even")
+# The widest set of totals: a transform over it takes about a second.
+_WIDEST = 10**7
+# The totals of all rows together: 1 GB.
+_ROOM = 10**9
+# Up to so many members a set is added by shifts, above by a Fourier transform.
+_FEW = 600
+
+
+@compiled
+def _ends(q: int, t: int, scale: int, ties: int) -> tuple[int, int]:
+    """Least and largest count that, divided by t, is published as q / scale."""
+    low, high = (2 * q - 1) * t, (2 * q + 1) * t
+    unit = 2 * scale
+    strict_low = ties == 2 and q % 2 == 1
+    strict_high = ties == 1 or strict_low
+    least = 0
+    if q > 0:
+        least = low // unit + 1 if strict_low else -((-low) // unit)
+    most = (high - 1) // unit if strict_high else high // unit
+    return least, min(most, t)
+
+
+@compiled
+def _is_total(q: Ints, t: int, scale: int, ties: int) -> bool:
+    low = high = 0
+    for j in range(len(q)):
+        least, most = _ends(q[j], t, scale, ties)
+        if least > most:
+            return False
+        low += least
+        high += most
+    return low <= t <= high
+
+
+@compiled
+def _first_total(q: Ints, scale: int, ties: int, most: int) -> int:
+    """The least row total above zero that has these proportions; 0 if none up to `most` has."""
+    for t in range(1, most + 1):
+        if _is_total(q, t, scale, ties):
+            return t
+    return 0
+
+
+@compiled
+def _totals(q: Ints, scale: int, ties: int, first: int, width: int) -> Bools:
+    """Which of the totals first, ..., first + width are possible."""
+    found = np.zeros(width + 1, dtype=np.bool_)
+    for x in range(width + 1):
+        found[x] = _is_total(q, first + x, scale, ties)
+    return found
+
+
+@compiled
+def _cell(q: Ints, which: int, scale: int, ties: int, first: int, totals: Bools) -> tuple[int, int, int]:
+    """Smallest and largest count of cell `which` over the totals that are left, and how many counts it can have."""
+    steps = np.zeros(first + len(totals) + 1, dtype=np.int64)
+    for x in range(len(totals)):
+        if not totals[x]:
+            continue
+        t = first + x
+        low = high = 0
+        for j in range(len(q)):
+            if j != which:
+                least, most = _ends(q[j], t, scale, ties)
+                low += least
+                high += most
+        least, most = _ends(q[which], t, scale, ties)
+        steps[max(least, t - high)] += 1
+        steps[min(most, t - low) + 1] -= 1
+    smallest, largest, count, depth = -1, -1, 0, 0
+    for value in range(len(steps)):
+        depth += steps[value]
+        if depth > 0:
+            if smallest < 0:
+                smallest = value
+            largest = value
+            count += 1
+    return smallest, largest, count
+
+
+# --- sums of sets -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Set:
+    """Bit x of `bits` tells whether x is in the set, for x <= gamma; every x above gamma is, up to the slack."""
+
+    bits: int
+    gamma: int
+
+
+def _cut(bits: int, gamma: int) -> _Set:
+    outside = ~bits & ((1 << (gamma + 1)) - 1)
+    gamma = outside.bit_length() - 1
+    return _Set(bits & ((1 << (gamma + 1)) - 1), gamma)
+
+
+def _to_bits(array: Bools) -> int:
+    return int.from_bytes(np.packbits(array, bitorder="little").tobytes(), "little")
+
+
+def _to_array(bits: int, width: int) -> Bools:
+    """Bits 0..width."""
+    raw = np.frombuffer((bits & ((1 << (width + 1)) - 1)).to_bytes(width // 8 + 1, "little"), dtype=np.uint8)
+    return np.unpackbits(raw, bitorder="little")[: width + 1].astype(bool)
+
+
+def _members(bits: int) -> list[int]:
+    found: list[int] = np.flatnonzero(_to_array(bits, max(bits.bit_length() - 1, 0))).tolist()
+    return found
+
+
+def _sum(one: _Set, other: _Set) -> _Set:
+    """All sums of a member of each. Both hold 0, so only what `one` lacks is in question."""
+    gamma = min(one.gamma, other.gamma)
+    if gamma < 0:
+        return _Set(0, -1)
+    mask = (1 << (gamma + 1)) - 1
+    a, b = one.bits & mask, other.bits & mask
+    if a.bit_count() > b.bit_count():
+        a, b = b, a
+    if a.bit_count() <= _FEW or gamma < 4096:
+        bits = 0
+        for x in _members(a):
+            bits |= b << x
+        return _cut(bits & mask, gamma)
+    from numpy.fft import irfft, rfft
+
+    size = 1 << (2 * gamma + 1).bit_length()
+    product = irfft(rfft(_to_array(a, gamma), size) * rfft(_to_array(b, gamma), size), size)[: gamma + 1]
+    return _cut(_to_bits(product > 0.5), gamma)
+
+
+def _times(one: _Set, copies: int, slack: int) -> _Set:
+    """All sums of `copies` members."""
+    total, power = _Set(1, slack) if slack else _Set(0, -1), one
+    while copies:
+        if copies & 1:
+            total = _sum(total, power)
+        copies >>= 1
+        if copies:
+            power = _sum(power, power)
+    return total
+
+
+def _leave_out(sets: Sequence[_Set], copies: Sequence[int], slack: int, answer: Callable[[int, _Set], None]) -> None:
+    """Tell `answer`, for each set, the sums of all sets with one copy of it left out."""
+
+    def divide(members: list[int], rest: _Set) -> None:
+        if len(members) == 1:
+            (k,) = members
+            answer(k, _sum(rest, _times(sets[k], copies[k] - 1, slack)))
+            return
+        half = len(members) // 2
+        for part, others in ((members[half:], members[:half]), (members[:half], members[half:])):
+            joined = rest
+            for k in others:
+                if joined.gamma < 0:
+                    break
+                joined = _sum(joined, _times(sets[k], copies[k], slack))
+            divide(part, joined)
+
+    divide(list(range(len(sets))), _cut(1, slack))
+
+
+# --- from proportions to bounds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CellBounds:
+    """Smallest and largest count of each cell and how many counts it can have: int64 of shape (cells,)."""
+
+    lower: Ints
+    upper: Ints
+    feasible: Ints
+
+
+def _none(name: str) -> Infeasible:
+    return Infeasible(f"No table of this sample size has the proportions of {name}: check p, n and digits.")
+
+
+def rounded_bounds(
+    rows: Ints,
+    published: Ints,
+    digits: int,
+    n: int,
+    ties: str = "any",
+    name: Callable[[int], str] = "row {}".format,
+) -> CellBounds:
+    """Bound every cell of a table of rounded row proportions.
+
+    rows: shape (cells,), row numbers from 0, ascending. published: shape (cells,), each proportion times 10^digits,
+    0 to 10^digits. Every row has one record or more. n: the sample size.
+    ties: 'any' leaves open how a half was rounded (both neighbours count), 'up' and 'even' say it.
+    name: how to call a row in an error.
+    Raises Infeasible if no table has these proportions, InvalidInput for what is too large to be exact.
+    """
+    scale, rule = 10**digits, TIES.index(ties)
+    if n * (2 * scale + 1) >= 2**62:
+        raise InvalidInput("n times 10^digits is above 10^18: that many digits are more than rounding leaves open.")
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    ends = np.append(starts[1:], len(rows))
+    kinds: dict[bytes, int] = {}
+    shares: list[Ints] = []
+    kind_of, firsts = [], []
+    for row, (begin, end) in enumerate(zip(starts, ends, strict=True)):
+        share = np.sort(published[begin:end])
+        kind = kinds.setdefault(share.tobytes(), len(shares))
+        if kind == len(shares):
+            shares.append(share)
+            firsts.append(_first_total(share, scale, rule, n))
+            if not firsts[-1]:
+                raise _none(name(row))
+        kind_of.append(kind)
+    copies = np.bincount(kind_of).tolist()
+    least = sum(first * many for first, many in zip(firsts, copies, strict=True))
+    slack = n - least
+    if slack < 0:
+        raise Infeasible(
+            f"No table has these proportions: their rows have {least} records or more together, and n is {n}."
+        )
+    if slack > _WIDEST or slack * len(shares) > _ROOM:
+        raise InvalidInput(
+            "n is too far above the fewest records that the rounded proportions need: more than 10^7, or 10^9 divided "
+            "by the number of different rows. Bound parts of the table, or give exact proportions."
+        )
+    totals = [_totals(share, scale, rule, first, slack) for share, first in zip(shares, firsts, strict=True)]
+    answers: list[dict[int, tuple[int, int, int]]] = [{} for _ in shares]
+
+    def answer(k: int, others: _Set) -> None:
+        rest = np.ones(slack + 1, dtype=bool)
+        if others.gamma >= 0:
+            rest[: others.gamma + 1] = _to_array(others.bits, others.gamma)
+        left = totals[k] & rest[::-1]
+        if not left.any():
+            raise Infeasible("No table has these proportions and this sample size: check p, n and digits.")
+        share = shares[k]
+        for which, q in enumerate(share.tolist()):
+            if q not in answers[k]:
+                answers[k][q] = _cell(share, which, scale, rule, firsts[k], left)
+
+    _leave_out([_cut(_to_bits(one), slack) for one in totals], copies, slack, answer)
+    row_kind = np.repeat(np.array(kind_of), ends - starts)
+    found = np.array(
+        [answers[k][q] for k, q in zip(row_kind.tolist(), published.tolist(), strict=True)], dtype=np.int64
+    ).reshape(-1, 3)
+    return CellBounds(*np.ascontiguousarray(found.T))

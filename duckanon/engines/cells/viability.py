@@ -1,0 +1,174 @@
+"""Algorithm 3.1 of the paper on bit sets: which sums the other rows can make, one bit for each sum up to N - R."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from duckanon.engines.cells.knapsack import FREE, Extremes, Feasible, Knapsack, consecutive, feasible
+
+# Bits that one set may have: 128 MiB.
+LONGEST = 2**30
+
+
+@dataclass(frozen=True)
+class _Viable:
+    """Bit c of `bits` tells whether c can be made, for c <= gamma; every c from gamma + 1 to the target can."""
+
+    bits: int
+    gamma: int
+
+    def __contains__(self, c: int) -> bool:
+        return c > self.gamma or bool(self.bits >> c & 1)
+
+
+def _cut(bits: int, gamma: int) -> _Viable:
+    """Note two of section 3.2: nothing above the largest c that cannot be made needs attention."""
+    mask = (1 << (gamma + 1)) - 1
+    gamma = (~bits & mask).bit_length() - 1
+    return _Viable(bits & ((1 << (gamma + 1)) - 1), gamma)
+
+
+def _update(viable: _Viable, item: int, supply: int, *, plain: bool) -> _Viable:
+    """Update 3.2 (plain: nothing is bounded, an item that can be made adds nothing), else Update 3.3.
+
+    A bounded item is taken in by shifts of 1, 2, 4, ... and the rest: that makes every multiple up to the supply.
+    """
+    bits, gamma = viable.bits, viable.gamma
+    if item > gamma or supply == 0 or (plain and bits >> item & 1):
+        return viable
+    mask = (1 << (gamma + 1)) - 1
+    left = gamma // item if supply == FREE else min(supply, gamma // item)
+    part = 1
+    while left > 0:
+        part = min(part, left)
+        bits |= bits << part * item & mask
+        left -= part
+        part *= 2
+    return _cut(bits, gamma)
+
+
+def _read(viable: _Viable, item: int, upper: int, target: int) -> list[range]:
+    """Step 1 of Algorithm 3.1: stride back from the target."""
+    top = target // item if upper == FREE else min(upper, target // item)
+    runs: list[range] = []
+    nu = 0
+    if target > viable.gamma:
+        nu = min(top, (target - viable.gamma - 1) // item) + 1
+        runs.append(range(nu))
+    # Bits beyond the last one that is set are clear.
+    first = max(nu, -((viable.bits.bit_length() - 1 - target) // item))
+    found = [n for n in range(first, top + 1) if viable.bits >> (target - n * item) & 1]
+    runs += consecutive(found)
+    if len(runs) > 1 and runs[0].stop == runs[1].start:
+        runs[:2] = [range(runs[0].start, runs[1].stop)]
+    return runs
+
+
+def simplify(problem: Knapsack) -> Extremes:
+    """The three simplifications of section 3.2, as lower and upper bounds of nu; -1 where they tell nothing.
+
+    They hold only where nothing is known a priori, so with an upper bound they tell nothing.
+    """
+    k = len(problem)
+    lower, upper = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
+    if problem.bounded or not k:
+        return Extremes(lower, upper)
+    sums, target = problem.sums, problem.target
+    single = problem.copies == 1
+    never = (sums > target) | ((target - sums.min() < sums) & (sums < target))
+    lower[never] = upper[never] = 0
+    for special in np.flatnonzero((sums == target) | (sums == 1)):
+        others = np.ones(k, dtype=bool)
+        others[special] = not single[special]
+        lower[others] = 0
+        if sums[special] == target:
+            upper[special] = 1
+        if sums[special] == 1:
+            upper[:] = target // sums
+    return Extremes(lower, upper)
+
+
+def _simplified(problem: Knapsack) -> list[list[range] | None]:
+    """All values where the simplifications tell them."""
+    known = simplify(problem)
+    ones = int(problem.copies[problem.sums == 1].sum()) if not problem.bounded else 0
+    answers: list[list[range] | None] = []
+    for k in range(len(problem)):
+        others = ones - (problem.sums[k] == 1)
+        if known.lower[k] == 0 == known.upper[k]:
+            answers.append([range(1)])
+        elif others > 0:
+            answers.append([range(int(known.upper[k]) + 1)])
+        else:
+            answers.append(None)
+    return answers
+
+
+def _alike(problem: Knapsack) -> list[tuple[int, int]]:
+    return [
+        (int(r), FREE if u == FREE else int(u) * int(c))
+        for r, u, c in zip(problem.sums, problem.uppers, problem.copies, strict=True)
+    ]
+
+
+def viability(problem: Knapsack, only: int | None = None) -> Feasible:
+    """Every feasible nu of each kind, or of one only, in O((N - R) kinds log(kinds) / 64) steps.
+
+    Equal rows are collapsed: a kind that several rows are of stays in with one row less.
+
+    Source: Wright and Smucker 2014, Algorithm 3.1, Updates 3.2 and 3.3 and the notes of section 3.2.
+    """
+    target, plain = problem.target, not problem.bounded
+    supplies = _alike(problem)
+    answers: list[list[range] | None] = [None] * len(problem)
+
+    def rest(k: int) -> int:
+        return (
+            FREE
+            if int(problem.copies[k]) > 1 and problem.uppers[k] == FREE
+            else (0 if problem.uppers[k] == FREE else int(problem.uppers[k]) * (int(problem.copies[k]) - 1))
+        )
+
+    def leaf(k: int, viable: _Viable) -> None:
+        item = supplies[k][0]
+        answers[k] = _read(_update(viable, item, rest(k), plain=plain), item, int(problem.uppers[k]), target)
+
+    def take(viable: _Viable, kinds: list[int]) -> _Viable:
+        for k in kinds:
+            viable = _update(viable, *supplies[k], plain=plain)
+        return viable
+
+    def divide(kinds: list[int], viable: _Viable) -> None:
+        if len(kinds) == 1:
+            leaf(kinds[0], viable)
+            return
+        half = len(kinds) // 2
+        divide(kinds[half:], take(viable, kinds[:half]))
+        divide(kinds[:half], take(viable, kinds[half:]))
+
+    empty = _cut(1, target)
+    if only is not None:
+        leaf(only, take(empty, [k for k in range(len(problem)) if k != only]))
+        return feasible([answers[only] or []])
+    answers = _simplified(problem)
+    # Kinds that stay in whole when one of their rows is left out go first, and are never taken out again.
+    always = [k for k in range(len(problem)) if rest(k) == supplies[k][1]]
+    single = [k for k in range(len(problem)) if rest(k) != supplies[k][1]]
+    base = take(empty, always)
+    wanted = [k for k in single if answers[k] is None]
+    base = take(base, [k for k in single if answers[k] is not None])
+    if wanted:
+        divide(wanted, base)
+    whole = [k for k in always if answers[k] is None]
+    if whole or not wanted:
+        full = take(base, wanted)
+        if target not in full:
+            # The simplifications take for granted that there is a solution.
+            return feasible([[] for _ in answers])
+        for k in whole:
+            leaf(k, full)
+    elif not any(answers[k] for k in wanted):
+        return feasible([[] for _ in answers])
+    return feasible([one or [] for one in answers])

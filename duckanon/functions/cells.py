@@ -1,0 +1,339 @@
+"""cell_bounds, cell_values and disclosure_report: from a call to the query that answers it, and the engine's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.schema import RESERVED, Table, is_number
+from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
+
+_BOUNDS = ("n", "lower", "upper", "feasible", "disclosed")
+
+
+def register(on: Instance) -> None:
+    """Put the functions behind cell_bounds, cell_values and disclosure_report on a database instance."""
+    register_writer(on, "_dk_write_cell_bounds", _write_bounds)
+    register_writer(on, "_dk_write_cell_values", _write_values)
+    register_writer(on, "_dk_write_disclosure_report", _write_report)
+    register_check(on, "_dk_cells_problem", _check)
+    register_check(on, "_dk_known_problem", _check_known)
+    register_engine(on, "_dk_cells_audit", _audit, "found", f"STRUCT({_AUDITED})")
+    register_engine(on, "_dk_cells_report", _report, "found", f"STRUCT({_REPORTED})")
+
+
+# --- from a call to a query -------------------------------------------------------------------------------------------
+
+
+def roles(tbl: object, rows: object, cols: object) -> tuple[str, list[str], list[str]]:
+    """The table, its row columns and its column columns, as every function of the family takes them."""
+    table = arguments.table(tbl)
+    row_columns = arguments.names(rows, "rows", empty=False)
+    col_columns = arguments.names(cols, "cols", empty=False)
+    both = {name.lower() for name in row_columns}
+    for name in col_columns:
+        if name.lower() in both:
+            raise InvalidInput(f'Column "{name}" is in both rows and cols: name it in one of them.')
+    return table, row_columns, col_columns
+
+
+def counting(count: object, taken: Sequence[str]) -> tuple[str, str, list[str]]:
+    """A cell's number of records and what may be wrong with it, as aggregates, and the column they need."""
+    if count is None:
+        return "system.main.count(*)", "NULL::VARCHAR", []
+    if not isinstance(count, str) or not count:
+        raise InvalidInput("count must be the name of a column of counts, as in count := 'n'.")
+    if count.lower() in {name.lower() for name in taken}:
+        raise InvalidInput(f'Column "{count}" is both count and in rows or cols: counts are no categories.')
+    value = identifier(count)
+    whole = f"TRY_CAST({value} AS HUGEINT)"
+    flaws = [
+        (f"{value} IS NULL", "holds NULL: replace it by 0, or leave those rows out"),
+        (f"{whole} IS NULL OR {whole} <> {value}", "holds a number that is not whole: counts are whole numbers"),
+        (f"{value} < 0", "holds a negative count: counts are zero or more"),
+        (f"{whole} > {10**18}", "holds a count above 10^18, which is more than cell bounds are made for"),
+    ]
+    said = f'Column "{count}" '
+    cases = " ".join(f"WHEN {test} THEN {literal(said + text + '.')}" for test, text in flaws)
+    total = f"coalesce(system.main.sum({whole}), 0)"
+    large = literal("The counts add up to more than 10^18, which is more than cell bounds are made for.")
+    return total, f"coalesce(system.main.max(CASE {cases} END), CASE WHEN {total} > {10**18} THEN {large} END)", [count]
+
+
+def keys(rows: Sequence[str], cols: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our names for the row columns and the column columns, which cannot meet those of the caller."""
+    return [f"r{i}" for i in range(1, len(rows) + 1)], [f"c{i}" for i in range(1, len(cols) + 1)]
+
+
+def renamed(names: Sequence[str], own: Sequence[str]) -> str:
+    return ", ".join(f"{identifier(name)} AS {key}" for name, key in zip(names, own, strict=True))
+
+
+def absent(columns: Sequence[str]) -> str:
+    return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
+
+
+def every(own: Sequence[str], source: str = "cells") -> str:
+    """All combinations of the values of columns."""
+    parts = ", ".join(f"(SELECT DISTINCT {key} FROM {source})" for key in own)
+    return f"SELECT {', '.join(own)} FROM {parts}"
+
+
+def _product(own: Sequence[str]) -> str:
+    return " * ".join(
+        f"(SELECT CAST(system.main.count(*) AS HUGEINT) FROM (SELECT DISTINCT {k} FROM cells))" for k in own
+    )
+
+
+_NO_FACTS = "facts AS (SELECT 0 AS fact, 0 AS place, 0 AS part, '' AS low, '' AS high WHERE false)"
+
+
+def _facts(known: object, rows: Sequence[str], cols: Sequence[str]) -> str:
+    if known is None:
+        return _NO_FACTS
+    if not isinstance(known, str) or not known:
+        raise InvalidInput("known must be the name of a table of facts, in quotes.")
+    in_rows, in_cols = keys(rows, cols)
+    needed = [*rows, *cols, "lower", "upper"]
+    return fill(
+        "cell_facts",
+        known=literal(known),
+        known_absent=", ".join(f"NULL AS {identifier(name)}" for name in needed),
+        known_problem=f"system.main._dk_known_problem(names, types, {literal(known)}, {literals(needed)})",
+        known_keys=f"{renamed(rows, in_rows)}, {renamed(cols, in_cols)}",
+        row_keys=", ".join(in_rows),
+        same_row=" AND ".join(f"k.{key} IS NOT DISTINCT FROM p.{key}" for key in in_rows),
+        same_cell=" AND ".join(f"(k.{key} IS NULL OR k.{key} = c.{key})" for key in in_cols),
+    )
+
+
+def _write(
+    table: str,
+    rows: Sequence[str],
+    cols: Sequence[str],
+    count: object,
+    *,
+    released: Sequence[str],
+    facts: str,
+    answer: str,
+    result: str,
+) -> str:
+    records, flaws, counted = counting(count, [*rows, *cols])
+    in_rows, in_cols = keys(rows, cols)
+    needed = [*rows, *cols, *counted]
+    return fill(
+        "cells",
+        table=literal(table),
+        absent=absent(needed),
+        problem=(
+            f"system.main._dk_cells_problem(names, types, {literal(table)}, {literals([*rows, *cols])}, "
+            f"{literals(counted)}, {literals(released)})"
+        ),
+        keys=f"{renamed(rows, in_rows)}, {renamed(cols, in_cols)}",
+        amount=records,
+        flaws=flaws,
+        in_rows=", ".join(f"{key} ASC NULLS LAST" for key in in_rows),
+        facts=facts,
+        answer=answer,
+        result=result,
+    )
+
+
+def _audit_call(rows: Sequence[str]) -> str:
+    facts = "{'place': place, 'part': part, 'low': low, 'high': high}"
+    return (
+        "system.main._dk_cells_audit(system.main.list(place), system.main.list(n), "
+        f"(SELECT system.main.list({facts} ORDER BY fact) FROM facts), {literals(rows)})"
+    )
+
+
+def _write_bounds(tbl: object, rows: object, cols: object, count: object, known: object) -> str:
+    table, row_columns, col_columns = roles(tbl, rows, cols)
+    in_rows, in_cols = keys(row_columns, col_columns)
+    result = fill(
+        "cell_bounds",
+        columns=every(in_cols),
+        row_keys=", ".join(in_rows),
+        same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+        released=own_names(row_columns, col_columns),
+        order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
+    )
+    facts = _facts(known, row_columns, col_columns)
+    return _write(
+        table,
+        row_columns,
+        col_columns,
+        count,
+        released=_BOUNDS,
+        facts=facts,
+        answer=_audit_call(row_columns),
+        result=result,
+    )
+
+
+def own_names(rows: Sequence[str], cols: Sequence[str]) -> str:
+    named = zip([*rows, *cols], [*keys(rows, cols)[0], *keys(rows, cols)[1]], strict=True)
+    return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
+
+
+def _write_values(tbl: object, rows: object, cols: object, count: object, known: object) -> str:
+    table, row_columns, col_columns = roles(tbl, rows, cols)
+    in_rows, in_cols = keys(row_columns, col_columns)
+    result = fill(
+        "cell_values",
+        columns=every(in_cols),
+        row_keys=", ".join(in_rows),
+        same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+        released=own_names(row_columns, col_columns),
+    )
+    facts = _facts(known, row_columns, col_columns)
+    return _write(
+        table,
+        row_columns,
+        col_columns,
+        count,
+        released=["value"],
+        facts=facts,
+        answer=_audit_call(row_columns),
+        result=result,
+    )
+
+
+def small_counts(small: object) -> int:
+    least = arguments.whole(small, "small")
+    if least < 1:
+        raise InvalidInput("small must be 1 or more: counts from 1 to small - 1 are small.")
+    return least
+
+
+def _write_report(tbl: object, rows: object, cols: object, count: object, small: object) -> str:
+    table, row_columns, col_columns = roles(tbl, rows, cols)
+    in_rows, in_cols = keys(row_columns, col_columns)
+    least = small_counts(small)
+    return _write(
+        table,
+        row_columns,
+        col_columns,
+        count,
+        released=[],
+        facts=_NO_FACTS,
+        answer=f"system.main._dk_cells_report(system.main.list(place), system.main.list(n), {least})",
+        result=fill("disclosure_report", row_count=_product(in_rows), col_count=_product(in_cols)),
+    )
+
+
+# --- checks that need the table's columns -----------------------------------------------------------------------------
+
+
+def _check(
+    names: list[str], types: list[str], table: str, categories: list[str], count: list[str], released: list[str]
+) -> None:
+    found = Table(table, names, types)
+    found.has([*categories, *count])
+    for name in count:
+        if not is_number(found.kind(name)):
+            raise InvalidInput(f'Column "{name}" is not a number and cannot be count: cast it to BIGINT.')
+    for name in categories:
+        if name.lower() in released:
+            raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
+
+
+def _check_known(names: list[str], types: list[str], table: str, needed: list[str]) -> None:
+    found = Table(table, names, types)
+    found.has(needed)
+    for name in ("lower", "upper"):
+        if not is_number(found.kind(name)) and found.kind(name) != '"NULL"':
+            raise InvalidInput(f'Column "{name}" of {table} is not a number: cast it to BIGINT.')
+
+
+# --- the engine's calls -----------------------------------------------------------------------------------------------
+
+_AUDITED = (
+    "rows BIGINT[], divisors BIGINT[], lower BIGINT[], upper BIGINT[], feasible BIGINT[], offsets BIGINT[], "
+    "kinds BIGINT[], run_kinds BIGINT[], first BIGINT[], step BIGINT[], size BIGINT[]"
+)
+_REPORTED = (
+    "n BIGINT, nonzero_rows BIGINT, unit_rows BIGINT, disclosed_rows BIGINT, nonzero_cells BIGINT, "
+    "disclosed_small_cells BIGINT, reduced_total BIGINT"
+)
+
+
+def _cells(places: pa.Scalar, counts: pa.Scalar) -> tuple[Any, Any]:
+    if not places.is_valid:
+        raise InvalidInput("The table has no rows: there is nothing to bound.")
+    place = places.values.to_numpy().astype(np.int64)
+    order = np.argsort(place, kind="stable")
+    return place[order], counts.values.to_numpy().astype(np.int64)[order]
+
+
+def _whole(text: str | None, argument: str) -> int | None:
+    """A bound of a fact, as SQL writes it."""
+    if text is None:
+        return None
+    head, _, tail = text.partition(".")
+    try:
+        if tail.strip("0"):
+            raise ValueError
+        return int(head)
+    except ValueError:
+        raise InvalidInput(
+            f'Column "{argument}" of known holds a number that is not whole: counts are whole.'
+        ) from None
+
+
+def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scalar) -> pa.Array:
+    from duckanon.engines.cells.audit import audit_table
+    from duckanon.engines.cells.known import Fact
+    from duckanon.engines.cells.reduction import reduce
+
+    table = reduce(*_cells(places, counts))
+    position = {int(place): i for i, place in enumerate(table.rows)}
+    known = []
+    for number, fact in enumerate(facts.as_py() or [], 1):
+        if fact["place"] not in position:
+            raise InvalidInput(
+                f"Line {number} of known is about a row that the table does not have, or that holds only zeros: "
+                "remove it, or correct its row columns."
+            )
+        row = position[fact["place"]]
+        low, high = _whole(fact["low"], "lower"), _whole(fact["high"], "upper")
+        known.append(Fact(row, fact["part"] // int(table.divisors[row]), 0 if low is None else low, high))
+    columns = ", ".join(f'"{name}"' for name in rows.as_py())
+    found = audit_table(table, known, lambda row: f"row {table.rows[row]} in the order of {columns}")
+    runs = found.feasible
+    arrays = [
+        table.rows,
+        table.divisors,
+        found.lower,
+        found.upper,
+        found.count,
+        found.offset,
+        found.kind,
+        np.repeat(np.arange(len(runs)), runs.end - runs.begin),
+        *_in_order(runs),
+    ]
+    names = [part.split()[0] for part in _AUDITED.split(", ")]
+    return pa.StructArray.from_arrays([one_list(array) for array in arrays], names)
+
+
+def _in_order(runs: Any) -> list[Any]:
+    """first, step and size of all runs, kind after kind."""
+    index = np.concatenate([np.arange(b, e) for b, e in zip(runs.begin, runs.end, strict=True)])
+    return [runs.first[index], runs.step[index], runs.size[index]]
+
+
+def one_list(array: Any) -> pa.Array:
+    """The whole array as the one value of a list column."""
+    return pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), pa.array(np.ascontiguousarray(array)))
+
+
+def _report(places: pa.Scalar, counts: pa.Scalar, small: pa.Scalar) -> pa.Array:
+    from duckanon.engines.cells.audit import report
+
+    return pa.array([report(*_cells(places, counts), small.as_py())])

@@ -1,0 +1,58 @@
+-- What one call of conditional_bounds runs. functions/conditionals.py fills in:
+--   $table    the table's name, a literal           $absent   NULL AS "<column>" for each column the call names
+--   $problem  the check of names and types          $keys     the row columns as r1, ..., the column columns as c1, ...
+--   $share    the proportion                        $in_rows  r1, ... in ascending order
+--   $order    r1, ..., c1, ... in ascending order   $answer   the engine's call
+--   $released the columns under their own names
+WITH described AS (
+  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
+  FROM (DESCRIBE FROM system.main.query_table($table))
+),
+-- The empty branch names every column, so a missing one is told by the check and not by the binder.
+source AS (
+  SELECT * EXCLUDE ("duckanon.row") FROM (
+    FROM system.main.query_table($table)
+    UNION ALL BY NAME
+    SELECT $absent WHERE false
+  )
+  WHERE (SELECT _dk_unless($problem) FROM described)
+),
+grouped AS (
+  SELECT
+    $keys,
+    system.main.any_value($share) AS share,
+    system.main.count(*) AS times
+  FROM source
+  GROUP BY ALL
+),
+cells AS MATERIALIZED (
+  SELECT
+    *,
+    system.main.dense_rank() OVER (ORDER BY $in_rows) AS place,
+    system.main.row_number() OVER (ORDER BY $order) AS cell
+  FROM grouped
+),
+sound AS (
+  SELECT _dk_unless(CASE
+    WHEN system.main.max(times) > 1
+      THEN 'A cell is there more than once: give one proportion for each combination of rows and cols.'
+    WHEN system.main.count(share) < system.main.count(*)
+      THEN 'A proportion is NULL: leave out rows without proportions.'
+  END) AS fine
+  FROM cells
+),
+answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM cells WHERE (SELECT fine FROM sound)
+),
+found AS (
+  SELECT
+    unnest(answer.found.cells) AS cell,
+    unnest(answer.found.lower) AS "lower",
+    unnest(answer.found.upper) AS "upper",
+    unnest(answer.found.feasible) AS feasible
+  FROM answered
+  WHERE _dk_unless(answer.problem)
+)
+SELECT $released, "lower", "upper", feasible, "lower" = "upper" AS disclosed
+FROM cells JOIN found USING (cell)
+ORDER BY cell

@@ -1,0 +1,61 @@
+-- What one call of table_designs runs. functions/designs.py fills in:
+--   $table    the table's name, a literal           $absent   NULL AS "<column>" for each column the call names
+--   $problem  the check of names and types          $keys     the variables as v1, ...
+--   $amount   a cell's records, as an aggregate     $flaws    what may be wrong with them, as an aggregate
+--   $codes    each variable's codes                 $answer   the engine's call
+--   $levels   the values of the variables to merge, as text, by number of the variable
+WITH described AS (
+  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
+  FROM (DESCRIBE FROM system.main.query_table($table))
+),
+-- The empty branch names every column, so a missing one is told by the check and not by the binder.
+source AS (
+  SELECT * EXCLUDE ("duckanon.row") FROM (
+    FROM system.main.query_table($table)
+    UNION ALL BY NAME
+    SELECT $absent WHERE false
+  )
+  WHERE (SELECT _dk_unless($problem) FROM described)
+),
+counted AS MATERIALIZED (
+  SELECT $keys, $amount AS records, $flaws AS flaws FROM source GROUP BY ALL
+),
+sound AS (
+  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM counted
+),
+cells AS (
+  SELECT [$codes] AS codes, TRY_CAST(records AS BIGINT) AS n FROM counted WHERE (SELECT fine FROM sound)
+),
+answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM cells
+),
+found AS (
+  SELECT unnest(answer.designs) AS design FROM answered WHERE _dk_unless(answer.problem)
+),
+named AS (
+  SELECT $levels AS levels
+)
+SELECT
+  design.rows,
+  design.cols,
+  design.omitted,
+  design.n,
+  CAST(design.row_count AS HUGEINT) AS row_count,
+  CAST(design.col_count AS HUGEINT) AS col_count,
+  CAST(design.zero_rows AS HUGEINT) AS zero_rows,
+  design.unit_rows,
+  design.disclosed_rows,
+  CAST(design.zero_cells AS HUGEINT) AS zero_cells,
+  design.disclosed_small_cells,
+  design.reduced_total,
+  design.information,
+  design.dependence,
+  system.main.list_transform(
+    design.merged,
+    lambda one: {
+      'variable': one.variable,
+      'first_values': system.main.list_transform(one.starts, lambda start: levels[one.number][start])
+    }
+  ) AS merged
+FROM found, named
+ORDER BY design.place
