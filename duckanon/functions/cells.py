@@ -53,10 +53,16 @@ def counting(count: object, taken: Sequence[str]) -> tuple[str, str, list[str]]:
         raise InvalidInput(f'Column "{count}" is both count and in rows or cols: counts are no categories.')
     value = identifier(count)
     whole = f"TRY_CAST({value} AS HUGEINT)"
+    # Doubles are compared as doubles: as decimals they would change their last digits.
+    fractional = (
+        f"CASE WHEN system.main.typeof({value}) IN ('DOUBLE', 'FLOAT') "
+        f"THEN TRY_CAST({value} AS DOUBLE) <> TRY_CAST({whole} AS DOUBLE) "
+        f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) <> TRY_CAST({whole} AS DECIMAL(38, 18)) END"
+    )
     flaws = [
         (f"{value} IS NULL", "holds NULL: replace it by 0, or leave those rows out"),
-        (f"{whole} IS NULL OR {whole} <> {value}", "holds a number that is not whole: counts are whole numbers"),
-        (f"{value} < 0", "holds a negative count: counts are zero or more"),
+        (f"{whole} IS NULL OR {fractional}", "holds a number that is not whole: counts are whole numbers"),
+        (f"{whole} < 0", "holds a negative count: counts are zero or more"),
         (f"{whole} > {10**18}", "holds a count above 10^18, which is more than cell bounds are made for"),
     ]
     said = f'Column "{count}" '

@@ -129,8 +129,8 @@ def _keys(codes: Sequence[Ints], levels: Sequence[int]) -> Ints:
 
 
 def _entropy(counts: Ints) -> float:
-    """In bits."""
-    shares = counts / counts.sum()
+    """In bits. Sorted first, so that the last digit does not depend on the order of the cells."""
+    shares = np.sort(counts) / counts.sum()
     return float(-(shares * np.log2(shares)).sum())
 
 
