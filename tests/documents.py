@@ -30,7 +30,7 @@ def examples(page: Path) -> list[Example]:
 def cells(drawn: str) -> list[list[str]]:
     """The cells of a table that DuckDB drew: borders and footers differ between its versions."""
     rows = [line.strip().strip("│").split("│") for line in drawn.splitlines() if "│" in line]
-    return [[cell.strip() for cell in row] for row in rows]
+    return [[cell.strip() for cell in row] for row in rows if len(row) == len(rows[0])]
 
 
 def run(con: duckdb.DuckDBPyConnection, sql: str) -> str:

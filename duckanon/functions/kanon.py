@@ -132,7 +132,7 @@ def _write_compare(tbl: object, qi: object, k: object, methods: object, weights:
             f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
             "[]::VARCHAR[], []::VARCHAR[])"
         ),
-        source="source",
+        source="_dk_source",
         answer=(
             f"system.main._dk_k_compare({_structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
             "system.main.current_setting('threads'))"
@@ -157,7 +157,7 @@ def _write_report(tbl: object, qi: object, sensitive: object) -> str:
         problem=(
             f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, {literals(hidden)})"
         ),
-        source=f"(SELECT {members} AS members FROM source AS {_ROW} GROUP BY {groups})",
+        source=f"(SELECT {members} AS members FROM _dk_source AS {_ROW} GROUP BY {groups})",
         answer=f"system.main._dk_k_report(system.main.list(members), {literals(hidden)})",
         rows="unnest(answer.measures)",
     )

@@ -5,73 +5,73 @@
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
 --   $excluded      the columns to drop                $hidden     names that do not sort the records of a class
 --   $k             the least class size               $released_in_order  $released, in ascending order
-WITH described AS (
+WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
 ),
 -- The empty branch names every quasi-identifier, so a missing one is told by the check and not by the binder.
-source AS (
+_dk_source AS (
   SELECT * EXCLUDE ($excluded) FROM (
     FROM system.main.query_table($table)
     UNION ALL BY NAME
     SELECT $absent WHERE false
   )
-  WHERE (SELECT _dk_unless($problem) FROM described)
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
 ),
-packed AS (
+_dk_packed AS (
   SELECT
     system.main.count(*) AS records,
     system.main.sum(system.main.hash("duckanon.row")) AS content,
     system.main.list("duckanon.row") AS rows,
     $classes AS answer
-  FROM source AS "duckanon.row"
+  FROM _dk_source AS "duckanon.row"
 ),
 -- Rows of a class come to stand together, which makes all that follows several times cheaper.
-answered AS MATERIALIZED (
+_dk_answered AS MATERIALIZED (
   SELECT
     records,
     content,
     system.main.list_select(rows, answer.classes.members) AS rows,
     answer.classes.labels AS labels
-  FROM packed
+  FROM _dk_packed
   WHERE _dk_unless(answer.problem)
 ),
 -- Unpacking the one row twice is cheaper than keeping what comes out.
-labelled AS NOT MATERIALIZED (
-  SELECT unnest(rows, max_depth := 1) AS "duckanon.row", unnest(labels) AS label FROM answered
+_dk_labelled AS NOT MATERIALIZED (
+  SELECT unnest(rows, max_depth := 1) AS "duckanon.row", unnest(labels) AS label FROM _dk_answered
 ),
-cells AS (
+_dk_cells AS (
   SELECT
     label,
     system.main.count(*) AS size,
     system.main.sum(system.main.hash("duckanon.row")) AS content,
     $cells
-  FROM labelled
+  FROM _dk_labelled
   GROUP BY label
 ),
 -- Labels that share their cells are one equivalence class; numbers follow the released values and nothing else.
-classes AS MATERIALIZED (
-  SELECT *, system.main.dense_rank() OVER (ORDER BY $released_in_order) AS class_id FROM cells
+_dk_classes AS MATERIALIZED (
+  SELECT *, system.main.dense_rank() OVER (ORDER BY $released_in_order) AS class_id FROM _dk_cells
 ),
 -- The check on every output, by the released values: class sizes here, each value against its cell below.
-tallies AS (
-  SELECT system.main.sum(size) AS size, system.main.sum(content) AS content FROM classes GROUP BY class_id
+_dk_tallies AS (
+  SELECT system.main.sum(size) AS size, system.main.sum(content) AS content FROM _dk_classes GROUP BY class_id
 ),
-verdict AS (
+_dk_verdict AS (
   SELECT CASE
     WHEN system.main.min(size) < $k
       THEN 'k_anonymize made a class of fewer than k records: this is a bug in duckanon, nothing was released.'
-    WHEN system.main.sum(size) <> (SELECT records FROM answered)
-      OR system.main.sum(content) <> (SELECT content FROM answered)
+    WHEN system.main.sum(size) <> (SELECT records FROM _dk_answered)
+      OR system.main.sum(content) <> (SELECT content FROM _dk_answered)
       THEN 'k_anonymize lost or changed a row: this is a bug in duckanon, nothing was released.'
     END AS problem
-  FROM tallies
+  FROM _dk_tallies
 )
 -- Sorted by what is released and by nothing else: the input's order and values leave no trace.
 FROM (
   SELECT class_id, $released, "duckanon.row".* EXCLUDE ($kept)
-  FROM labelled JOIN classes USING (label)
-  WHERE (SELECT _dk_unless(problem) FROM verdict)
+  FROM _dk_labelled JOIN _dk_classes USING (label)
+  WHERE (SELECT _dk_unless(problem) FROM _dk_verdict)
     AND _dk_unless(CASE WHEN ($within) IS NOT TRUE
       THEN 'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.' END)
 )

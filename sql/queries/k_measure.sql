@@ -2,20 +2,20 @@
 --   $table    the table's name, a literal         $absent   NULL AS "<column>" for each column the call names
 --   $problem  the check of names and types        $source   the rows the engine's call packs
 --   $answer   the engine's call                   $rows     its result, as rows
-WITH described AS (
+WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
 ),
 -- The empty branch names every column, so a missing one is told by the check and not by the binder.
-source AS (
+_dk_source AS (
   SELECT * EXCLUDE ("duckanon.row") FROM (
     FROM system.main.query_table($table)
     UNION ALL BY NAME
     SELECT $absent WHERE false
   )
-  WHERE (SELECT _dk_unless($problem) FROM described)
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
 ),
-answered AS MATERIALIZED (
+_dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM $source AS "duckanon.row"
 )
-SELECT $rows FROM answered WHERE _dk_unless(answer.problem)
+SELECT $rows FROM _dk_answered WHERE _dk_unless(answer.problem)

@@ -201,6 +201,13 @@ def test_only_quasi_identifiers(con: duckdb.DuckDBPyConnection) -> None:
     assert rows == [(1 + i // 4, i // 4 * 4, i // 4 * 4 + 3) for i in range(12)]
 
 
+def test_tables_may_have_the_names_our_queries_use(con: duckdb.DuckDBPyConnection) -> None:
+    for name in ("described", "source", "packed", "answered", "labelled", "cells", "classes", "tallies", "verdict"):
+        con.execute(f"CREATE TABLE {name} AS SELECT i AS age FROM range(12) r(i)").fetchall()
+        for function in ("k_anonymize", "k_report", "k_compare"):
+            assert con.execute(f"FROM {function}('{name}', ['age'])").fetchall()
+
+
 @pytest.mark.parametrize(
     "source",
     ["t", "main.t", "memory.main.t", '"t"', "a view", "temporary", "other.t"],
