@@ -35,6 +35,21 @@ def _complete_from(modulus: int, items: Ints) -> int:
     return most if divisor == 1 and most >= 0 else NEVER
 
 
+@compiled
+def _least(sums: Ints, copies: Ints, taste: int) -> int:
+    """The number from which on all sums can be made whichever row is left out; NEVER if this shows none."""
+    # A sum that several rows have is never missed, and may serve in both tables.
+    odd = np.arange(1, len(sums)) % 2 == 1
+    several = copies[1:] > 1
+    least = max(
+        _complete_from(sums[0], sums[1:][odd | several][:taste]),
+        _complete_from(sums[0], sums[1:][~odd | several][:taste]),
+    )
+    if copies[0] == 1 and least < NEVER:
+        least = max(least, _complete_from(sums[1], sums[2:][:taste]))
+    return least
+
+
 def window(problem: Knapsack) -> int | None:
     """The last sum that bit sets have to hold, no more than the target. None where they do not serve."""
     if problem.bounded:
@@ -46,12 +61,10 @@ def window(problem: Knapsack) -> int | None:
     sums, copies = problem.sums[:reach], problem.copies[:reach]
     if reach < 2 or sums[0] * _WORTH >= target:
         return target if reach and sums[0] * _WORTH >= target and target <= _NARROW * _WORTH else None
-    smallest, rest = int(sums[0]), sums[1:]
+    smallest = int(sums[0])
     if smallest > _NARROW * _WORTH:
         return None
-    least = max(_complete_from(smallest, rest[half::2][:_TASTE]) for half in (0, 1))
-    if copies[0] == 1 and least < NEVER:
-        least = max(least, _complete_from(int(sums[1]), sums[2:][:_TASTE]))
+    least = int(_least(sums, copies, _TASTE))
     width = min(least, target)
     return width if width <= smallest * _WORTH else None
 
