@@ -85,19 +85,19 @@ def absent(columns: Sequence[str]) -> str:
     return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
 
 
-def every(own: Sequence[str], source: str = "cells") -> str:
+def every(own: Sequence[str]) -> str:
     """All combinations of the values of columns."""
-    parts = ", ".join(f"(SELECT DISTINCT {key} FROM {source})" for key in own)
+    parts = ", ".join(f"(SELECT DISTINCT {key} FROM _dk_cells)" for key in own)
     return f"SELECT {', '.join(own)} FROM {parts}"
 
 
 def _product(own: Sequence[str]) -> str:
     return " * ".join(
-        f"(SELECT CAST(system.main.count(*) AS HUGEINT) FROM (SELECT DISTINCT {k} FROM cells))" for k in own
+        f"(SELECT CAST(system.main.count(*) AS HUGEINT) FROM (SELECT DISTINCT {k} FROM _dk_cells))" for k in own
     )
 
 
-_NO_FACTS = "facts AS (SELECT 0 AS fact, 0 AS place, 0 AS part, '' AS low, '' AS high WHERE false)"
+_NO_FACTS = "_dk_facts AS (SELECT 0 AS fact, 0 AS place, 0 AS part, '' AS low, '' AS high WHERE false)"
 
 
 def _facts(known: object, rows: Sequence[str], cols: Sequence[str]) -> str:
@@ -155,7 +155,7 @@ def _audit_call(rows: Sequence[str]) -> str:
     facts = "{'place': place, 'part': part, 'low': low, 'high': high}"
     return (
         "system.main._dk_cells_audit(system.main.list(place), system.main.list(n), "
-        f"(SELECT system.main.list({facts} ORDER BY fact) FROM facts), {literals(rows)})"
+        f"(SELECT system.main.list({facts} ORDER BY fact) FROM _dk_facts), {literals(rows)})"
     )
 
 
@@ -166,7 +166,7 @@ def _write_bounds(tbl: object, rows: object, cols: object, count: object, known:
         "cell_bounds",
         columns=every(in_cols),
         row_keys=", ".join(in_rows),
-        same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+        same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
         released=own_names(row_columns, col_columns),
         order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
     )
@@ -195,7 +195,7 @@ def _write_values(tbl: object, rows: object, cols: object, count: object, known:
         "cell_values",
         columns=every(in_cols),
         row_keys=", ".join(in_rows),
-        same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+        same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
         released=own_names(row_columns, col_columns),
     )
     facts = _facts(known, row_columns, col_columns)

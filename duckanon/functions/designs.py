@@ -71,7 +71,7 @@ def _write(
     own = [f"v{i}" for i in range(1, len(names) + 1)]
     lists = [
         f"(SELECT system.main.list(CAST({key} AS VARCHAR) ORDER BY {key} ASC NULLS LAST) "
-        f"FROM (SELECT DISTINCT {key} FROM counted))"
+        f"FROM (SELECT DISTINCT {key} FROM _dk_counted))"
         if i in merged
         else "NULL::VARCHAR[]"
         for i, key in enumerate(own)

@@ -1,8 +1,8 @@
 -- The result of disclosure_report, after queries/cells.sql. functions/cells.py fills in:
 --   $row_count, $col_count  the combinations that rows and columns can have
-, shaped AS (
+, _dk_shaped AS (
   SELECT unnest(answer.found), $row_count AS row_count, $col_count AS col_count
-  FROM answered
+  FROM _dk_answered
   WHERE _dk_unless(answer.problem)
 )
 SELECT
@@ -15,4 +15,4 @@ SELECT
   nonzero_rows * col_count - nonzero_cells AS zero_cells,
   disclosed_small_cells,
   reduced_total
-FROM shaped
+FROM _dk_shaped

@@ -1,7 +1,9 @@
 """The cell-bound functions through SQL: the paper's tables, types, NULL, facts, streams, and every mistake."""
 
+import re
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -11,6 +13,7 @@ import duckanon
 from tests.engines.cells import plain
 from tests.engines.cells.strategies import tables
 
+QUERIES = Path(__file__).parents[2] / "sql" / "queries"
 PREFIX = "Invalid Input Error: "
 ARTIFICIAL = "('A','a',3),('A','b',4),('B','a',5),('B','b',3),('C','a',6),('C','b',9),('D','a',10),('D','b',8)"
 
@@ -93,6 +96,27 @@ def test_types_null_and_zero(con: duckdb.DuckDBPyConnection) -> None:
     )
     assert (n, row_count, col_count, zero_rows) == (60, 6, 8, 0)
     assert zero_cells == sum(one[4] == 0 for one in found)
+
+
+def test_tables_may_have_the_names_our_queries_use(table: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB 1.4 takes a name for our common table expression, not for the user's table."""
+    queries = "".join(file.read_text(encoding="utf-8") for file in QUERIES.glob("*.sql"))
+    ours = set(re.findall(r"^(?:WITH |, )?(\w+) AS (?:MATERIALIZED )?\(", queries, re.MULTILINE))
+    assert "_dk_cells" in ours
+    assert all(name.startswith("_dk_") for name in ours)
+    table.execute("CREATE TABLE p AS SELECT r, c, n / sum(n) OVER (PARTITION BY r) AS p FROM t").fetchall()
+    table.execute("CREATE TABLE f AS SELECT r, c, 0 AS lower, 40 AS upper FROM t").fetchall()
+    for name in ("cells", "counted", "facts", "found", "known", "every", "answer"):
+        for copy, call in (
+            ("t", f"cell_bounds('{name}', ['r'], ['c'], count := 'n')"),
+            ("f", f"cell_bounds('t', ['r'], ['c'], count := 'n', known := '{name}')"),
+            ("t", f"cell_values('{name}', ['r'], ['c'], count := 'n')"),
+            ("t", f"disclosure_report('{name}', ['r'], ['c'], count := 'n')"),
+            ("t", f"table_designs('{name}', ['r', 'c'], count := 'n', merge := ['r'])"),
+            ("p", f"conditional_bounds('{name}', ['r'], ['c'], 'p', 48)"),
+        ):
+            table.execute(f"CREATE OR REPLACE TABLE {name} AS FROM {copy}").fetchall()
+            assert rows(table, f"FROM {call}")
 
 
 def test_rows_of_zeros_have_no_bounds(table: duckdb.DuckDBPyConnection) -> None:
