@@ -119,6 +119,20 @@ def test_tables_may_have_the_names_our_queries_use(table: duckdb.DuckDBPyConnect
             assert rows(table, f"FROM {call}")
 
 
+def test_more_places_than_a_number_can_count(con: duckdb.DuckDBPyConnection) -> None:
+    names = [f"v{i}" for i in range(16)]
+    con.execute("CREATE TABLE t AS FROM range(8)").fetchall()
+    columns = ", ".join(f"i AS {name}" for name in names)
+    con.execute(f"CREATE TABLE wide AS SELECT {columns} FROM range(300) r(i)").fetchall()
+    said = sentence(con, f"FROM disclosure_report('wide', {names[1:]}, {names[:1]})")
+    assert said == "There are more than 10^38 combinations of values: name fewer columns, or coarsen them."
+    said = sentence(con, f"FROM table_designs('wide', {names}, fixed_rows := {names[1:]})")
+    assert said == "There are more than 10^38 combinations of values: name fewer variables, or coarsen them."
+    con.execute(f"CREATE OR REPLACE TABLE wide AS SELECT {columns} FROM range(200) r(i)").fetchall()
+    found = rows(con, f"SELECT row_count, zero_rows FROM disclosure_report('wide', {names[1:]}, {names[:1]})")
+    assert found == [(200**15, 200**15 - 200)]
+
+
 def test_rows_of_zeros_have_no_bounds(table: duckdb.DuckDBPyConnection) -> None:
     table.execute("INSERT INTO t VALUES ('E', 'a', 0), ('E', 'b', 0)").fetchall()
     assert len(rows(table, "FROM cell_bounds('t', ['r'], ['c'], count := 'n')")) == 8
@@ -289,6 +303,15 @@ BAD_FACTS = {
         "Line 1 of known is about a row that the table does not have, or that holds only zeros: "
         "remove it, or correct its row columns."
     ),
+    "'A' AS r, 'z' AS c, 0 AS lower, 8 AS upper": (
+        "Line 1 of known is about a column that the table does not have: remove it, or correct its column columns."
+    ),
+    "7 AS r, 'a' AS c, 0 AS lower, 8 AS upper": (
+        'Column "r" of facts has another type than in the table of counts: cast it to VARCHAR.'
+    ),
+    "'A' AS r, 'a' AS c, 'inf'::DOUBLE AS lower, 8 AS upper": (
+        'Column "lower" of known holds a number that is not whole: counts are whole.'
+    ),
     "'A' AS r, 'a' AS c, 3.5 AS lower, 8 AS upper": (
         'Column "lower" of known holds a number that is not whole: counts are whole.'
     ),
@@ -333,6 +356,8 @@ BAD_PROPORTIONS = {
         "Column \"p\" is neither a number nor text and cannot be p: give DOUBLE, DECIMAL, or text as in '3/7'."
     ),
     ("'much'", "48"): "A proportion cannot be read as a number: write 0.25 or 1/4.",
+    ("'1e999999999'", "48"): "A proportion cannot be read as a number: write 0.25 or 1/4.",
+    ("'nan'::DOUBLE", "48"): "A proportion cannot be read as a number: write 0.25 or 1/4.",
     ("'1/0'", "48"): "A proportion cannot be read as a number: write 0.25 or 1/4.",
     ("round(p, 3)", "48, digits := 2"): (
         "A proportion has more than 2 digits: correct digits, or round the proportions."
