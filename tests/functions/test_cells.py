@@ -66,7 +66,8 @@ def test_values_are_streamed(con: duckdb.DuckDBPyConnection) -> None:
     start = time.perf_counter()
     found = rows(con, "FROM cell_values('huge', ['r'], ['c'], count := 'n') LIMIT 3")
     assert len(found) == 3
-    assert time.perf_counter() - start < 5
+    # Listing all 10^11 values would take far longer, on any machine.
+    assert time.perf_counter() - start < 60
     ((count, least, most),) = rows(
         con,
         "SELECT feasible, lower, upper FROM cell_bounds('huge', ['r'], ['c'], count := 'n') WHERE r = 2 AND c = 'a'",
