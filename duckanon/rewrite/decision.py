@@ -1,0 +1,67 @@
+"""What is decided about a statement, as data: to run, to explain, or to show in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from duckanon.accounting import written
+
+
+class Verdict(StrEnum):
+    """What becomes of one part of a statement."""
+
+    RUNS = "runs"
+    RELEASED = "released"
+    REWRITTEN = "rewritten"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One part of a statement: what it is, which table it is about, and what is decided.
+
+    epsilon: the most that it can cost; a release that is stored already is free. remaining: the budget before it.
+    """
+
+    kind: str
+    object: str | None
+    verdict: Verdict
+    reason: str
+    epsilon: Fraction | None = None
+    remaining: Fraction | None = None
+
+    @property
+    def line(self) -> str:
+        """The decision in one line."""
+        about = f" of {self.object}" if self.object else ""
+        cost = f" (epsilon {written(self.epsilon)})" if self.epsilon is not None else ""
+        return f"{self.kind}{about}: {self.verdict}{cost}. {self.reason}"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A k-anonymous copy that must stand before the statement runs. call: what makes it; path: where it is kept."""
+
+    table: tuple[str, str, str]
+    call: str
+    path: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A statement as it will run. sql: None if it is refused.
+
+    calls: the calls of duckanon's functions in it. copies: what must stand before it runs.
+    """
+
+    steps: Sequence[Step]
+    sql: str | None
+    calls: Sequence[str] = ()
+    copies: Sequence[Copy] = field(default=())
+
+    @property
+    def refusal(self) -> Step | None:
+        return next((step for step in self.steps if step.verdict is Verdict.REFUSED), None)
