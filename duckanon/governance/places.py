@@ -44,7 +44,7 @@ class Place:
 def parts(name: str) -> list[str]:
     """The parts of a.b."c.d", without their quotes; the whole name where it has no such form."""
     found = list(_PART.finditer(name))
-    if ".".join(one.group(0) for one in found) != name or len(found) > 3:
+    if not 0 < len(found) <= 3 or ".".join(one.group(0) for one in found) != name:
         return [name]
     return [one.group(1).replace('""', '"') if one.group(1) is not None else one.group(2) for one in found]
 
