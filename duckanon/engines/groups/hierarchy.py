@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from duckanon.errors import InvalidInput
 
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +63,12 @@ class Hierarchy:
             for parent, size in zip(self.parents, self.sizes, strict=False)
         )
 
-    def up(self, level: int, values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def up(self, level: int, values: NDArray[Number]) -> NDArray[Number]:
         """Sums over children: from one row a region of level + 1 to one row a region of `level`."""
         children, starts = self.families[level]
         ordered = values if (np.diff(children) == 1).all() else values[children]
-        return np.add.reduceat(ordered, starts[:-1], axis=0)
+        found: NDArray[Number] = np.add.reduceat(ordered, starts[:-1], axis=0)
+        return found
 
     def levels(self, leaves: Ints) -> tuple[Ints, ...]:
         """One array a level, from the root to the leaves: the leaves' rows, added up."""

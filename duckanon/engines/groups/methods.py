@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from duckanon.engines.groups.auto import auto
 from duckanon.engines.groups.measurements import Estimate, Measurements
-from duckanon.engines.groups.queries import HISTOGRAM, Query
+from duckanon.engines.groups.queries import ABOVE, HISTOGRAM, INNER, Query
 from duckanon.engines.groups.topdown import topdown
 
 
@@ -35,12 +36,12 @@ MECHANISMS: dict[str, Mechanism] = {
     for mechanism in (
         Mechanism(
             "auto",
-            "for now topdown",
-            topdown,
-            HISTOGRAM,
-            HISTOGRAM,
-            "Fioretto, Van Hentenryck and Zhu 2021, section 10",
-            "O(cells log(children))",
+            "noise on counts from above, shrinkage toward the parent's shape, whole tables with all margins kept",
+            auto,
+            INNER,
+            ABOVE,
+            "docs/group-size-mechanisms.md",
+            "O(cells)",
         ),
         Mechanism(
             "topdown",
