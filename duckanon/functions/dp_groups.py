@@ -166,11 +166,16 @@ def _hierarchy(parents: list[Any]) -> Any:
     return Hierarchy(tuple(parents))
 
 
+def check_cells(cells: int) -> None:
+    """Raises InvalidInput for more cells of regions and sizes than fit into memory."""
+    if cells > _MOST_CELLS:
+        raise InvalidInput(f"That is more than {_MOST_CELLS:,} cells of regions and sizes: choose a smaller max_size.")
+
+
 def _matrix(asked: Call, leaves: pa.Scalar, sizes: pa.Scalar, groups: pa.Scalar, regions: int) -> Any:
     """How many groups of each size each leaf region has: int64 of shape (regions, sizes)."""
     shape = regions, asked.max_size - asked.first + 1
-    if shape[0] * shape[1] > _MOST_CELLS:
-        raise InvalidInput(f"That is more than {_MOST_CELLS:,} cells of regions and sizes: choose a smaller max_size.")
+    check_cells(shape[0] * shape[1])
     counts = np.zeros(shape, dtype=np.int64)
     if leaves.is_valid:
         place, size, number = (one.values.to_numpy().astype(np.int64) for one in (leaves, sizes, groups))

@@ -9,7 +9,7 @@ from duckanon.functions.schema import RESERVED
 from duckanon.functions.templates import fill, identifier, literal, literals
 
 # What may be wrong with a group, the worst last.
-_TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 7)
+_TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) 
     """
     keys, measures = counted.keys, _measures(counted)
     source = [f"{identifier(counted.unit)} AS u", *([counted.as_keys] if keys else [])]
-    source += [f"TRY_CAST({identifier(counted.quantity)} AS HUGEINT) AS q"] if counted.quantity else []
+    source += [f"TRY_CAST({identifier(counted.quantity)} AS BIGINT) AS q"] if counted.quantity else []
     source += [f"{identifier(counted.person)} AS p"] if counted.person else []
     ranks = [
         f"system.main.dense_rank() OVER (ORDER BY {', '.join(keys[:i])}) - 1 AS r{i}" for i in range(1, len(keys) + 1)
@@ -77,7 +77,8 @@ def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) 
         content="u, leaf, persons, amounts" if counted.quantity else "u, leaf, persons",
         flaws=(
             f"CASE WHEN u IS NULL THEN {_NO_UNIT} WHEN leaf < 0 THEN {_NO_REGION} "
-            f"WHEN leaf <> other THEN {_TWO_REGIONS} ELSE {'amiss' if counted.quantity else 0} END"
+            f"WHEN leaf <> other THEN {_TWO_REGIONS} {'WHEN amiss > 0 THEN amiss' if counted.quantity else ''} "
+            f"WHEN size > {2**63 - 1} THEN {_TOO_MUCH} ELSE 0 END"
         ),
         shown=shown,
         sentence=_sentence(counted),
@@ -142,9 +143,10 @@ def _sentence(counted: Counted) -> str:
     if counted.quantity is not None:
         said = f'Column "{counted.quantity}" holds'
         wrong += [
-            (f"flaw = {_NO_QUANTITY}", f"{said} NULL: replace it by 0, or leave those rows out."),
+            (f"flaw = {_NO_QUANTITY}", f"{said} NULL, or a number beyond 64 bits: replace it, or leave those rows out."),
             (f"flaw = {_TOO_LITTLE}", f"{said} a negative number: a quantity is zero or more."),
             (f"flaw = {_TOO_LARGE}", f"{said} a number above bound := {counted.bound}: raise the bound, or clip it."),
+            (f"flaw = {_TOO_MUCH}", f'Column "{counted.quantity}" adds up to a number beyond 64 bits: scale it down.'),
         ]
     if counted.person is not None:
         wrong.append(

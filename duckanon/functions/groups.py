@@ -8,7 +8,7 @@ from fractions import Fraction
 from duckanon.accounting import epsilon, rational, written
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.dp_groups import Call, Once, releaser
+from duckanon.functions.dp_groups import Call, Once, check_cells, releaser
 from duckanon.functions.group_counts import Counted, query
 from duckanon.functions.schema import Table, is_integer, is_number
 from duckanon.functions.templates import fill, literal
@@ -44,7 +44,7 @@ def _write_exact(tbl: object, unit: object, hierarchy: object, quantity: object)
         leaf=places[-1],
         released=counted.own_names,
     )
-    return query(counted, shown="size", result=result, columns=["level", "size", "groups"])
+    return query(counted, shown="TRY_CAST(size AS BIGINT)", result=result, columns=["level", "size", "groups"])
 
 
 def _write_private(
@@ -92,10 +92,10 @@ def _write_private(
         ranks=f"[{ranks}]",
         region=", ".join([*counted.keys, ranks]),
         table=literal(table),
-        sizes=f"system.main.range({call.first}, {call.max_size + 1})",
+        first=str(call.first),
         released=counted.own_names,
     )
-    shown = f"CAST(least(size, {call.max_size}) AS BIGINT)"
+    shown = f"TRY_CAST(system.main.least(size, {call.max_size}) AS BIGINT)"
     return query(counted, shown=shown, result=result, columns=["level", "size", "groups", "low", "high"])
 
 
@@ -125,6 +125,7 @@ def _max_size(given: object) -> int:
     most = arguments.whole(given, "max_size")
     if most < 1:
         raise InvalidInput("max_size must be 1 or more: larger groups are counted as groups of that size.")
+    check_cells(most)
     return most
 
 

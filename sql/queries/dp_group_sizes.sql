@@ -1,6 +1,6 @@
 -- The result of dp_group_sizes, after queries/group_counts.sql. functions/groups.py fills in:
 --   $call    the call, checked, as JSON in a literal   $ranks  a leaf's region at each level   $region  hash of a leaf
---   $table   the table's name, a literal               $sizes  all sizes                       $released  names of columns
+--   $table   the table's name, a literal               $first  the smallest size               $released  names of columns
 , _dk_packed AS (
   SELECT
     system.main.list(leaf) AS leaves,
@@ -32,7 +32,7 @@ _dk_ordered AS (
 SELECT
   level,
   $released
-  unnest($sizes) AS size,
+  unnest(system.main.range($first, $first + system.main.len(one.groups))) AS size,
   unnest(one.groups) AS groups,
   unnest(one.low) AS low,
   unnest(one.high) AS high
