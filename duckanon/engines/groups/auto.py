@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.groups.combine import upwards, variance
+from duckanon.engines.groups.combine import upwards
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.intervals import margin, tail
+from duckanon.engines.groups.intervals import LEVEL, tail
+from duckanon.engines.groups.noise import margin, variance
 from duckanon.engines.groups.isotonic import Floats, whole_rows
 from duckanon.engines.groups.margins import fit
 from duckanon.engines.groups.measurements import Estimate, Measurements
@@ -25,27 +26,27 @@ _WIDTH = 1.96
 def auto(measured: Measurements) -> Estimate:
     """See above. The release has every region's total where totals are public."""
     tree = measured.hierarchy
-    curves, variances = upwards(tree, measured.values, measured.scales)
+    curves, variances = upwards(tree, measured.values, tuple(map(variance, measured.scales)))
     if measured.totals is not None:
         curves = tuple(np.column_stack([known, curve]) for known, curve in zip(measured.totals, curves, strict=True))
     above, low, high, spread = _root(measured, curves[0])
     lows, highs = [low], [high]
-    for level, (children, families) in enumerate(tree.families):
+    for level, families in enumerate(tree.starts):
         parent, curve, blur = tree.parents[level], curves[level + 1], variances[level + 1]
         if measured.totals is not None:
             totals = measured.totals[level + 1]
         else:
-            totals = share_out(above, parent, curve, blur, children, families)
+            totals = share_out(above, parent, curve, blur, families)
         found = cells(above, parent, totals, curve, blur)
         wanted, doubt = shrunk(found, measured.max_size)
         groups = np.empty((len(parent), measured.max_size), dtype=np.int64)
-        fit(found.start, found.size, wanted, doubt, above, totals, children, families, groups)
+        fit(found.start, found.size, wanted, doubt, above, totals, families, groups)
         spread = _spread(found, parent, doubt, spread, above, totals)
         low, high = _interval(groups, spread, above, parent, totals, high)
         lows.append(low)
         highs.append(high)
         above = groups
-    return Estimate(above, tuple(lows), tuple(highs))
+    return Estimate(above, (tuple(lows), tuple(highs)))
 
 
 def _root(measured: Measurements, curve: Floats) -> tuple[Ints, Ints, Ints, Floats]:
@@ -58,7 +59,7 @@ def _root(measured: Measurements, curve: Floats) -> tuple[Ints, Ints, Ints, Floa
         steps = np.column_stack([np.array([[total]]), inner])
     groups = -np.diff(steps, axis=1, append=0)
     noisy = measured.histograms()[0]
-    q = margin(measured.scales[0], measured.query.terms)
+    q = margin(measured.scales[0], measured.query.terms, LEVEL)
     low = np.minimum(np.maximum(noisy - q, 0), groups)
     bound = tail(measured.values[0], measured.scales[0])
     if total is not None:

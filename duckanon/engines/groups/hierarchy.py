@@ -33,9 +33,7 @@ class Hierarchy:
             if parent.ndim != 1 or parent.dtype != np.int64:
                 raise InvalidInput(f"The parents of level {level + 1} must be one int64 array.")
             if len(parent) == 0 or parent.min() < 0 or parent.max() >= regions:
-                raise InvalidInput(
-                    f"Level {level + 1} of the hierarchy has a region whose parent is not at level {level}."
-                )
+                raise InvalidInput(f"Level {level + 1} has a region whose parent is not at level {level}.")
             if (np.bincount(parent, minlength=regions) == 0).any():
                 raise InvalidInput(
                     f"A region of level {level} has no region below it: every branch must reach the last level."
@@ -53,22 +51,39 @@ class Hierarchy:
         return (1, *(len(parent) for parent in self.parents))
 
     @cached_property
-    def families(self) -> tuple[tuple[Ints, Ints], ...]:
-        """For each level but the last: its children in order of their parents, and where each parent's begin and end.
+    def order(self) -> tuple[Ints, ...]:
+        """For each level its regions depth first, so that brothers stand together and in the order of their parents."""
+        found = [np.zeros(1, dtype=np.int64)]
+        for parent in self.parents:
+            rank = np.empty(len(found[-1]), dtype=np.int64)
+            rank[found[-1]] = np.arange(len(rank))
+            found.append(np.argsort(rank[parent], kind="stable"))
+        return tuple(found)
 
-        The children of region p of level l are children[starts[p]:starts[p + 1]].
-        """
+    @property
+    def ordered(self) -> Hierarchy:
+        """The same tree with each level's regions numbered in `order`; engines see only such trees."""
+        found = []
+        for upper, lower, parent in zip(self.order, self.order[1:], self.parents, strict=False):
+            rank = np.empty(len(upper), dtype=np.int64)
+            rank[upper] = np.arange(len(rank))
+            found.append(rank[parent[lower]])
+        return Hierarchy(tuple(found))
+
+    @cached_property
+    def starts(self) -> tuple[Ints, ...]:
+        """In an ordered tree the children of region p of level l are starts[l][p]:starts[l][p + 1] of level l + 1."""
         return tuple(
-            (np.argsort(parent, kind="stable"), np.searchsorted(np.sort(parent), np.arange(size + 1)))
-            for parent, size in zip(self.parents, self.sizes, strict=False)
+            np.concatenate([[0], np.cumsum(np.bincount(parent, minlength=regions))])
+            for parent, regions in zip(self.parents, self.sizes, strict=False)
         )
 
     def up(self, level: int, values: NDArray[Number]) -> NDArray[Number]:
         """Sums over children: from one row a region of level + 1 to one row a region of `level`."""
-        children, starts = self.families[level]
-        ordered = values if (np.diff(children) == 1).all() else values[children]
-        found: NDArray[Number] = np.add.reduceat(ordered, starts[:-1], axis=0)
-        return found
+        parent = self.parents[level]
+        brothers = values if (np.diff(parent) >= 0).all() else values[np.argsort(parent, kind="stable")]
+        sums: NDArray[Number] = np.add.reduceat(brothers, self.starts[level][:-1], axis=0)
+        return sums
 
     def levels(self, leaves: Ints) -> tuple[Ints, ...]:
         """One array a level, from the root to the leaves: the leaves' rows, added up."""

@@ -133,33 +133,31 @@ def fit(
     weights: Floats,
     above: Ints,
     totals: Ints,
-    children: Ints,
     families: Ints,
     out: Ints,
 ) -> None:
     """For each parent the nearest table with its margins, into `out`, (regions, max_size), zero elsewhere.
 
     start, size, wanted, weights: cells as in `shapes.Cells`. above: the parents' groups. totals: the rows' sums.
-    children, families: as `Hierarchy.families` has them.
+    families: where each parent's children begin and end.
     """
     out[:] = 0
     for p in range(len(above)):
-        family = children[families[p] : families[p + 1]]
-        first = start[family[0]]
-        sizes = size[first : start[family[0] + 1]]
+        eldest, many = families[p], families[p + 1] - families[p]
+        sizes = size[start[eldest] : start[eldest + 1]]
         if len(sizes) == 0:
             continue
-        table, trust = np.empty((len(family), len(sizes))), np.empty((len(family), len(sizes)))
-        rows, columns = np.empty(len(family), np.int64), np.empty(len(sizes), np.int64)
+        table, trust = np.empty((many, len(sizes))), np.empty((many, len(sizes)))
+        columns = np.empty(len(sizes), np.int64)
         for j in range(len(sizes)):
             columns[j] = above[p, sizes[j]]
-        for i in range(len(family)):
-            cell = start[family[i]]
-            rows[i] = totals[family[i]]
+        rows = totals[eldest : eldest + many]
+        for i in range(many):
+            cell = start[eldest + i]
             for j in range(len(sizes)):
                 table[i, j] = wanted[cell + j]
                 trust[i, j] = max(weights[cell + j], 1e-9)
-        table = whole(balance(table, trust, rows, columns), rows, columns)
-        for i in range(len(family)):
+        found = whole(balance(table, trust, rows, columns), rows, columns)
+        for i in range(many):
             for j in range(len(sizes)):
-                out[family[i], sizes[j]] = table[i, j]
+                out[eldest + i, sizes[j]] = found[i, j]

@@ -41,10 +41,9 @@ class Measurements:
 class Estimate:
     """What a mechanism makes of its measurements.
 
-    leaves: int64 of shape (leaves, max_size); the levels above are its sums. low, high: the ends of 95 % intervals, one int64
-    array a level; None leaves them to the noise alone.
+    leaves: int64 of shape (leaves, max_size); the levels above are its sums. intervals: the low and the high ends, one
+    int64 array a level, of 95 % intervals; None leaves them to the noise alone.
     """
 
     leaves: Ints
-    low: tuple[Ints, ...] | None = None
-    high: tuple[Ints, ...] | None = None
+    intervals: tuple[tuple[Ints, ...], tuple[Ints, ...]] | None = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.intervals import from_noise
 from duckanon.engines.groups.measurements import Measurements
-from duckanon.engines.groups.methods import MECHANISMS, Mechanism
+from duckanon.engines.groups.methods import MECHANISMS
 from duckanon.engines.groups.queries import Query
 from duckanon.engines.randomness import Entropy, Source, double_geometric
 from duckanon.errors import DuckanonError, InvalidInput
@@ -67,23 +67,28 @@ def release(
     Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism breaks
     its own promises (consistent, whole, non-negative, totals kept), with nothing released.
     """
-    chosen, query = _mechanism(mechanism, totals)
-    charges = _charges(epsilon, split, hierarchy.depth, chosen)
+    query = _query(mechanism, totals)
+    charges = _charges(epsilon, split, hierarchy.depth)
     _check_groups(hierarchy, groups)
     if sensitivity < 1:
         raise InvalidInput("One person must be able to move a group by at least one size: sensitivity >= 1.")
-    truth = hierarchy.levels(groups)
-    measured = measure(
-        hierarchy, truth, query, charges, sensitivity, totals == "public", Entropy() if source is None else source
-    )
-    estimate = chosen.run(measured)
-    levels = hierarchy.levels(estimate.leaves)
+    tree = hierarchy.ordered
+    truth = tree.levels(groups[hierarchy.order[-1]])
+    measured = measure(tree, truth, query, charges, sensitivity, totals == "public", source or Entropy())
+    estimate = MECHANISMS[mechanism].run(measured)
+    levels = tree.levels(estimate.leaves)
     _check(levels, measured)
-    if estimate.low is None or estimate.high is None:
-        low, high = from_noise(measured, levels)
-    else:
-        low, high = estimate.low, estimate.high
-    return Release(tuple(LevelRelease(*level) for level in zip(levels, low, high, strict=True)), charges)
+    low, high = estimate.intervals or from_noise(measured, levels)
+    found = zip(hierarchy.order, levels, low, high, strict=True)
+    return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), charges)
+
+
+def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
+    """Rows back in the caller's numbering."""
+    found = tuple(np.empty_like(array) for array in arrays)
+    for into, array in zip(found, arrays, strict=True):
+        into[order] = array
+    return found
 
 
 def measure(
@@ -111,21 +116,19 @@ def measure(
     return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), scales, known)
 
 
-def _mechanism(name: str, totals: Totals) -> tuple[Mechanism, Query]:
-    if name not in MECHANISMS:
+def _query(mechanism: str, totals: Totals) -> Query:
+    if mechanism not in MECHANISMS:
         raise InvalidInput(f"There is no mechanism of that name; choose one of {', '.join(MECHANISMS)}.")
     if totals not in RELATIONS:
         raise InvalidInput("totals must be 'public' or 'private'.")
-    chosen = MECHANISMS[name]
+    chosen = MECHANISMS[mechanism]
     query = chosen.public if totals == "public" else chosen.private
     if query is None:
-        raise InvalidInput(f"{name} needs totals := 'public'; with private totals take auto.")
-    return chosen, query
+        raise InvalidInput(f"{mechanism} needs totals := 'public'; with private totals take auto.")
+    return query
 
 
-def _charges(
-    epsilon: Fraction, split: tuple[Fraction, ...] | None, depth: int, mechanism: Mechanism
-) -> tuple[Fraction, ...]:
+def _charges(epsilon: Fraction, split: tuple[Fraction, ...] | None, depth: int) -> tuple[Fraction, ...]:
     if epsilon <= 0:
         raise InvalidInput("epsilon must be positive.")
     if split is None:

@@ -19,17 +19,17 @@ def topdown(measured: Measurements) -> Estimate:
     if measured.total is not None:
         column = np.ascontiguousarray(noisy[0].T)
         found = np.empty_like(column)
-        split(column, np.array([[measured.total]]), np.arange(len(column)), np.array([0, len(column)]), found)
+        split(column, np.array([[measured.total]]), np.array([0, len(column)]), found)
         found = np.ascontiguousarray(found.T)
-    for level, (children, starts) in enumerate(measured.hierarchy.families):
+    for level, starts in enumerate(measured.hierarchy.starts):
         lower = np.empty_like(noisy[level + 1])
-        split(noisy[level + 1], found, children, starts, lower)
+        split(noisy[level + 1], found, starts, lower)
         found = lower
     return Estimate(found)
 
 
 @compiled
-def nearest(noisy, total, turn, out):  # type: ignore[no-untyped-def]
+def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to the whole numbers `noisy`.
 
     All of them rise or fall by one price k, cut off at zero; what is left over goes one each to those that may rise next, from
@@ -57,14 +57,8 @@ def nearest(noisy, total, turn, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def split(noisy, above, children, starts, out):  # type: ignore[no-untyped-def]
+def split(noisy: Ints, above: Ints, starts: Ints, out: Ints) -> None:
     """`nearest` for each parent and size. noisy, out: (regions, sizes); above: (parents, sizes)."""
     for p in range(len(starts) - 1):
-        family = children[starts[p] : starts[p + 1]]
-        values, found = np.empty(len(family), np.int64), np.empty(len(family), np.int64)
         for s in range(noisy.shape[1]):
-            for i in range(len(family)):
-                values[i] = noisy[family[i], s]
-            nearest(values, above[p, s], s, found)
-            for i in range(len(family)):
-                out[family[i], s] = found[i]
+            nearest(noisy[starts[p] : starts[p + 1], s], above[p, s], s, out[starts[p] : starts[p + 1], s])

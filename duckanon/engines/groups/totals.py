@@ -13,14 +13,14 @@ from duckanon.engines.groups.margins import column, weigh
 _APART = 0.01
 
 
-def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, children: Ints, families: Ints) -> Ints:
+def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints) -> Ints:
     """Whole totals >= 0 that add up to each parent's, nearest to generalised least-squares estimates of them.
 
-    above: the parents' groups. noisy: t_s of each region with `variances`. children, families: as `Hierarchy.families`.
+    above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin and end.
     """
     found, doubt = _estimate(above, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
-    _settle(above.sum(axis=1), found, doubt, children, families, totals)
+    _settle(above.sum(axis=1), found, doubt, families, totals)
     return totals
 
 
@@ -67,11 +67,9 @@ def _estimate(above: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tu
 
 
 @compiled
-def _settle(whole: Ints, found: Floats, doubt: Floats, children: Ints, families: Ints, totals: Ints) -> None:
+def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
     for p in range(len(whole)):
-        family = children[families[p] : families[p + 1]]
-        near, out = np.empty(len(family)), np.empty(len(family), np.int64)
-        weigh(found[family], doubt[family], float(whole[p]), near)
-        column(near, whole[p], out)
-        for i in range(len(family)):
-            totals[family[i]] = out[i]
+        a, b = families[p], families[p + 1]
+        near = np.empty(b - a)
+        weigh(found[a:b], doubt[a:b], float(whole[p]), near)
+        column(near, whole[p], totals[a:b])
