@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +20,14 @@ class Instance:
         found = con.execute("SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, '_dk_')")
         self._known = {name for (name,) in found.fetchall()}
         self._con = con
+
+    @property
+    def identity(self) -> str:
+        """What tells this instance from every other: the same for all its connections, in this process and no other."""
+        own = uuid4().hex
+        self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
+        ((found,),) = self._con.execute("SELECT system.main._dk_instance(true)").fetchall()
+        return str(found)
 
     def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
         """Register `function`, unless another cursor has done so."""
