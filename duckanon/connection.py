@@ -9,10 +9,13 @@ from typing import Any
 
 import duckdb
 
+from duckanon.analyst import LOCKED, Analyst
+from duckanon.errors import InvalidInput
 from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import books_of
+from duckanon.guard import Guard
 
 Progress = Callable[[str, float], None]
 
@@ -94,15 +97,28 @@ class Connection:
 def connect(
     database: str | os.PathLike[str] = ":memory:",
     *,
+    role: str = "steward",
     read_only: bool = False,
     config: dict[str, Any] | None = None,
     progress: Progress | None = None,
-) -> Connection:
-    """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`.
+) -> Connection | Analyst:
+    """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`, and two more.
 
-    progress: as for `register`. DuckDB finds a data frame by its variable's name in the frame that calls it; here that
-    frame is ours, so all frames are searched (setting `python_scan_all_frames`).
+    role: 'steward' runs everything as it is written, and sets policies with `protect`. 'analyst' is guarded: protected
+    tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables).
+    progress: as for `register`. Raises InvalidInput for another role.
+
+    DuckDB finds a data frame by its variable's name in the frame that calls it; here that frame is ours, so for a
+    steward all frames are searched (setting `python_scan_all_frames`).
     """
-    settings = {"python_scan_all_frames": True, **(config or {})}
-    con = duckdb.connect(os.fspath(database), read_only=read_only, config=settings)
-    return Connection(register(con, progress=progress))
+    if role not in ("steward", "analyst"):
+        raise InvalidInput("role must be 'steward' or 'analyst'.")
+    locked = LOCKED if role == "analyst" else {}
+    settings = {"python_scan_all_frames": True, **(config or {}), **locked}
+    con = register(duckdb.connect(os.fspath(database), read_only=read_only, config=settings), progress=progress)
+    return _guarded(con) if role == "analyst" else Connection(con)
+
+
+def _guarded(con: duckdb.DuckDBPyConnection) -> Analyst:
+    books = books_of(Instance(con).identity, con)
+    return Analyst(con, Guard(con, register(con.cursor()), books), lambda: _guarded(register(con.cursor())))

@@ -41,7 +41,15 @@ class Door:
                 "duckanon has no connection left to record a charge with: keep the connection that was registered open."
             )
         try:
-            found.execute("SET enable_progress_bar = false").fetchall()
+            _quiet(found)
             yield found
         finally:
             found.close()
+
+
+def _quiet(con: duckdb.DuckDBPyConnection) -> None:
+    """No progress bar, unless the configuration is locked: then it is as it is."""
+    try:
+        con.execute("SET enable_progress_bar = false").fetchall()
+    except duckdb.InvalidInputException:
+        return

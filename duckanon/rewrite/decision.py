@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
@@ -52,15 +52,22 @@ class Copy:
 
 @dataclass(frozen=True)
 class Decision:
-    """A statement as it will run. sql: None if it is refused.
+    """A statement as it will run. query: the query in it, fully qualified; None if it has none, or is refused.
 
-    calls: the calls of duckanon's functions in it. copies: what must stand before it runs.
+    calls: the calls of duckanon's functions in the query. copies: what must stand before it runs. target: what stands
+    before the query, or is all of a statement without one; written by the guard, not by the analyst.
     """
 
     steps: Sequence[Step]
-    sql: str | None
+    query: str | None
     calls: Sequence[str] = ()
-    copies: Sequence[Copy] = field(default=())
+    copies: Sequence[Copy] = ()
+    target: str | None = None
+
+    @property
+    def sql(self) -> str | None:
+        """What runs in place of the statement."""
+        return None if self.query is None and self.target is None else (self.target or "") + (self.query or "")
 
     @property
     def refusal(self) -> Step | None:

@@ -1,0 +1,20 @@
+"""The rules, one a file, in the order in which they look at a statement. Each settles what it knows and leaves the rest.
+
+The last one refuses what is left, so a rule that is missing makes the guard stricter and never weaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from duckanon.rewrite.question import Question
+from duckanon.rewrite.rules import anonymized_copies, anything_else, group_size_calls, open_calls
+
+Rule = Callable[[Question], None]
+
+RULES: tuple[Rule, ...] = (
+    open_calls.apply,
+    anonymized_copies.apply,
+    group_size_calls.apply,
+    anything_else.apply,
+)
