@@ -13,6 +13,11 @@ from duckanon.errors import DuckanonError
 from duckanon.functions.templates import refusal
 
 
+# DuckDB forgets its hold on a function when the connection that registered it closes, and still calls it for others. A few
+# kilobytes for each database ever opened are the price of not crashing.
+_KEPT: list[Callable[..., Any]] = []
+
+
 class Instance:
     """A database instance, and which of our functions it has: they are shared by all its cursors."""
 
@@ -32,6 +37,7 @@ class Instance:
     def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
         """Register `function`, unless another cursor has done so."""
         if name not in self._known:
+            _KEPT.append(function)
             self._con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
                 name,
                 function,

@@ -8,7 +8,6 @@ from dataclasses import fields
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
-from weakref import WeakValueDictionary
 
 import duckdb
 import pyarrow as pa
@@ -22,11 +21,11 @@ from duckanon.governance.places import expected, locate
 from duckanon.governance.policy import Policy
 from duckanon.governance.releases import Releases
 
-_OPEN: WeakValueDictionary[str, Books] = WeakValueDictionary()
+_OPEN: dict[str, Books] = {}
 
 
 def books_of(instance: str, con: duckdb.DuckDBPyConnection) -> Books:
-    """The books of the instance of that identity, to which `con` is connected. They last as long as the instance."""
+    """The books of the instance of that identity, to which `con` is connected. They hold no connection."""
     books = _OPEN.setdefault(instance, Books())
     books.door.admit(con)
     return books
