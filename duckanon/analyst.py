@@ -11,9 +11,10 @@ from typing import Any
 
 import duckdb
 
-from duckanon.errors import UnsupportedQuery
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.guard import Guard
 from duckanon.rewrite.decision import Decision
+from duckanon.rewrite.question import Refused
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other
 # connection of the same process can have the file open with other ones.
@@ -113,7 +114,11 @@ class Analyst:
 
     def _admitted(self, query: Any) -> str:
         self.decision = None
-        self.decision = self._guard.admit(query)
+        try:
+            self.decision = self._guard.admit(query)
+        except Refused as refused:
+            self.decision = Decision([refused.step], None)
+            raise PolicyRefusal(str(refused)) from None
         text = self.decision.sql
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")

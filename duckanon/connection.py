@@ -11,10 +11,10 @@ import duckdb
 
 from duckanon.analyst import LOCKED, Analyst
 from duckanon.errors import InvalidInput
-from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon
+from duckanon.functions import budgets, cells, conditionals, designs, explaining, groups, kanon
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
-from duckanon.governance.books import books_of
+from duckanon.governance.books import Books, books_of
 from duckanon.guard import Guard
 
 Progress = Callable[[str, float], None]
@@ -39,8 +39,15 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     books = books_of(on.identity, con)
     groups.register(on, books.once)
     budgets.register(on, books)
+    explaining.register(on, lambda text: _explained(text, books))
     con.execute(macros()).fetchall()
     return con
+
+
+def _explained(text: str, books: Books) -> list[dict[str, Any]]:
+    """What an analyst's connection would make of a statement: looked up on a connection of its own."""
+    with books.door.cursor() as cursor:
+        return Guard(cursor, register(cursor), books).explain(text).rows()
 
 
 class Connection:

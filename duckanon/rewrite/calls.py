@@ -130,4 +130,4 @@ def written(node: Node) -> str:
     bare = node.copy()
     for part in ("alias", "joins"):
         bare.set(part, None)
-    return str(bare.sql("duckdb", comments=False))
+    return str(bare.sql("duckdb", comments=False, normalize_functions=False))

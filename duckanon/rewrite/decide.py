@@ -14,6 +14,7 @@ from duckanon.rewrite.catalog import Catalog
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.question import Question, quoted
 from duckanon.rewrite.rules import RULES
+from duckanon.rewrite.spot import spot
 from duckanon.rewrite.spot.names import TableName, fold
 
 _TABLES = (
@@ -39,12 +40,14 @@ def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Seque
     bound = bind(statement.query, catalog, frozenset(functions))
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
     question = Question(bound, catalog, calls, list(bound.protected))
+    if bound.protected:
+        question.findings = spot(bound.query, question.schema)
     touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
     if touches and bound.has_parameters:
         raise UnsupportedQuery("Parameters are not filled into a statement about a protected table: write the values out.")
     for rule in RULES:
         rule(question)
-    text = str(bound.query.sql("duckdb", comments=False))
+    text = str(bound.query.sql("duckdb", comments=False, normalize_functions=False))
     steps = question.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
     return Decision(steps, text, question.approved, question.copies, target)
 

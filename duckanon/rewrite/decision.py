@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from duckanon.accounting import written
 
@@ -72,3 +73,18 @@ class Decision:
     @property
     def refusal(self) -> Step | None:
         return next((step for step in self.steps if step.verdict is Verdict.REFUSED), None)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The steps as explain_privacy shows them."""
+        return [
+            {
+                "kind": step.kind,
+                "object": step.object,
+                "decision": str(step.verdict),
+                "epsilon": None if step.epsilon is None else float(step.epsilon),
+                "remaining": None if step.remaining is None else float(step.remaining),
+                "reason": step.reason,
+                "rewritten_sql": self.sql,
+            }
+            for step in self.steps
+        ]

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeVar
+
+from sqlglot import exp
 
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.catalog import Catalog, Protection
 from duckanon.rewrite.decision import Copy, Step, Verdict
+from duckanon.rewrite.spot import Finding, Schema, spot
+from duckanon.rewrite.spot import Stored as Known
 from duckanon.rewrite.spot.names import TableName, fold
-from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.spot.trees import Node, arg
+
+
+T = TypeVar("T")
 
 
 @dataclass
 class Question:
     """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
 
-    approved: calls in the text that will run, as SQL. copies: what must stand before it runs.
+    findings: what the recognisers say of it. approved: calls in the text that will run, as SQL. copies: what must stand before it runs.
     """
 
     bound: Bound
@@ -28,6 +36,50 @@ class Question:
     steps: list[Step] = field(default_factory=list)
     approved: list[str] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
+    findings: Sequence[Finding] = ()
+
+    def found(self, kind: type[T]) -> list[T]:
+        """The findings of a kind about protected tables."""
+        return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
+
+    def alone(self, part: Node) -> Finding | None:
+        """What a SELECT inside the query asks by itself; None if that is more than one thing, or depends on others."""
+        query = part.copy()
+        above: list[Node] = []
+        holder = part.parent
+        while holder is not None:
+            given = arg(holder, "with")
+            if given is not None and not given.args.get("recursive"):
+                above = [one.copy() for one in given.expressions if not within(part, one)] + above
+            holder = holder.parent
+        if above:
+            own = arg(query, "with")
+            names = {fold(one.alias) for one in own.expressions} if own is not None else set()
+            mine = [*own.expressions] if own is not None else []
+            outer = [one for one in above if fold(one.alias) not in names]
+            key = "with_" if "with_" in exp.Select.arg_types else "with"
+            query.set(key, exp.With(expressions=[*outer, *mine]))
+        found = spot(query, self.schema)
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def schema(self) -> Schema:
+        """The catalog as the recognisers read it. The query's names are full, and its views are written out."""
+        tables = {
+            name: Known({fold(column): kind for column, kind in one.columns.items()})
+            for name, one in self.catalog.tables.items()
+        }
+        return Schema(tables=tables, macros=self.catalog.macros, protected=frozenset(self.catalog.protected))
+
+    def replace(self, node: Node, by: Node) -> None:
+        """Put a release in the place of a part of the query. What nobody reads any more is taken out of WITH."""
+        if node is self.bound.query:
+            self.bound.query = by
+        else:
+            node.replace(by)
+        self.bound.query = pruned(self.bound.query)
+        read = {id(one) for one in self.bound.query.find_all(exp.Table)}
+        self.reads = [(name, one) for name, one in self.reads if id(one) in read]
 
     def protection(self, name: TableName) -> Protection:
         return self.catalog.protected[name]
@@ -76,3 +128,30 @@ def literals(texts: object) -> str:
 def quoted(path: tuple[str, str, str]) -> str:
     """A full name in quotes."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+
+
+def within(node: Node, whole: Node) -> bool:
+    """Whether a node stands in a tree."""
+    one = node
+    while one is not None:
+        if one is whole:
+            return True
+        one = one.parent
+    return False
+
+
+def pruned(query: Node) -> Node:
+    """The query without common table expressions that nothing reads."""
+    while True:
+        read = {fold(one.name) for one in query.find_all(exp.Table) if not one.db}
+        idle = [one for one in query.find_all(exp.CTE) if fold(one.alias) not in read]
+        if not idle:
+            return query
+        for one in idle:
+            holder = one.parent
+            rest = [other for other in holder.expressions if other is not one]
+            if rest:
+                holder.set("expressions", rest)
+            else:
+                owner = holder.parent
+                owner.set("with_" if arg(owner, "with") is owner.args.get("with_") else "with", None)

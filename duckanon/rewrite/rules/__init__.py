@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duckanon.rewrite.question import Question
-from duckanon.rewrite.rules import anonymized_copies, anything_else, group_size_calls, open_calls
+from duckanon.rewrite.rules import anonymized_copies, anything_else, group_size_calls, group_size_queries, open_calls
 
 Rule = Callable[[Question], None]
 
@@ -16,5 +16,6 @@ RULES: tuple[Rule, ...] = (
     open_calls.apply,
     anonymized_copies.apply,
     group_size_calls.apply,
+    group_size_queries.apply,
     anything_else.apply,
 )
