@@ -75,7 +75,13 @@ _POLICY = (
     ("small", "BIGINT"),
     ("drop", "VARCHAR[]"),
 )
-_ARROW = {"VARCHAR[]": pa.list_(pa.string()), "VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TIMESTAMP": pa.timestamp("us")}
+_ARROW = {
+    "VARCHAR[]": pa.list_(pa.string()),
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
 
 
 def register(on: Instance, books: Books) -> None:
@@ -150,7 +156,12 @@ def _write_protect(
 
 
 # Arguments that must not name the same column.
-_APART = (("hierarchy", "unit"), ("quasi_identifiers", "drop"), ("quasi_identifiers", "sensitive"), ("sensitive", "drop"))
+_APART = (
+    ("hierarchy", "unit"),
+    ("quasi_identifiers", "drop"),
+    ("quasi_identifiers", "sensitive"),
+    ("sensitive", "drop"),
+)
 
 
 def _apart(one: str, names: list[str], other: str, others: list[str]) -> None:

@@ -59,9 +59,7 @@ class Books:
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         return self._releases.once(place, key, charge, draw)
 
-    def protect(
-        self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None, **offers: Any
-    ) -> str:
+    def protect(self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None, **offers: Any) -> str:
         """Set the policy of a table. Saying the same twice is harmless. Returns a sentence that says what now holds.
 
         offers: more of the policy, by the names of its fields.

@@ -54,7 +54,9 @@ class Copies:
             try:
                 con.execute(_REGISTER.format(schema=schema)).fetchall()
                 con.execute(f'CREATE OR REPLACE TABLE {schema}."{name}" AS FROM {call}').fetchall()
-                con.execute(f"INSERT OR REPLACE INTO {schema}.copies VALUES (?, ?, ?)", [name, content, call]).fetchall()
+                con.execute(
+                    f"INSERT OR REPLACE INTO {schema}.copies VALUES (?, ?, ?)", [name, content, call]
+                ).fetchall()
                 con.commit()
             except duckdb.Error as error:
                 con.rollback()
@@ -77,7 +79,9 @@ def _content(con: duckdb.DuckDBPyConnection, table: Path) -> str:
 
 def _stored(con: duckdb.DuckDBPyConnection, copy: Path) -> tuple[str, str] | None:
     try:
-        found = con.execute(f"SELECT content, call FROM {schema_of(copy[0])}.copies WHERE copy = ?", [copy[2]]).fetchall()
+        found = con.execute(
+            f"SELECT content, call FROM {schema_of(copy[0])}.copies WHERE copy = ?", [copy[2]]
+        ).fetchall()
     except duckdb.CatalogException:
         return None
     return found[0] if found else None

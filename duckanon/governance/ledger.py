@@ -254,7 +254,8 @@ class Ledger:
             f"SELECT epsilon, count(*) {of_place} AND action = 'charge' GROUP BY epsilon", where
         ).fetchall()
         changes = cursor.execute(
-            f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') ORDER BY number DESC LIMIT 1", where
+            f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') ORDER BY number DESC LIMIT 1",
+            where,
         ).fetchall()
         policy, since = changes[0] if changes else (None, None)
         return Account(

@@ -176,7 +176,9 @@ def _called(node: Node) -> str:
 
 def _behind(view: View) -> tuple[Node, list[Node]]:
     """The query of a view, as a tree of its own, and the names that the view gives to its columns."""
-    said = f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
+    said = (
+        f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
+    )
     try:
         tree = sqlglot.parse_one(view.sql, read="duckdb")
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):

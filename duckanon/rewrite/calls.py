@@ -69,7 +69,9 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog)
     arguments: dict[str, Node] = {}
     order = [fold(name) for name in parameters]
     for place, given in enumerate(node.this.expressions):
-        if isinstance(given, exp.PropertyEQ | exp.Kwarg | exp.EQ) and isinstance(given.this, exp.Identifier | exp.Column | exp.Var):
+        if isinstance(given, exp.PropertyEQ | exp.Kwarg | exp.EQ) and isinstance(
+            given.this, exp.Identifier | exp.Column | exp.Var
+        ):
             name, value = fold(given.this.name), given.expression
         elif place < len(order):
             name, value = order[place], given
@@ -109,7 +111,9 @@ def _table(function: str, value: Node, catalog: Catalog) -> TableName:
         written = None
     found = None if written is None else catalog.find(written)
     if found is None:
-        raise UnsupportedQuery(f"{function} is called on something that is no table of this database: look at its name.")
+        raise UnsupportedQuery(
+            f"{function} is called on something that is no table of this database: look at its name."
+        )
     if found not in catalog.protected and found not in catalog.tables:
         raise UnsupportedQuery(
             f"{function} is called on a view, behind which the guard cannot look there: make a temporary table of it."

@@ -36,7 +36,9 @@ def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Seque
         return Decision([step], None, target=str(statement.tree.sql("duckdb", comments=False)))
     target = None if statement.kind is Kind.QUERY else _target(statement, catalog)
     if statement.kind is Kind.DROP:
-        return Decision([Step("temporary table", None, Verdict.RUNS, "It is this connection's own.")], None, target=target)
+        return Decision(
+            [Step("temporary table", None, Verdict.RUNS, "It is this connection's own.")], None, target=target
+        )
     bound = bind(statement.query, catalog, frozenset(functions))
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
     question = Question(bound, catalog, calls, list(bound.protected))
@@ -44,7 +46,9 @@ def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Seque
         question.findings = spot(bound.query, question.schema)
     touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
     if touches and bound.has_parameters:
-        raise UnsupportedQuery("Parameters are not filled into a statement about a protected table: write the values out.")
+        raise UnsupportedQuery(
+            "Parameters are not filled into a statement about a protected table: write the values out."
+        )
     for rule in RULES:
         rule(question)
     text = str(bound.query.sql("duckdb", comments=False, normalize_functions=False))
@@ -78,5 +82,3 @@ def _target(statement: Statement, catalog: Catalog) -> str:
     listed = ", ".join('"' + one.name.replace('"', '""') + '"' for one in columns)
     by_name = "BY NAME " if tree.args.get("by_name") else ""
     return f"INSERT INTO {mine} {f'({listed}) ' if listed else ''}{by_name}"
-
-

@@ -86,7 +86,9 @@ class Question:
 
     def path(self, name: TableName) -> tuple[str, str, str]:
         """The name as stored."""
-        return self.catalog.tables[name].path if name in self.catalog.tables else (name.catalog, name.schema, name.object)
+        return (
+            self.catalog.tables[name].path if name in self.catalog.tables else (name.catalog, name.schema, name.object)
+        )
 
     def label(self, name: TableName) -> str:
         """The name for people."""

@@ -128,7 +128,9 @@ def _table(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> None
     path = (node.get("qualified_name") or {}).get("path")
     if node.get("at_clause") or (path is not None and len(path) not in (1, 3)):
         raise UnsupportedQuery("The statement reads a table in a way that the guard does not know.")
-    if path is not None and [fold(part) for part in path] != [part for part in (name.catalog, name.schema, name.object) if part]:
+    if path is not None and [fold(part) for part in path] != [
+        part for part in (name.catalog, name.schema, name.object) if part
+    ]:
         raise UnsupportedQuery("The statement reads a table in a way that the guard does not know.")
     if not name.catalog and not name.schema:
         if name.object not in ctes:

@@ -72,7 +72,10 @@ def _objection(question: Question, call: Call, name: TableName, policy: Protecti
         return f"quantity, bound, regions and person are the steward's to choose: FROM {paste}."
     if unit is None or fold(unit) != fold(policy.unit):
         return f"The policy counts groups by {policy.unit}: FROM {paste}."
-    if hierarchy is None or [fold(one) for one in hierarchy] != [fold(one) for one in policy.hierarchy][: len(hierarchy)]:
+    if (
+        hierarchy is None
+        or [fold(one) for one in hierarchy] != [fold(one) for one in policy.hierarchy][: len(hierarchy)]
+    ):
         return f"The hierarchy must be the policy's, or the first columns of it: FROM {paste}."
     if cost is None or not 0 < cost <= policy.per_query:
         return f"A release may cost epsilon {written(policy.per_query)} at most: FROM {paste}."

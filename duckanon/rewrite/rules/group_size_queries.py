@@ -37,7 +37,9 @@ def apply(question: Question) -> None:
             if isinstance(inner, GroupSizes) and inner.table == found.table:
                 _settled(question, inner, part)
         if any(one.find_ancestor(exp.Select) is not None and within(one, found.node) for _, one in question.reads):
-            question.refuse(group_size_calls.KIND, found.table, f"{reason} {anything_else.offers(question, found.table)}")
+            question.refuse(
+                group_size_calls.KIND, found.table, f"{reason} {anything_else.offers(question, found.table)}"
+            )
 
 
 def _settled(question: Question, found: GroupSizes, node: Node) -> str | None:
@@ -135,5 +137,3 @@ def _column(role: Role, over: object) -> str | None:
 
 def _quoted(name: str) -> str:
     return name.replace('"', '""')
-
-
