@@ -58,7 +58,9 @@ class TableName:
     def within(self, home: TableName) -> TableName:
         """The name as one reads it in `home`: parts not told are home's."""
         schema = self.schema or home.schema
-        return TableName(self.catalog or (home.catalog if not self.schema or self.schema == home.schema else ""), schema, self.object)
+        return TableName(
+            self.catalog or (home.catalog if not self.schema or self.schema == home.schema else ""), schema, self.object
+        )
 
     def __str__(self) -> str:
         return ".".join(part for part in (self.catalog, self.schema, self.object) if part)

@@ -25,8 +25,8 @@ def name_of(node: Node) -> str:
 
 
 def given(node: Node) -> Iterator[tuple[str, Any]]:
-    """The arguments that are given, in the order of their names."""
-    for name in sorted(node.args):
+    """The arguments that are given: `this` first, then in the order of their names."""
+    for name in sorted(node.args, key=lambda name: (name != "this", name)):
         value = node.args[name]
         if value is not None and value is not False and value != []:
             yield name, value
