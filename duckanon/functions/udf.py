@@ -12,8 +12,7 @@ import pyarrow as pa
 from duckanon.errors import DuckanonError
 from duckanon.functions.templates import refusal
 
-
-# DuckDB forgets its hold on a function when the connection that registered it closes, and still calls it for others. A few
+# DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.
 _KEPT: list[Callable[..., Any]] = []
 

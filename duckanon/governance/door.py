@@ -41,7 +41,8 @@ class Door:
                 "duckanon has no connection left to record a charge with: keep the connection that was registered open."
             )
         try:
-            found.execute("SET enable_progress_bar = false").fetchall()
+            # No variable of Python's called `ledger` may stand in for a table.
+            found.execute("SET enable_progress_bar = false; SET SESSION python_enable_replacements = false").fetchall()
             yield found
         finally:
             found.close()
