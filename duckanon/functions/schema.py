@@ -36,6 +36,11 @@ def _base(kind: str) -> str:
     return kind.split("(")[0].strip().upper()
 
 
+def plain_type(kind: str) -> str:
+    """The type without what an error must not repeat: an ENUM's values and a STRUCT's fields may be data."""
+    return "the same type" if _is_nested(kind) or _base(kind) == "ENUM" else _base(kind)
+
+
 def is_text(kind: str) -> bool:
     return _base(kind) == "VARCHAR"
 
