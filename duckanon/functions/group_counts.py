@@ -143,7 +143,10 @@ def _sentence(counted: Counted) -> str:
     if counted.quantity is not None:
         said = f'Column "{counted.quantity}" holds'
         wrong += [
-            (f"flaw = {_NO_QUANTITY}", f"{said} NULL, or a number beyond 64 bits: replace it, or leave those rows out."),
+            (
+                f"flaw = {_NO_QUANTITY}",
+                f"{said} NULL, or a number beyond 64 bits: replace it, or leave those rows out.",
+            ),
             (f"flaw = {_TOO_LITTLE}", f"{said} a negative number: a quantity is zero or more."),
             (f"flaw = {_TOO_LARGE}", f"{said} a number above bound := {counted.bound}: raise the bound, or clip it."),
             (f"flaw = {_TOO_MUCH}", f'Column "{counted.quantity}" adds up to a number beyond 64 bits: scale it down.'),
@@ -164,8 +167,8 @@ def _about_regions(counted: Counted) -> list[tuple[str, str]]:
     wrong = []
     if regions is None:
         lost = (
-            f"There is NULL in {where}: every branch of the hierarchy must reach its last level. Replace NULL, or leave "
-            "those rows out."
+            f"There is NULL in {where}: every branch of the hierarchy must reach its last level. Replace NULL, or "
+            "leave those rows out."
         )
     else:
         lost = f"Persons are in a region by {where} that {regions} does not list: list it, or leave those rows out."

@@ -12,8 +12,7 @@ import pyarrow as pa
 from duckanon.errors import DuckanonError
 from duckanon.functions.templates import refusal
 
-
-# DuckDB forgets its hold on a function when the connection that registered it closes, and still calls it for others. A few
+# DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.
 _KEPT: list[Callable[..., Any]] = []
 
@@ -22,7 +21,7 @@ class Instance:
     """A database instance, and which of our functions it has: they are shared by all its cursors."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        found = con.execute("SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, '_dk_')")
+        found = con.execute("SELECT function_name FROM system.main.duckdb_functions() WHERE system.main.starts_with(function_name, '_dk_')")
         self._known = {name for (name,) in found.fetchall()}
         self._con = con
 

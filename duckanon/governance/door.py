@@ -41,15 +41,19 @@ class Door:
                 "duckanon has no connection left to record a charge with: keep the connection that was registered open."
             )
         try:
-            _quiet(found)
+            _alone(found)
             yield found
         finally:
             found.close()
 
 
-def _quiet(con: duckdb.DuckDBPyConnection) -> None:
-    """No progress bar, unless the configuration is locked: then it is as it is."""
+def _alone(con: duckdb.DuckDBPyConnection) -> None:
+    """No progress bar, and no variable of Python's called `ledger` that stands in for a table.
+
+    A locked configuration stays as it is: an analyst's instance looks at no variables anyway.
+    """
     try:
-        con.execute("SET enable_progress_bar = false").fetchall()
+        con.execute("SET enable_progress_bar = false; SET SESSION python_enable_replacements = false").fetchall()
     except duckdb.InvalidInputException:
-        return
+        if con.execute("SELECT system.main.current_setting('python_enable_replacements')").fetchall() != [(False,)]:
+            raise

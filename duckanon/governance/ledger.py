@@ -80,7 +80,8 @@ class Line:
 
 
 _SAME = (
-    "lower(schema_name) = lower($schema) AND lower(table_name) = lower($name)",
+    "system.main.lower(schema_name) = system.main.lower($schema) "
+    "AND system.main.lower(table_name) = system.main.lower($name)",
     "schema_name IS NULL AND table_name = $name",
 )
 _COLUMNS = ", ".join(field.name for field in fields(Line))
@@ -135,7 +136,8 @@ class Ledger:
         """The databases that can have a ledger."""
         with self._door.cursor() as cursor:
             found = cursor.execute(
-                "SELECT database_name FROM duckdb_databases() WHERE NOT internal AND type = 'duckdb' ORDER BY ALL"
+                "SELECT database_name FROM system.main.duckdb_databases() "
+                "WHERE NOT internal AND type = 'duckdb' ORDER BY ALL"
             )
             return [name for (name,) in found.fetchall()]
 
@@ -198,7 +200,9 @@ class Ledger:
         Raises InvalidInput if the database cannot be written.
         """
         with self._door.cursor() as cursor:
-            found = cursor.execute("SELECT readonly, type FROM duckdb_databases() WHERE database_name = ?", [database])
+            found = cursor.execute(
+                "SELECT readonly, type FROM system.main.duckdb_databases() WHERE database_name = ?", [database]
+            )
             ((readonly, kind),) = found.fetchall()
             if readonly or kind != "duckdb":
                 why = "is read-only" if readonly else f"is of type {kind}"
@@ -230,7 +234,9 @@ class Ledger:
         with self.transaction(place.database) as cursor:
             cursor.execute(_TABLES.format(schema=schema_of(place.database))).fetchall()
             allowed(self._account(cursor, place))
-            ((last,),) = cursor.execute(f"SELECT max(number) FROM {schema_of(place.database)}.ledger").fetchall()
+            ((last,),) = cursor.execute(
+                f"SELECT system.main.max(number) FROM {schema_of(place.database)}.ledger"
+            ).fetchall()
             line = {
                 "number": (last or 0) + 1,
                 "recorded_at": datetime.now(UTC).replace(tzinfo=None),
@@ -251,7 +257,7 @@ class Ledger:
         of_place = f"FROM {schema_of(place.database)}.ledger WHERE {_SAME[place.schema is None]}"
         where = {"name": place.name} if place.schema is None else {"name": place.name, "schema": place.schema}
         charges = cursor.execute(
-            f"SELECT epsilon, count(*) {of_place} AND action = 'charge' GROUP BY epsilon", where
+            f"SELECT epsilon, system.main.count(*) {of_place} AND action = 'charge' GROUP BY epsilon", where
         ).fetchall()
         changes = cursor.execute(
             f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') ORDER BY number DESC LIMIT 1",

@@ -2,8 +2,9 @@
 
 Run: python -m tests.bench.groups_sql [ROWS]
 
-Persons live in units of geometric sizes, in 52 states and 3,144 counties. Each timed call of dp_group_sizes is a new one (another
-epsilon), so it charges, draws and stores; the last column is the same call once more, which is given the stored release.
+Persons live in units of geometric sizes, in 52 states and 3,144 counties. Each timed call of dp_group_sizes is a new
+one (another epsilon), so it charges, draws and stores; the last column is the same call once more, which is given the
+stored release.
 """
 
 import statistics
@@ -20,7 +21,9 @@ import duckanon
 RUNS = 5
 PLAIN = """
   SELECT state, county, size, count(*) AS groups
-  FROM (SELECT unit, any_value(state) AS state, any_value(county) AS county, count(*) AS size FROM persons GROUP BY unit)
+  FROM (
+    SELECT unit, any_value(state) AS state, any_value(county) AS county, count(*) AS size FROM persons GROUP BY unit
+  )
   GROUP BY ALL
 """
 EXACT = "FROM group_sizes('persons', 'unit', ['state', 'county'])"
@@ -55,7 +58,8 @@ def measure(rows: int, file: str, max_size: int) -> None:
         con.execute("SET enable_progress_bar = false").fetchall()
         frame = persons(rows)
         con.execute(
-            "CREATE TABLE persons AS SELECT unit, 'state ' || (county % 52) AS state, 'county ' || county AS county FROM frame"
+            "CREATE TABLE persons AS "
+            "SELECT unit, 'state ' || (county % 52) AS state, 'county ' || county AS county FROM frame"
         ).fetchall()
         del frame
         timed(con, private("9", max_size))
@@ -77,8 +81,8 @@ def main() -> int:
     rows = int(float(sys.argv[1])) if len(sys.argv) > 1 else 5_000_000
     print(f"{rows:,} persons, 52 states, 3,144 counties, duckdb {duckdb.__version__}\n")
     print(
-        "| database in | max_size | plain SQL, s | group_sizes, s | dp_group_sizes, s | ratio to group_sizes | ratios seen "
-        "| ratio to plain SQL | stored, s |"
+        "| database in | max_size | plain SQL, s | group_sizes, s | dp_group_sizes, s | ratio to group_sizes "
+        "| ratios seen | ratio to plain SQL | stored, s |"
     )
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -65,7 +65,11 @@ def test_levels_add_up_and_public_totals_are_kept(persons: duckdb.DuckDBPyConnec
     for level, state, county, size, groups, *_ in found:
         totals[state, county] = totals.get((state, county), 0) + groups
         sums[level, size] = sums.get((level, size), 0) + groups
-    exact = {(None, None): 12, **{(f"s{i}", None): 6 for i in range(2)}, **{(f"s{i // 2}", f"c{i}"): 3 for i in range(4)}}
+    exact = {
+        (None, None): 12,
+        **{(f"s{i}", None): 6 for i in range(2)},
+        **{(f"s{i // 2}", f"c{i}"): 3 for i in range(4)},
+    }
     # The paper's mechanisms keep the total of all regions, auto that of each.
     assert totals == exact if mechanism == "auto" else totals[None, None] == 12
     assert all(sums[0, size] == sums[1, size] == sums[2, size] for size in range(1, 5))
@@ -90,19 +94,21 @@ def test_quantities(persons: duckdb.DuckDBPyConnection) -> None:
     """Units whose quantity adds up to 0 are counted where the units are public, and not where they are not."""
     exact = rows(persons, "SELECT size, groups FROM group_sizes('persons', 'unit', quantity := 'cars')")
     assert exact == [(0, 3), (1, 3), (3, 2), (6, 2), (10, 2)]
-    call = f"SELECT size, groups FROM dp_group_sizes('persons', 'unit', {CLOSE}, max_size := 7, quantity := 'cars', bound := 4"
+    shown = f"SELECT size, groups FROM dp_group_sizes('persons', 'unit', {CLOSE}"
+    call = f"{shown}, max_size := 7, quantity := 'cars', bound := 4"
     assert rows(persons, f"{call})") == [(0, 3), (1, 3), (2, 0), (3, 2), (4, 0), (5, 0), (6, 2), (7, 2)]
     assert rows(persons, f"{call}, totals := 'private')") == [(1, 3), (2, 0), (3, 2), (4, 0), (5, 0), (6, 2), (7, 2)]
     assert rows(persons, "SELECT neighbours FROM privacy_ledger()")[0][0].endswith(
         "a person adds 0 to 4 to the quantity"
     )
-    old = f"SELECT size, groups FROM dp_group_sizes('persons', 'unit', {CLOSE}, max_size := 3, quantity := 'old', bound := 1)"
+    old = f"{shown}, max_size := 3, quantity := 'old', bound := 1)"
     assert rows(persons, old) == [(0, 0), (1, 6), (2, 4), (3, 2)]
 
 
 def test_regions_of_a_public_table(persons: duckdb.DuckDBPyConnection) -> None:
     persons.execute(
-        "CREATE TABLE places AS SELECT 's9' AS state, 'c9' AS county UNION ALL FROM (SELECT DISTINCT state, county FROM persons)"
+        "CREATE TABLE places AS SELECT 's9' AS state, 'c9' AS county "
+        "UNION ALL FROM (SELECT DISTINCT state, county FROM persons)"
     ).fetchall()
     call = CALL.replace("epsilon := 0.1", f"{CLOSE}, regions := 'places'")
     found = rows(persons, f"SELECT state, county, sum(groups)::INT {call} GROUP BY ALL ORDER BY ALL")
@@ -112,9 +118,9 @@ def test_regions_of_a_public_table(persons: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_one_region_in_one_level_without_a_hierarchy(persons: duckdb.DuckDBPyConnection) -> None:
-    assert rows(persons, f"SELECT level, size, groups FROM dp_group_sizes('persons', 'unit', {CLOSE}, max_size := 1)") == [
-        (0, 1, 12)
-    ]
+    assert rows(
+        persons, f"SELECT level, size, groups FROM dp_group_sizes('persons', 'unit', {CLOSE}, max_size := 1)"
+    ) == [(0, 1, 12)]
 
 
 def test_parameters_of_a_statement(persons: duckdb.DuckDBPyConnection) -> None:
@@ -201,7 +207,9 @@ def test_twice_in_one_statement_is_one_charge(persons: duckdb.DuckDBPyConnection
 
 
 def test_a_parallel_plan_calls_once(persons: duckdb.DuckDBPyConnection) -> None:
-    persons.execute("SET threads = 4; CREATE TABLE many AS SELECT i // 3 AS unit, i % 997 AS n FROM range(600000) r(i)").fetchall()
+    persons.execute(
+        "SET threads = 4; CREATE TABLE many AS SELECT i // 3 AS unit, i % 997 AS n FROM range(600000) r(i)"
+    ).fetchall()
     query = "FROM dp_group_sizes('many', 'unit', epsilon := 1, max_size := 4) d JOIN many ON many.unit % 4 + 1 = d.size"
     assert rows(persons, f"SELECT count(*) {query}") == [(600000,)]
     assert charges(persons) == 1
@@ -279,7 +287,9 @@ def test_thirty_two_threads_and_a_budget_for_ten(tmp_path: Path) -> None:
             said = list(pool.map(ask, range(32)))
         assert said.count("released") == 10
         assert len(set(said)) == 2
-        assert "The privacy budget of main.persons does not suffice: epsilon 0.1 is more than the 0 left of 1." in str(said)
+        assert "The privacy budget of main.persons does not suffice: epsilon 0.1 is more than the 0 left of 1." in str(
+            said
+        )
         assert con.execute("SELECT spent_exact, remaining_exact, charges FROM privacy_budget()").fetchall() == [
             ("1", "0", 10)
         ]
@@ -351,8 +361,8 @@ def test_the_ledger_lies_with_the_table(con: duckdb.DuckDBPyConnection, tmp_path
         with pytest.raises(duckdb.InvalidInputException) as raised:
             again.execute(CALL.replace("0.1", "0.2"))
         assert str(raised.value) == (
-            "Invalid Input Error: A charge cannot be recorded: the database people is read-only. Open a DuckDB database for "
-            "writing."
+            "Invalid Input Error: A charge cannot be recorded: the database people is read-only. "
+            "Open a DuckDB database for writing."
         )
         assert again.execute("SELECT remaining_exact FROM privacy_budget()").fetchall() == [("0.9",)]
 
@@ -383,7 +393,9 @@ def test_nothing_keeps_the_file_open(tmp_path: Path) -> None:
 def test_a_person_is_in_one_group(persons: duckdb.DuckDBPyConnection) -> None:
     call = CALL.replace("max_size", "person := 'id', max_size")
     assert len(rows(persons, call)) == 28
-    persons.execute("INSERT INTO persons SELECT * REPLACE (0 AS unit, 's0' AS state, 'c0' AS county) FROM persons WHERE id = 7")
+    persons.execute(
+        "INSERT INTO persons SELECT * REPLACE (0 AS unit, 's0' AS state, 'c0' AS county) FROM persons WHERE id = 7"
+    )
     with pytest.raises(duckdb.InvalidInputException, match='Column "id" holds NULL, or a person in more than one row'):
         rows(persons, call)
     assert charges(persons) == 1

@@ -47,7 +47,8 @@ def test_an_empty_table(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_types_and_odd_names(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
-        "CREATE TABLE \"o'dd\" AS SELECT {'x': i // 2} AS \"the unit\", DATE '2020-01-01' + (i // 6)::INTEGER AS \"a\"\"b\", "
+        'CREATE TABLE "o\'dd" AS SELECT {\'x\': i // 2} AS "the unit", '
+        'DATE \'2020-01-01\' + (i // 6)::INTEGER AS "a""b", '
         "[i // 2] AS l, i % 2 = 0 AS flag, 1::UHUGEINT AS u FROM range(18) r(i)"
     ).fetchall()
     found = rows(con, "FROM group_sizes('o''dd', 'The Unit', ['A\"b', 'l'], quantity := 'flag')")
@@ -64,7 +65,8 @@ def test_names_that_are_ours(con: duckdb.DuckDBPyConnection) -> None:
         "CREATE TABLE _dk_units AS SELECT i // 2 AS h1, i // 6 AS u, 1 AS leaf, 1 AS q FROM range(18) r(i)"
     ).fetchall()
     assert rows(con, "FROM group_sizes('_dk_units', 'h1', ['u'])")[:2] == [(0, None, 2, 9), (1, 0, 2, 3)]
-    assert rows(con, "FROM group_sizes('_dk_units', 'h1', ['leaf', 'u'], quantity := 'q')")[0] == (0, None, None, 2, 9)
+    found = rows(con, "FROM group_sizes('_dk_units', 'h1', ['leaf', 'u'], quantity := 'q')")
+    assert found[0] == (0, None, None, 2, 9)
 
 
 def test_a_view_a_cte_a_file_and_a_frame(paper: duckdb.DuckDBPyConnection, tmp_path: Any) -> None:
@@ -86,7 +88,8 @@ def test_a_group_in_two_regions_is_told_by_columns_and_not_by_values(paper: duck
     with pytest.raises(duckdb.InvalidInputException) as raised:
         rows(paper, "FROM group_sizes('users', 'unit', ['region'])")
     assert str(raised.value) == (
-        'Invalid Input Error: Column "unit" has a value in more than one region of "region": a group lies in one region. '
+        'Invalid Input Error: Column "unit" has a value in more than one region of "region": '
+        "a group lies in one region. "
         "Correct the regions, or make the names of groups unique."
     )
 

@@ -28,13 +28,13 @@ def test_a_release_is_charged_once_and_given_again() -> None:
     with duckdb.connect() as con:
         made = books(con)
         first = ask(made, 1)
-        assert ask(made, 1).equals(first) and ask(made, 1).type == first.type
+        assert ask(made, 1).equals(first)
+        assert ask(made, 1).type == first.type
         assert len(made.lines()) == 1
         ask(made, 2)
         ((one, two),) = [made.lines()]
         assert (one["number"], two["number"]) == (1, 2)
-        assert one["epsilon_exact"] == "0.1" and one["epsilon"] == 0.1
-        assert one["remaining"] is None
+        assert (one["epsilon_exact"], one["epsilon"], one["remaining"]) == ("0.1", 0.1, None)
         assert (one["what"], one["neighbours"], one["tbl"]) == ("a call", "neighbours", "main.persons")
 
 
@@ -77,7 +77,9 @@ def test_what_was_spent_stays_spent() -> None:
         made, sees = books(con), seen("persons")
         ask(made, 1)
         assert made.protect("PERSONS", sees, Fraction(1, 5), None).endswith("0.1 is spent and 0.1 left.")
-        with pytest.raises(InvalidInput, match=r"main\.persons is protected already: unprotect\('main\.persons'\) first"):
+        with pytest.raises(
+            InvalidInput, match=r"main\.persons is protected already: unprotect\('main\.persons'\) first"
+        ):
             made.protect("persons", sees, Fraction(2), None)
         assert made.protect("persons", sees, Fraction(1, 5), None).endswith("0.1 is spent and 0.1 left.")
         assert made.unprotect("persons", sees) == (
@@ -86,7 +88,9 @@ def test_what_was_spent_stays_spent() -> None:
         assert made.unprotect("persons", sees) == "main.persons is not protected: nothing has changed."
         assert made.budgets() == []
         ask(made, 2, Fraction(3))
-        assert made.protect("persons", sees, Fraction(1), None).endswith("of epsilon 1 in all, 3.1 is spent and 0 left.")
+        assert made.protect("persons", sees, Fraction(1), None).endswith(
+            "of epsilon 1 in all, 3.1 is spent and 0 left."
+        )
         actions = [line["action"] for line in made.lines()]
         assert actions == ["charge", "protect", "unprotect", "charge", "protect"]
 
@@ -250,3 +254,19 @@ def test_books_of_one_instance_are_the_same_and_keep_nothing_open(tmp_path: Path
 def test_a_charge_must_cost_something() -> None:
     with pytest.raises(InvalidInput):
         Charge(Fraction(-1), "what", "neighbours")
+
+
+def test_what_a_user_calls_by_our_names_stands_for_nothing() -> None:
+    with duckdb.connect(config={"python_scan_all_frames": True}) as con:
+        ledger = releases = con.execute("SELECT 1 AS number, 'charge' AS action").df()
+        for macro in ("max(x) AS 7", "lower(x) AS 'x'", "count() AS 7"):
+            con.execute(f"CREATE MACRO {macro}").fetchall()
+        made = books(con)
+        assert made.lines() == []
+        made.protect("persons", seen("persons"), Fraction(1, 5), None)
+        ask(made, 1)
+        ask(made, 2)
+        with pytest.raises(BudgetExhausted):
+            ask(made, 3)
+        assert [line["number"] for line in made.lines()] == [1, 2, 3]
+        assert len(ledger) == len(releases) == 1

@@ -34,14 +34,14 @@ def auto(measured: Measurements) -> Estimate:
     for level, families in enumerate(tree.starts):
         parent, curve, blur = tree.parents[level], curves[level + 1], variances[level + 1]
         if measured.totals is not None:
-            totals = measured.totals[level + 1]
+            totals, unsure = measured.totals[level + 1], np.zeros(len(parent))
         else:
-            totals = share_out(above, parent, curve, blur, families)
+            totals, unsure = share_out(above, parent, curve, blur, families)
         found = cells(above, parent, totals, curve, blur)
         wanted, doubt = shrunk(found, measured.max_size)
         groups = np.empty((len(parent), measured.max_size), dtype=np.int64)
         fit(found.start, found.size, wanted, doubt, above, totals, families, groups)
-        spread = _spread(found, parent, doubt, spread, above, totals)
+        spread = _spread(found, parent, doubt, spread, above, totals, unsure)
         low, high = _interval(groups, spread, above, parent, totals, high)
         lows.append(low)
         highs.append(high)
@@ -68,12 +68,15 @@ def _root(measured: Measurements, curve: Floats) -> tuple[Ints, Ints, Ints, Floa
     return groups, low, high, np.full(groups.shape, 2 * variance(measured.scales[0]))
 
 
-def _spread(found: Cells, parent: Ints, doubt: Floats, upper: Floats, above: Ints, totals: Ints) -> Floats:
-    """Variance of each region's numbers: its own, and its share of the error of its parent's."""
+def _spread(
+    found: Cells, parent: Ints, doubt: Floats, upper: Floats, above: Ints, totals: Ints, unsure: Floats
+) -> Floats:
+    """Variance of each region's numbers: its own, its share of its parent's, and its shape's share of its total's."""
     share = totals / np.maximum(above.sum(axis=1), 1)[parent]
     spread = upper[parent] * (share * share)[:, None]
     region = np.repeat(np.arange(len(parent)), np.diff(found.start))
-    spread[region, found.size] += doubt
+    part = found.expected / np.maximum(totals, 1)[region]
+    spread[region, found.size] += doubt + part * part * unsure[region]
     return spread
 
 

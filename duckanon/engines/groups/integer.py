@@ -6,7 +6,7 @@ import numpy as np
 
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
-from duckanon.errors import DuckanonError, Infeasible, InvalidInput
+from duckanon.errors import DuckanonError, InvalidInput
 
 # More variables than this HiGHS would not see the end of.
 _MOST = 400_000
@@ -61,7 +61,7 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
 
     Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear. Steps cover
     a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that of all.
-    Raises InvalidInput for a problem too large, Infeasible or DuckanonError if HiGHS finds no solution.
+    Raises InvalidInput for a problem too large, DuckanonError if HiGHS gives up.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
@@ -103,11 +103,9 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
             constraints=LinearConstraint(matrix.tocsr(), *ends),
             options={"mip_rel_gap": 0},
         )
-        if answer.status == 2 and window < 2**40:
+        if answer.status == 2:  # no solution within the windows
             window *= 2
             continue
-        if answer.status == 2:
-            raise Infeasible("No release has these totals.")
         if answer.status != 0:
             raise DuckanonError("HiGHS gave up on the integer program: take h_dp, c_dp or auto.")
         found = np.rint(answer.x[: len(wanted)]).astype(np.int64)

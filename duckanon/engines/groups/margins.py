@@ -15,75 +15,84 @@ _SWEEPS = 60
 
 
 @compiled
-def column(wanted: Floats, total: int, found: Ints) -> None:
-    """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to `wanted`: largest remainders."""
-    left = total
-    for i in range(len(wanted)):
-        found[i] = max(0, int(np.floor(wanted[i])))
-        left -= found[i]
-    while left != 0:
-        order = np.argsort(wanted - found)
-        if left > 0:
-            for i in order[::-1][:left]:
-                found[i] += 1
-                left -= 1
-        else:
-            for i in order:
-                if left < 0 and found[i] > 0:
-                    found[i] -= 1
-                    left += 1
-
-
-@compiled
-def weigh(wanted: Floats, weights: Floats, total: float, found: Floats) -> None:
-    """x >= 0 with sum `total` and least sum of (x - wanted)^2 / weight: max(0, wanted + price * weight) at one price."""
+def price(wanted: Floats, weights: Floats, total: float) -> float:
+    """The price at which max(0, wanted + price * weight) adds up to `total`."""
     order = np.argsort(-wanted / weights)
-    price, weight, value = 0.0, 0.0, 0.0
+    found, weight, value = 0.0, 0.0, 0.0
     for rank in range(len(order)):
         i = order[rank]
         # Cell i joins where its own price, -wanted / weight, is still above what the cells so far ask.
-        if rank > 0 and wanted[i] + price * weights[i] <= 0:
+        if rank > 0 and wanted[i] + found * weights[i] <= 0:
             break
         weight += weights[i]
         value += wanted[i]
-        price = (total - value) / weight
+        found = (total - value) / weight
+    return found
+
+
+@compiled
+def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
+    """x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
+    return np.maximum(0.0, wanted + price(wanted, weights, total) * weights)
+
+
+@compiled
+def column(wanted: Floats, total: int, found: Ints) -> None:
+    """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to `wanted`.
+
+    Real numbers first, then largest remainders: marginal costs differ from the remainders by one price alone.
+    """
+    real = weigh(wanted, np.ones(len(wanted)), float(total))
+    left = total
     for i in range(len(wanted)):
-        found[i] = max(0.0, wanted[i] + price * weights[i])
+        found[i] = int(np.floor(real[i] + 1e-9))
+        left -= found[i]
+    if left > 0:
+        for i in np.argsort(found - real)[:left]:
+            found[i] += 1
 
 
 @compiled
 def balance(wanted: Floats, weights: Floats, rows: Ints, columns: Ints) -> Floats:
     """`wanted` moved to the margins by weighted least squares with x >= 0: prices of rows and columns in turn.
 
-    Coordinate ascent on the dual; it stops at _SWEEPS or where no margin is off by a thousandth. `whole` does the rest exactly.
+    Coordinate ascent on the dual; it stops at _SWEEPS or where no margin is off by a thousandth. `whole` does the rest.
     """
     many, sizes = wanted.shape
-    row_price, column_price = np.zeros(many), np.zeros(sizes)
-    found = np.maximum(wanted, 0.0)
+    row_prices, column_prices = np.zeros(many), np.zeros(sizes)
+    found = np.empty(wanted.shape)
     for _ in range(_SWEEPS):
         off = 0.0
         for s in range(sizes):
-            value, weight = 0.0, 0.0
-            for c in range(many):
-                if wanted[c, s] + weights[c, s] * (row_price[c] + column_price[s]) > 0:
-                    value += wanted[c, s] + weights[c, s] * (row_price[c] + column_price[s])
-                    weight += weights[c, s]
-            off = max(off, abs(columns[s] - value))
-            if weight > 0:
-                column_price[s] += (columns[s] - value) / weight
+            moved = wanted[:, s] + weights[:, s] * row_prices
+            step, gap = _step(moved, weights[:, s], column_prices[s], columns[s])
+            column_prices[s] += step
+            off = max(off, gap)
         for c in range(many):
-            value, weight = 0.0, 0.0
-            for s in range(sizes):
-                found[c, s] = max(0.0, wanted[c, s] + weights[c, s] * (row_price[c] + column_price[s]))
-                if found[c, s] > 0:
-                    value += found[c, s]
-                    weight += weights[c, s]
-            off = max(off, abs(rows[c] - value))
-            if weight > 0:
-                row_price[c] += (rows[c] - value) / weight
+            moved = wanted[c] + weights[c] * column_prices
+            step, gap = _step(moved, weights[c], row_prices[c], rows[c])
+            row_prices[c] += step
+            off = max(off, gap)
+            found[c] = np.maximum(0.0, moved + weights[c] * row_prices[c])
         if off < 1e-3:
             break
     return found
+
+
+@compiled
+def _step(wanted: Floats, weights: Floats, now: float, total: int) -> tuple[float, float]:
+    """Newton's step of a line's price, and how far its sum is off. Where no cell is above zero the price is sought."""
+    value, weight = 0.0, 0.0
+    for i in range(len(wanted)):
+        held = wanted[i] + weights[i] * now
+        if held > 0:
+            value += held
+            weight += weights[i]
+    if weight > 0:
+        return (total - value) / weight, abs(total - value)
+    if total > 0:
+        return price(wanted, weights, float(total)) - now, float(total)
+    return 0.0, 0.0
 
 
 @compiled

@@ -13,15 +13,15 @@ from duckanon.engines.groups.margins import column, weigh
 _APART = 0.01
 
 
-def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints) -> Ints:
-    """Whole totals >= 0 that add up to each parent's, nearest to generalised least-squares estimates of them.
+def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints) -> tuple[Ints, Floats]:
+    """Whole totals >= 0 that add up to each parent's, nearest to generalised least-squares estimates; those' variances.
 
     above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin and end.
     """
     found, doubt = _estimate(above, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
     _settle(above.sum(axis=1), found, doubt, families, totals)
-    return totals
+    return totals, doubt
 
 
 @compiled
@@ -70,6 +70,4 @@ def _estimate(above: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tu
 def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
     for p in range(len(whole)):
         a, b = families[p], families[p + 1]
-        near = np.empty(b - a)
-        weigh(found[a:b], doubt[a:b], float(whole[p]), near)
-        column(near, whole[p], totals[a:b])
+        column(weigh(found[a:b], doubt[a:b], float(whole[p])), whole[p], totals[a:b])
