@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, overload
 
 import duckdb
 
@@ -47,7 +47,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
 def _explained(text: str, books: Books) -> list[dict[str, Any]]:
     """What an analyst's connection would make of a statement: looked up on a connection of its own."""
     with books.door.cursor() as cursor:
-        return Guard(cursor, register(cursor), books).explain(text).rows()
+        return Guard(cursor, cursor, books).explain(text).rows()
 
 
 class Connection:
@@ -99,6 +99,28 @@ class Connection:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._con, name)
+
+
+@overload
+def connect(
+    database: str | os.PathLike[str] = ":memory:",
+    *,
+    role: Literal["steward"] = "steward",
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Connection: ...
+
+
+@overload
+def connect(
+    database: str | os.PathLike[str] = ":memory:",
+    *,
+    role: Literal["analyst"],
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Analyst: ...
 
 
 def connect(

@@ -15,6 +15,7 @@ import duckdb
 from sqlglot import exp
 
 from duckanon.errors import DuckanonError, UnsupportedQuery
+from duckanon.functions.templates import table_functions
 from duckanon.governance.books import Books
 from duckanon.governance.ledger import SCHEMA
 from duckanon.rewrite.admit import Kind, Statement, admit
@@ -26,10 +27,6 @@ from duckanon.rewrite.question import Refused
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.verify import Allowed, call, verify
 
-_OWN = """
-SELECT function_name, parameters FROM system.main.duckdb_functions()
-WHERE database_name = 'temp' AND function_type = 'table_macro' AND NOT system.main.starts_with(function_name, '_dk_')
-"""
 _MACROS = """
 SELECT DISTINCT function_name FROM system.main.duckdb_functions()
 WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND database_name <> 'temp'
@@ -61,10 +58,8 @@ class Guard:
         self._con, self._own, self._books = con, own, books
         # A connection does one thing at a time.
         self._turn = RLock()
-        # An analyst cannot make macros, and nobody else is in an analyst's instance: both are read once.
-        self._functions: Mapping[str, Sequence[str]] = {
-            fold(name): parameters for name, parameters in own.execute(_OWN).fetchall()
-        }
+        self._functions = table_functions()
+        # An analyst cannot make macros, and nobody else is in an analyst's instance: they are read once.
         self._macros = frozenset(fold(name) for (name,) in own.execute(_MACROS).fetchall())
 
     def decide(self, statement: object) -> Decision:

@@ -1,4 +1,4 @@
-"""protect, unprotect, policies, privacy_ledger and privacy_budget: what SQL says to governance, and what it gets to read."""
+"""protect, unprotect, policies, privacy_ledger, privacy_budget: what SQL says to governance, and gets to read."""
 
 from __future__ import annotations
 

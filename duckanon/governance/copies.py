@@ -89,7 +89,8 @@ def _stored(con: duckdb.DuckDBPyConnection, copy: Path) -> tuple[str, str] | Non
 
 def _stands(con: duckdb.DuckDBPyConnection, copy: Path) -> bool:
     found = con.execute(
-        "SELECT system.main.count(*) FROM system.main.duckdb_tables() WHERE (database_name, schema_name, table_name) = (?, ?, ?)",
+        "SELECT system.main.count(*) FROM system.main.duckdb_tables() "
+        "WHERE (database_name, schema_name, table_name) = (?, ?, ?)",
         list(copy),
     ).fetchall()
     return bool(found[0][0])

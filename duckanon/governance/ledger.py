@@ -53,8 +53,8 @@ _PATIENCE = 60.0
 class Line:
     """One line. recorded_at is UTC; schema_name is None for files, data frames and CTEs.
 
-    action: 'charge', 'release' (one without noise, which costs no epsilon), 'protect' or 'unprotect'. epsilon: exact, of a charge. release: the key of what a charge was for.
-    policy: JSON, of a table that is protected from here on.
+    action: 'charge', 'release' (one without noise, which costs no epsilon), 'protect' or 'unprotect'. epsilon: exact,
+    of a charge. release: the key of what a charge was for. policy: JSON, of a table that is protected from here on.
     """
 
     number: int
@@ -260,7 +260,8 @@ class Ledger:
             f"SELECT epsilon, system.main.count(*) {of_place} AND action = 'charge' GROUP BY epsilon", where
         ).fetchall()
         changes = cursor.execute(
-            f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') ORDER BY number DESC LIMIT 1",
+            f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') "
+            "ORDER BY number DESC LIMIT 1",
             where,
         ).fetchall()
         policy, since = changes[0] if changes else (None, None)

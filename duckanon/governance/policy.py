@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 from duckanon.accounting import epsilon, written
 
@@ -45,23 +46,14 @@ class Policy:
     def load(text: str) -> Policy:
         found = json.loads(text)
         per_query = found.get("per_query")
-        lists = {name: tuple(found[name]) for name in _LISTS if name in found}
-        numbers = {name: found[name] for name in ("max_size", "k", "small") if name in found}
+        rest: dict[str, Any] = {name: tuple(found[name]) for name in _LISTS if name in found}
+        rest |= {name: found[name] for name in ("max_size", "k", "small") if name in found}
         return Policy(
             epsilon(found["epsilon"]),
             found["unit"],
             per_query=None if per_query is None else epsilon(per_query, "per_query"),
-            **lists,
-            **numbers,
+            **rest,
         )
-
-    @property
-    def columns(self) -> list[str]:
-        """Every column that it names, once."""
-        named = [self.unit] if self.unit is not None else []
-        for name in _LISTS:
-            named += getattr(self, name)
-        return list(dict.fromkeys(named))
 
 
 _FIRST = ("epsilon", "unit")

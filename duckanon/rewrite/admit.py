@@ -51,15 +51,15 @@ class Statement:
 # Parts of queries that are no functions, under sqlglot's names. Those of later versions are unknown to earlier ones.
 _PARTS = frozenset(
     """
-    Select From Where Group Having Qualify Order Ordered Limit Offset Distinct Join With CTE Subquery Table TableAlias
-    Alias Aliases Column Identifier Star Literal Boolean Null Paren Tuple Values Union Except Intersect Cube Rollup
-    GroupingSets Window WindowSpec Windows Filter WithinGroup IgnoreNulls RespectNulls HavingMax Lateral Unnest
-    Placeholder Parameter Var Between In Exists Any All Is Not Neg BitwiseNot And Or Xor EQ NEQ NullSafeEQ NullSafeNEQ GT
-    GTE LT LTE Add Sub Mul Div IntDiv Mod Pow DPipe BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift
-    Like ILike SimilarTo RegexpLike RegexpILike Glob Escape Collate Case If Cast TryCast DataType DataTypeParam Interval
-    IntervalSpan Bracket Slice Dot Lambda Kwarg PropertyEQ KeyValue Struct Array Map ToMap Columns Comprehension
-    AtTimeZone Extract ColumnDef RowColumnExpand RawString JSONPath JSONPathRoot JSONPathKey JSONPathSubscript
-    JSONPathWildcard JSONPathSlice
+    Select From Where Group Having Qualify Order Ordered Limit Offset Distinct Join With CTE Subquery Table
+    TableAlias Alias Aliases Column Identifier Star Literal Boolean Null Paren Tuple Values Union Except Intersect
+    Cube Rollup GroupingSets Window WindowSpec Windows Filter WithinGroup IgnoreNulls RespectNulls HavingMax
+    Lateral Unnest Placeholder Parameter Var Between In Exists Any All Is Not Neg BitwiseNot And Or Xor EQ NEQ
+    NullSafeEQ NullSafeNEQ GT GTE LT LTE Add Sub Mul Div IntDiv Mod Pow DPipe BitwiseAnd BitwiseOr BitwiseXor
+    BitwiseLeftShift BitwiseRightShift Like ILike SimilarTo RegexpLike RegexpILike Glob Escape Collate Case If
+    Cast TryCast DataType DataTypeParam Interval IntervalSpan Bracket Slice Dot Lambda Kwarg PropertyEQ KeyValue
+    Struct Array Map ToMap Columns Comprehension AtTimeZone Extract ColumnDef RowColumnExpand RawString JSONPath
+    JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard JSONPathSlice
     """.split()
 )
 _QUERIES = (exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.Values)

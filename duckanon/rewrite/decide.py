@@ -14,7 +14,6 @@ from duckanon.rewrite.catalog import Catalog
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.question import Question, quoted
 from duckanon.rewrite.rules import RULES
-from duckanon.rewrite.spot import spot
 from duckanon.rewrite.spot.names import TableName, fold
 
 _TABLES = (
@@ -43,7 +42,7 @@ def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Seque
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
     question = Question(bound, catalog, calls, list(bound.protected))
     if bound.protected:
-        question.findings = spot(bound.query, question.schema)
+        question.findings = question.recognised(bound.query)
     touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
     if touches and bound.has_parameters:
         raise UnsupportedQuery(

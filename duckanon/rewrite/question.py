@@ -18,7 +18,6 @@ from duckanon.rewrite.spot import Stored as Known
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.trees import Node, arg
 
-
 T = TypeVar("T")
 
 
@@ -26,7 +25,8 @@ T = TypeVar("T")
 class Question:
     """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
 
-    findings: what the recognisers say of it. approved: calls in the text that will run, as SQL. copies: what must stand before it runs.
+    findings: what the recognisers say of it. approved: calls in the text that will run, as SQL. copies: what must stand
+    before it runs.
     """
 
     bound: Bound
@@ -59,8 +59,15 @@ class Question:
             outer = [one for one in above if fold(one.alias) not in names]
             key = "with_" if "with_" in exp.Select.arg_types else "with"
             query.set(key, exp.With(expressions=[*outer, *mine]))
-        found = spot(query, self.schema)
+        found = self.recognised(query)
         return found[0] if len(found) == 1 else None
+
+    def recognised(self, query: Node) -> Sequence[Finding]:
+        """What the recognisers say of a query. Where they give up, nothing is recognised, and so nothing released."""
+        try:
+            return spot(query, self.schema)
+        except Exception:
+            return ()
 
     @property
     def schema(self) -> Schema:

@@ -22,7 +22,8 @@ _ORDERS = frozenset({"ORDER_DEFAULT", "ASCENDING", "DESCENDING"})
 _LITERALS = frozenset({"LIST_TYPE_INFO", "STRUCT_TYPE_INFO", "DECIMAL_TYPE_INFO", "ARRAY_TYPE_INFO"})
 _KNOWN = _QUERIES | _SOURCES | _MODIFIERS | _ORDERS | _LITERALS | {"STRING_TYPE_INFO", "GENERIC_TYPE_INFO"}
 _EXPRESSIONS = frozenset(
-    """BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA LAMBDA_REF OPERATOR PARAMETER
+    """BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA LAMBDA_REF OPERATOR
+    PARAMETER
     POSITIONAL_REFERENCE STAR SUBQUERY TYPE WINDOW""".split()
 )
 # Types as casts of DuckDB 1.4 name them; constants hold them too.
@@ -37,7 +38,10 @@ _PLACES = frozenset({"query_location", "query_location_length"})
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the text may reach. tables: readable ones. calls: approved calls, as trees. macros: names that are shadowed."""
+    """What the text may reach. tables: readable ones. calls: approved ones, as trees. macros: names that somebody took.
+
+    objects: the names of all tables and views.
+    """
 
     tables: frozenset[TableName]
     calls: tuple[Any, ...] = ()

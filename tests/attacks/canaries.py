@@ -39,7 +39,8 @@ def database(path: Path) -> None:
               'canary name ' || i AS name, {FIRST} + 1000 + i AS income, 'canary ' || i % 2 AS sex,
               i % 3 = 0 AS sick, DATE '1999-01-01' + i::INTEGER AS born
             FROM range(90) r(i);
-            CREATE TABLE secrets AS SELECT 'canary secret ' || i AS secret, {FIRST} + 15000 + i AS code FROM range(20) r(i);
+            CREATE TABLE secrets AS
+              SELECT 'canary secret ' || i AS secret, {FIRST} + 15000 + i AS code FROM range(20) r(i);
             CREATE TABLE states AS SELECT 'S' || i AS state, i AS rank FROM range(3) r(i);
             CREATE VIEW people AS SELECT name, income FROM persons;
             CREATE VIEW people_of_people AS FROM people;

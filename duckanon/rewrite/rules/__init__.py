@@ -1,6 +1,7 @@
-"""The rules, one a file, in the order in which they look at a statement. Each settles what it knows and leaves the rest.
+"""The rules, one a file, in the order in which they look at a statement.
 
-The last one refuses what is left, so a rule that is missing makes the guard stricter and never weaker.
+Each settles what it knows and leaves the rest. The last one refuses what is left, so a rule that is missing makes the
+guard stricter and never weaker.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def apply(question: Question) -> None:
                 KIND,
                 question.label(name),
                 Verdict.RELEASED,
-                "It keeps the policy. One copy is kept for each content of the table, and the same one is given to all.",
+                "It keeps the policy. There is one copy for each content of the table, and all get the same.",
             )
         )
         question.calls.remove(call)

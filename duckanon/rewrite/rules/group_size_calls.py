@@ -65,8 +65,8 @@ def _objection(question: Question, call: Call, name: TableName, policy: Protecti
         return (
             "The policy offers no group sizes: ask the steward to protect the table with unit, per_query and max_size."
         )
-    assert policy.unit is not None  # noqa: S101 - a suggestion needs one
-    assert policy.per_query is not None and policy.max_size is not None  # noqa: S101, PT018
+    assert policy.unit is not None
+    assert policy.per_query is not None and policy.max_size is not None  # noqa: PT018
     unit, hierarchy, size, cost = call.text("unit"), call.texts("hierarchy"), call.number("max_size"), _epsilon(call)
     if not set(call.arguments) <= {"tbl", "unit", "hierarchy", "epsilon", "max_size", "mechanism", "totals", "split"}:
         return f"quantity, bound, regions and person are the steward's to choose: FROM {paste}."

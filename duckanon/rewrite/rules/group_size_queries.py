@@ -26,7 +26,7 @@ _RELEASE = "_dk_release"
 
 
 def apply(question: Question) -> None:
-    """Settle group-size queries on protected tables. Raises Refused where the policy or the query's shape forbids it."""
+    """Settle group-size queries on protected tables. Raises Refused where policy or shape forbids it."""
     for found in question.found(GroupSizes):
         reason = _settled(question, found, found.node)
         if reason is None:
@@ -66,7 +66,7 @@ def _objection(question: Question, found: GroupSizes, policy: Protection) -> str
     """Why the policy's release does not answer the query; None if it does."""
     if group_size_calls.suggestion(question, found.table) is None:
         return "The policy offers no group sizes: ask the steward for unit, per_query and max_size."
-    assert policy.unit is not None  # noqa: S101 - a suggestion needs one
+    assert policy.unit is not None
     if len(found.sources) != 1 or found.frame or found.zeros or found.joins:
         return "The groups are joined with another table, which the release does not know."
     regions = [fold(one) for one in policy.hierarchy]
@@ -127,7 +127,7 @@ def _release(found: GroupSizes, policy: Protection, call: str) -> Node | None:
 
 
 def _column(role: Role, over: object) -> str | None:
-    assert callable(over)  # noqa: S101
+    assert callable(over)
     if role.what in ("region", "size"):
         return str(over(role.expr)) if role.expr is not None else None
     conditions = sorted(f"({over(one)})" for one in role.where)
