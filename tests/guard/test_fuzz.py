@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from tests.attacks.canaries import analyst, canary, catalog, database, outcome
+from tests.guard.canaries import analyst, canary, catalog, database, outcome
 
 COUNT = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 300
 
