@@ -14,7 +14,9 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
+from duckanon.accounting import Charge
 from duckanon.errors import DuckanonError, UnsupportedQuery
+from duckanon.functions import noisy
 from duckanon.functions.templates import table_functions
 from duckanon.governance.books import Books
 from duckanon.governance.ledger import SCHEMA
@@ -22,7 +24,7 @@ from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.bind import LISTED
 from duckanon.rewrite.catalog import Catalog, Protection, Stored, View
 from duckanon.rewrite.decide import decide
-from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.decision import Copy, Decision, Noisy, Step, Verdict
 from duckanon.rewrite.question import Refused
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.verify import Allowed, call, verify
@@ -82,7 +84,7 @@ class Guard:
         decision = self.decide(statement)
         for copy in decision.copies:
             with self._turn:
-                self._books.copy(self._own, copy.table, copy.call, copy.path)
+                self._make(copy)
         return decision
 
     def explain(self, statement: object) -> Decision:
@@ -93,6 +95,24 @@ class Guard:
             return Decision([refused.step], None)
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
+
+    def _make(self, copy: Copy | Noisy) -> None:
+        if isinstance(copy, Copy):
+            self._books.copy(self._own, copy.table, copy.call, copy.path)
+            return
+        charge = Charge(copy.epsilon, copy.what, "one unit's records, or one record where the policy has no unit")
+        try:
+            self._books.counts(
+                self._own,
+                copy.table,
+                copy.exact,
+                copy.path,
+                charge,
+                lambda con: noisy.count(con, copy.exact),
+                lambda con: noisy.noisy(con, copy.scale),
+            )
+        finally:
+            noisy.forget(self._own)
 
     def close(self) -> None:
         """Close the guard's own connection: nothing is admitted any more."""

@@ -106,6 +106,19 @@ class Books:
         """Have a k-anonymous copy of a table stand under the name `copy`; see `Copies.keep`."""
         self._copies.keep(con, table, call, copy)
 
+    def counts(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: Path,
+        exact: str,
+        copy: Path,
+        charge: Charge,
+        prepare: Callable[[duckdb.DuckDBPyConnection], None],
+        noisy: Callable[[duckdb.DuckDBPyConnection], str],
+    ) -> None:
+        """Have counts with noise stand under the name `copy`; see `Copies.draw`."""
+        self._copies.draw(con, table, exact, copy, charge, prepare, noisy)
+
     def policies(self) -> list[tuple[str, str, str, Policy, Fraction]]:
         """Every protected table: database, schema, name, policy, and what is left of its budget."""
         found = []

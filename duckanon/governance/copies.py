@@ -1,15 +1,18 @@
-"""k-anonymous copies: one for each content of a table, made once and given to all who ask.
+"""Releases that are kept as tables of the schema `duckanon`: made once for each content of a table, and given to all.
 
-Two copies of the same records under different settings can be intersected, which may leave less than k candidates. So
-the first that is admitted stands until the table's content changes.
+Two k-anonymous copies of the same records under different settings can be intersected, which may leave less than k
+candidates. So the first that is admitted stands until the table's content changes. Counts with noise that are asked for
+again are the same counts, and cost nothing more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 
 import duckdb
 
+from duckanon.accounting import Charge
 from duckanon.errors import InvalidInput, PolicyRefusal
 from duckanon.governance.ledger import Ledger, schema_of
 from duckanon.governance.places import Place
@@ -23,14 +26,14 @@ CREATE TABLE IF NOT EXISTS {schema}.copies (
 
 
 class Copies:
-    """The stored copies of all databases of one instance."""
+    """The kept releases of all databases of one instance."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._turn = Lock()
 
     def keep(self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path) -> None:
-        """Make the copy, unless it stands. con: a connection with duckanon's functions, outside a transaction.
+        """Make a k-anonymous copy, unless it stands. con: a connection with duckanon's functions, in no transaction.
 
         table, copy: full names. call: makes the copy, fully qualified. Raises PolicyRefusal if another copy of the same
         content was given out, and InvalidInput if the database cannot be written.
@@ -46,21 +49,45 @@ class Copies:
                     )
                 if _stands(con, copy):
                     return
-            place = Place(table[0], table[1], table[2])
             # The line first, as a charge before its noise: a release that nobody recorded must not be.
-            self._ledger.note(place, f"release: {_plain(call)}")
-            schema, name = schema_of(copy[0]), copy[2]
-            con.begin()
-            try:
-                con.execute(_REGISTER.format(schema=schema)).fetchall()
-                con.execute(f'CREATE OR REPLACE TABLE {schema}."{name}" AS FROM {call}').fetchall()
-                con.execute(
-                    f"INSERT OR REPLACE INTO {schema}.copies VALUES (?, ?, ?)", [name, content, call]
-                ).fetchall()
-                con.commit()
-            except duckdb.Error as error:
-                con.rollback()
-                raise InvalidInput(f"The k-anonymous copy cannot be made. {_first(error)}") from None
+            self._ledger.note(Place(*table), f"release: {_plain(call)}")
+            _make(con, copy, content, call, f"FROM {call}")
+
+    def draw(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: Path,
+        exact: str,
+        copy: Path,
+        charge: Charge,
+        prepare: Callable[[duckdb.DuckDBPyConnection], None],
+        noisy: Callable[[duckdb.DuckDBPyConnection], str],
+    ) -> None:
+        """Make a release with noise, unless it stands: prepared, charged, and then drawn.
+
+        exact: the query that it is of, which tells releases apart. prepare: refuses what may be refused. noisy: draws, and
+        returns the query that gives the release.
+        """
+        with self._turn:
+            content = _content(con, table)
+            if _stored(con, copy) == (content, exact) and _stands(con, copy):
+                return
+            prepare(con)
+            self._ledger.charge(Place(*table), charge, f"{copy[2]} {content}")
+            _make(con, copy, content, exact, noisy(con))
+
+
+def _make(con: duckdb.DuckDBPyConnection, copy: Path, content: str, call: str, query: str) -> None:
+    schema, name = schema_of(copy[0]), copy[2]
+    con.begin()
+    try:
+        con.execute(_REGISTER.format(schema=schema)).fetchall()
+        con.execute(f'CREATE OR REPLACE TABLE {schema}."{name}" AS {query}').fetchall()
+        con.execute(f"INSERT OR REPLACE INTO {schema}.copies VALUES (?, ?, ?)", [name, content, call]).fetchall()
+        con.commit()
+    except duckdb.Error as error:
+        con.rollback()
+        raise InvalidInput(f"The release cannot be kept. {str(error).splitlines()[0]}") from None
 
 
 def _content(con: duckdb.DuckDBPyConnection, table: Path) -> str:
@@ -78,6 +105,7 @@ def _content(con: duckdb.DuckDBPyConnection, table: Path) -> str:
 
 
 def _stored(con: duckdb.DuckDBPyConnection, copy: Path) -> tuple[str, str] | None:
+    """Of what content the release is, and what made it."""
     try:
         found = con.execute(
             f"SELECT content, call FROM {schema_of(copy[0])}.copies WHERE copy = ?", [copy[2]]
@@ -103,7 +131,3 @@ def _quoted(part: str) -> str:
 def _plain(call: str) -> str:
     """The call as one writes it."""
     return call.removeprefix('"temp"."main".').removeprefix("temp.main.")
-
-
-def _first(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0]

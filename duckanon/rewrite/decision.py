@@ -52,6 +52,23 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Noisy:
+    """Counts with noise that must stand before the statement runs.
+
+    exact: the query for the counts themselves, with columns k0, ... (`keys` of them) and n. path: where they are kept.
+    scale: of the double geometric noise. what: in words, without a value of the data.
+    """
+
+    table: tuple[str, str, str]
+    exact: str
+    path: tuple[str, str, str]
+    keys: int
+    epsilon: Fraction
+    scale: Fraction
+    what: str
+
+
+@dataclass(frozen=True)
 class Decision:
     """A statement as it will run. query: the query in it, fully qualified; None if it has none, or is refused.
 
@@ -62,7 +79,7 @@ class Decision:
     steps: Sequence[Step]
     query: str | None
     calls: Sequence[str] = ()
-    copies: Sequence[Copy] = ()
+    copies: Sequence[Copy | Noisy] = ()
     target: str | None = None
 
     @property

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.catalog import Catalog, Protection
-from duckanon.rewrite.decision import Copy, Step, Verdict
+from duckanon.rewrite.decision import Copy, Noisy, Step, Verdict
 from duckanon.rewrite.spot import Finding, Schema, spot
 from duckanon.rewrite.spot import Stored as Known
 from duckanon.rewrite.spot.names import TableName, fold
@@ -25,8 +25,8 @@ T = TypeVar("T")
 class Question:
     """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
 
-    findings: what the recognisers say of it. approved: calls in the text that will run, as SQL. copies: what must stand
-    before it runs.
+    findings: what the recognisers say of it. reasons: why something they found was not settled: its kind, its table, a
+    sentence. approved: calls in the text that will run, as SQL. copies: what must stand before it runs.
     """
 
     bound: Bound
@@ -35,8 +35,9 @@ class Question:
     reads: list[tuple[TableName, Node]]
     steps: list[Step] = field(default_factory=list)
     approved: list[str] = field(default_factory=list)
-    copies: list[Copy] = field(default_factory=list)
+    copies: list[Copy | Noisy] = field(default_factory=list)
     findings: Sequence[Finding] = ()
+    reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
 
     def found(self, kind: type[T]) -> list[T]:
         """The findings of a kind about protected tables."""

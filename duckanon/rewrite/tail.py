@@ -23,7 +23,13 @@ def tail(old: Node, new: Node) -> bool:
         return False
     order = old.args.get("order")
     if order is not None:
-        places = [_place(one, old, new) for one in order.expressions]
+        terms = order.expressions
+        if len(terms) == 1 and terms[0].this.sql().upper() == "ALL":
+            terms = [
+                exp.Ordered(this=exp.Literal.number(place), desc=terms[0].args.get("desc"), nulls_first=False)
+                for place in range(1, len(new.expressions) + 1)
+            ]
+        places = [_place(one, old, new) for one in terms]
         if any(place is None for place in places):
             return False
         new.set(
@@ -35,7 +41,7 @@ def tail(old: Node, new: Node) -> bool:
                         desc=one.args.get("desc"),
                         nulls_first=one.args.get("nulls_first"),
                     )
-                    for place, one in zip(places, order.expressions, strict=True)
+                    for place, one in zip(places, terms, strict=True)
                 ]
             ),
         )

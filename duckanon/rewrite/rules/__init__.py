@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duckanon.rewrite.question import Question
-from duckanon.rewrite.rules import anonymized_copies, anything_else, group_size_calls, group_size_queries, open_calls
+from duckanon.rewrite.rules import (
+    anonymized_copies,
+    anything_else,
+    group_size_calls,
+    group_size_queries,
+    inner_parts,
+    open_calls,
+    plain_counts,
+    row_level_reads,
+)
 
 Rule = Callable[[Question], None]
 
@@ -18,5 +27,8 @@ RULES: tuple[Rule, ...] = (
     anonymized_copies.apply,
     group_size_calls.apply,
     group_size_queries.apply,
+    plain_counts.apply,
+    inner_parts.apply,
+    row_level_reads.apply,
     anything_else.apply,
 )

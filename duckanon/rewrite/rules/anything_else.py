@@ -18,12 +18,10 @@ def apply(question: Question) -> None:
             + offers(question, name),
         )
     for name, _ in question.reads:
-        question.refuse(
-            "other use",
-            name,
-            f"{question.label(name)} is protected, and this query is none of those that can be released. "
-            + offers(question, name),
-        )
+        said = [(kind, reason) for kind, table, reason in question.reasons if table == name]
+        plain = f"{question.label(name)} is protected, and this query is none of those that can be released."
+        kind, reason = said[0] if said else ("other use", plain)
+        question.refuse(kind, name, f"{reason} {offers(question, name)}")
 
 
 def offers(question: Question, name: TableName) -> str:

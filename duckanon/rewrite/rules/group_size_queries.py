@@ -7,12 +7,11 @@ later one is free, and what they say of different regions and sizes agrees.
 from __future__ import annotations
 
 import sqlglot
-from sqlglot import exp
 
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Verdict
-from duckanon.rewrite.question import Question, within
-from duckanon.rewrite.rules import anything_else, group_size_calls
+from duckanon.rewrite.question import Question
+from duckanon.rewrite.rules import group_size_calls
 from duckanon.rewrite.spot import GroupSizes
 from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, rebuilt, walk
 from duckanon.rewrite.spot.findings import Role
@@ -26,23 +25,14 @@ _RELEASE = "_dk_release"
 
 
 def apply(question: Question) -> None:
-    """Settle group-size queries on protected tables. Raises Refused where policy or shape forbids it."""
+    """Settle group-size queries on protected tables, and note why where one is not."""
     for found in question.found(GroupSizes):
-        reason = _settled(question, found, found.node)
-        if reason is None:
-            continue
-        # What stands around the query of sizes may be more than is followed, and then stays as it is.
-        for part in list(found.node.find_all(exp.Select)):
-            inner = question.alone(part) if part is not found.node else None
-            if isinstance(inner, GroupSizes) and inner.table == found.table:
-                _settled(question, inner, part)
-        if any(one.find_ancestor(exp.Select) is not None and within(one, found.node) for _, one in question.reads):
-            question.refuse(
-                group_size_calls.KIND, found.table, f"{reason} {anything_else.offers(question, found.table)}"
-            )
+        reason = settle(question, found, found.node)
+        if reason is not None:
+            question.reasons.append((group_size_calls.KIND, found.table, reason))
 
 
-def _settled(question: Question, found: GroupSizes, node: Node) -> str | None:
+def settle(question: Question, found: GroupSizes, node: Node) -> str | None:
     """Put the release in the place of a node that asks for `found`; the reason if that cannot be done."""
     name = found.table
     policy = question.protection(name)
