@@ -22,7 +22,8 @@ def count(con: duckdb.DuckDBPyConnection, exact: str) -> None:
     """
     try:
         con.execute(
-            f'CREATE OR REPLACE TEMP TABLE {_EXACT} AS SELECT *, system.main.row_number() OVER () AS "_dk_at" FROM ({exact})'
+            f"CREATE OR REPLACE TEMP TABLE {_EXACT} AS "
+            f'SELECT *, system.main.row_number() OVER () AS "_dk_at" FROM ({exact})'
         ).fetchall()
     except duckdb.Error:
         raise InvalidInput("The counts cannot be computed: compare columns with constants of their own type.") from None

@@ -65,8 +65,8 @@ class Copies:
     ) -> None:
         """Make a release with noise, unless it stands: prepared, charged, and then drawn.
 
-        exact: the query that it is of, which tells releases apart. prepare: refuses what may be refused. noisy: draws, and
-        returns the query that gives the release.
+        exact: the query that it is of, which tells releases apart. prepare: refuses what may be refused. noisy: draws,
+        and returns the query that gives the release.
         """
         with self._turn:
             content = _content(con, table)

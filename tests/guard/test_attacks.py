@@ -1,4 +1,4 @@
-"""Every attack of `fixtures/attacks` through an analyst's connection: no canary in rows, names, errors or the catalog."""
+"""Every attack of `fixtures/attacks` through an analyst's connection: no canary in rows, names, errors or catalog."""
 
 from __future__ import annotations
 
