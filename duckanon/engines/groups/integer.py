@@ -12,6 +12,9 @@ from duckanon.errors import DuckanonError, InvalidInput
 _MOST = 400_000
 _FIRST_WINDOW = 16
 
+# Columns with their factors, and the least and the most that they may add up to.
+Row = tuple[list[tuple[int, int]], float, float]
+
 
 def h_exact(measured: Measurements) -> Estimate:
     """Fioretto, Van Hentenryck and Zhu 2021, Model 1. The same optimum as h_dp."""
@@ -30,16 +33,13 @@ def c_exact(measured: Measurements) -> Estimate:
     for leaf in range(count - measured.hierarchy.sizes[-1] * sizes, count, sizes):
         for s in range(leaf, leaf + sizes - 1):
             rows.append(([(s, -1 if public else 1), (s + 1, 1 if public else -1)], 0, np.inf))
-    if public:
+    if measured.total is not None:
         rows.append(([(sizes - 1, 1)], measured.total, measured.total))
     found = _least_squares(np.concatenate([x.reshape(-1) for x in measured.values]), rows)
     leaves = found[count - measured.hierarchy.sizes[-1] * sizes :].reshape(-1, sizes)
     if public:
         return Estimate(np.diff(leaves, axis=1, prepend=0))
     return Estimate(-np.diff(leaves, axis=1, append=0))
-
-
-Row = tuple[list[tuple[int, int]], float, float]
 
 
 def _tree(measured: Measurements) -> tuple[int, int, list[Row]]:
@@ -59,8 +59,9 @@ def _tree(measured: Measurements) -> tuple[int, int, list[Row]]:
 def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
     """Whole numbers >= 0 within the rows, with the least sum of squared distances to `wanted`.
 
-    Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear. Steps cover
-    a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that of all.
+    Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear.
+    Steps cover a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that
+    of all.
     Raises InvalidInput for a problem too large, DuckanonError if HiGHS gives up.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -108,7 +109,7 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
             continue
         if answer.status != 0:
             raise DuckanonError("HiGHS gave up on the integer program: take h_dp, c_dp or auto.")
-        found = np.rint(answer.x[: len(wanted)]).astype(np.int64)
+        found: Ints = np.rint(answer.x[: len(wanted)]).astype(np.int64)
         if not ((found == lowest + steps) | ((found == lowest) & (lowest > 0))).any():
             return found
         window *= 2

@@ -23,8 +23,8 @@ from duckanon.engines.groups.topdown import topdown
 class Mechanism:
     """A mechanism of the registry.
 
-    public, private: what is measured when the regions' totals are public, or private (None: not supported). The query holds
-    the derivation of the sensitivity. run: from the noisy measurements to a release.
+    public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
+    holds the derivation of the sensitivity. run: from the noisy measurements to a release.
     """
 
     name: str

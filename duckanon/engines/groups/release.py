@@ -62,7 +62,7 @@ def release(
 
     groups: int64 of shape (leaves, max_size); groups[r, s - 1] is the number of groups of size s in leaf region r.
     totals: whether the number of groups of each region is public (and then kept), or private. Neighbours: RELATIONS.
-    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one; None: the mechanism's own.
+    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one; None: equal ones.
     sensitivity: by how many sizes one person can move a group. source: of randomness; None: the operating system.
     Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism breaks
     its own promises (consistent, whole, non-negative, totals kept), with nothing released.
