@@ -47,10 +47,7 @@ def double_geometric(scale: Fraction, shape: int | tuple[int, ...], source: Sour
     scale: positive, any rational number up to 2^55. Returns int64 of `shape`.
     Source: Canonne, Kamath and Steinke 2020, Algorithms 1 and 2. Raises InvalidInput for a scale out of range.
     """
-    if scale <= 0:
-        raise InvalidInput("The scale of noise must be positive.")
-    if scale > _WIDEST:
-        raise InvalidInput("The noise for this epsilon would not fit into 64 bits: take a larger epsilon.")
+    check_scale(scale)
     draws = np.empty(shape, dtype=np.int64)
     flat = draws.reshape(-1)
     if scale.numerator < _NARROW:
@@ -58,6 +55,14 @@ def double_geometric(scale: Fraction, shape: int | tuple[int, ...], source: Sour
     else:
         flat[:] = [_wide(scale, source) for _ in range(len(flat))]
     return draws
+
+
+def check_scale(scale: Fraction) -> None:
+    """Raises InvalidInput for a scale of noise that cannot be drawn."""
+    if scale <= 0:
+        raise InvalidInput("The scale of noise must be positive.")
+    if scale > _WIDEST:
+        raise InvalidInput("The noise for this epsilon would not fit into 64 bits: take a larger epsilon.")
 
 
 def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:

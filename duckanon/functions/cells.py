@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.schema import RESERVED, Table, is_number
+from duckanon.functions.schema import RESERVED, Table, is_number, plain_type
 from duckanon.functions.templates import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
@@ -25,7 +26,7 @@ def register(on: Instance) -> None:
     register_check(on, "_dk_cells_problem", _check)
     register_check(on, "_dk_known_problem", _check_known)
     register_engine(on, "_dk_cells_audit", _audit, "found", f"STRUCT({_AUDITED})")
-    register_engine(on, "_dk_cells_report", _report, "found", f"STRUCT({_REPORTED})")
+    register_engine(on, "_dk_cells_report", _report, "found", f"STRUCT({MEASURES_IN_SQL})")
 
 
 # --- from a call to a query -------------------------------------------------------------------------------------------
@@ -85,19 +86,19 @@ def absent(columns: Sequence[str]) -> str:
     return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
 
 
-def every(own: Sequence[str], source: str = "cells") -> str:
+def every(own: Sequence[str]) -> str:
     """All combinations of the values of columns."""
-    parts = ", ".join(f"(SELECT DISTINCT {key} FROM {source})" for key in own)
+    parts = ", ".join(f"(SELECT DISTINCT {key} FROM _dk_cells)" for key in own)
     return f"SELECT {', '.join(own)} FROM {parts}"
 
 
-def _product(own: Sequence[str]) -> str:
-    return " * ".join(
-        f"(SELECT CAST(system.main.count(*) AS HUGEINT) FROM (SELECT DISTINCT {k} FROM cells))" for k in own
-    )
+def _levels(own: Sequence[str]) -> str:
+    """How many values each column has, those of cells without records included."""
+    counts = ", ".join(f"(SELECT system.main.count(*) FROM (SELECT DISTINCT {key} FROM _dk_cells))" for key in own)
+    return f"[{counts}]"
 
 
-_NO_FACTS = "facts AS (SELECT 0 AS fact, 0 AS place, 0 AS part, '' AS low, '' AS high WHERE false)"
+_NO_FACTS = "_dk_facts AS (SELECT 0 AS fact, true AS placed, 0 AS place, 0 AS part, '' AS low, '' AS high WHERE false)"
 
 
 def _facts(known: object, rows: Sequence[str], cols: Sequence[str]) -> str:
@@ -111,10 +112,14 @@ def _facts(known: object, rows: Sequence[str], cols: Sequence[str]) -> str:
         "cell_facts",
         known=literal(known),
         known_absent=", ".join(f"NULL AS {identifier(name)}" for name in needed),
-        known_problem=f"system.main._dk_known_problem(names, types, {literal(known)}, {literals(needed)})",
+        known_problem=(
+            f"system.main._dk_known_problem(names, types, {literal(known)}, {literals([*rows, *cols])}, "
+            "(SELECT {'names': names, 'types': types} FROM _dk_described))"
+        ),
         known_keys=f"{renamed(rows, in_rows)}, {renamed(cols, in_cols)}",
         row_keys=", ".join(in_rows),
         same_row=" AND ".join(f"k.{key} IS NOT DISTINCT FROM p.{key}" for key in in_rows),
+        placed=" AND ".join(f"(k.{key} IS NULL OR k.{key} IN (SELECT {key} FROM _dk_cells))" for key in in_cols),
         same_cell=" AND ".join(f"(k.{key} IS NULL OR k.{key} = c.{key})" for key in in_cols),
     )
 
@@ -152,10 +157,10 @@ def _write(
 
 
 def _audit_call(rows: Sequence[str]) -> str:
-    facts = "{'place': place, 'part': part, 'low': low, 'high': high}"
+    facts = "{'placed': placed, 'place': place, 'part': part, 'low': low, 'high': high}"
     return (
         "system.main._dk_cells_audit(system.main.list(place), system.main.list(n), "
-        f"(SELECT system.main.list({facts} ORDER BY fact) FROM facts), {literals(rows)})"
+        f"(SELECT system.main.list({facts} ORDER BY fact) FROM _dk_facts), {literals(rows)})"
     )
 
 
@@ -166,7 +171,7 @@ def _write_bounds(tbl: object, rows: object, cols: object, count: object, known:
         "cell_bounds",
         columns=every(in_cols),
         row_keys=", ".join(in_rows),
-        same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+        same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
         released=own_names(row_columns, col_columns),
         order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
     )
@@ -195,7 +200,7 @@ def _write_values(tbl: object, rows: object, cols: object, count: object, known:
         "cell_values",
         columns=every(in_cols),
         row_keys=", ".join(in_rows),
-        same_column=" AND ".join(f"cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+        same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
         released=own_names(row_columns, col_columns),
     )
     facts = _facts(known, row_columns, col_columns)
@@ -229,8 +234,11 @@ def _write_report(tbl: object, rows: object, cols: object, count: object, small:
         count,
         released=[],
         facts=_NO_FACTS,
-        answer=f"system.main._dk_cells_report(system.main.list(place), system.main.list(n), {least})",
-        result=fill("disclosure_report", row_count=_product(in_rows), col_count=_product(in_cols)),
+        answer=(
+            f"system.main._dk_cells_report(system.main.list(place), system.main.list(n), {least}, "
+            f"{_levels(in_rows)}, {_levels(in_cols)})"
+        ),
+        result=fill("disclosure_report"),
     )
 
 
@@ -250,12 +258,26 @@ def _check(
             raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
 
 
-def _check_known(names: list[str], types: list[str], table: str, needed: list[str]) -> None:
-    found = Table(table, names, types)
-    found.has(needed)
+def _check_known(
+    names: list[str], types: list[str], known: str, categories: list[str], described: dict[str, list[str]]
+) -> None:
+    facts, table = Table(known, names, types), Table("", described["names"], described["types"])
+    facts.has([*categories, "lower", "upper"])
     for name in ("lower", "upper"):
-        if not is_number(found.kind(name)) and found.kind(name) != '"NULL"':
-            raise InvalidInput(f'Column "{name}" of {table} is not a number: cast it to BIGINT.')
+        if not is_number(facts.kind(name)) and facts.kind(name) != _UNTYPED:
+            raise InvalidInput(f'Column "{name}" of {known} is not a number: cast it to BIGINT.')
+    # DuckDB would cast one column to the other's type, and quote the value that cannot be cast.
+    for name in categories:
+        kinds = {facts.kind(name), table.kind(name)}
+        if len(kinds) > 1 and _UNTYPED not in kinds and not all(map(is_number, kinds)):
+            raise InvalidInput(
+                f'Column "{name}" of {known} has another type than in the table of counts: '
+                f"cast it to {plain_type(table.kind(name))}."
+            )
+
+
+# What DuckDB calls the type of a column that holds nothing but NULL.
+_UNTYPED = '"NULL"'
 
 
 # --- the engine's calls -----------------------------------------------------------------------------------------------
@@ -264,9 +286,22 @@ _AUDITED = (
     "rows BIGINT[], divisors BIGINT[], lower BIGINT[], upper BIGINT[], feasible BIGINT[], offsets BIGINT[], "
     "kinds BIGINT[], run_kinds BIGINT[], first BIGINT[], step BIGINT[], size BIGINT[]"
 )
-_REPORTED = (
-    "n BIGINT, nonzero_rows BIGINT, unit_rows BIGINT, disclosed_rows BIGINT, nonzero_cells BIGINT, "
-    "disclosed_small_cells BIGINT, reduced_total BIGINT"
+# Counts of combinations may be beyond 64 bits; between Arrow and DuckDB they travel as decimals.
+_WIDE = pa.decimal128(38, 0)
+# What is told of a table as a whole, in the order of the columns.
+MEASURES = {
+    "n": pa.int64(),
+    "row_count": _WIDE,
+    "col_count": _WIDE,
+    "zero_rows": _WIDE,
+    "unit_rows": pa.int64(),
+    "disclosed_rows": pa.int64(),
+    "zero_cells": _WIDE,
+    "disclosed_small_cells": pa.int64(),
+    "reduced_total": pa.int64(),
+}
+MEASURES_IN_SQL = ", ".join(
+    f"{name} {'DECIMAL(38, 0)' if kind == _WIDE else 'BIGINT'}" for name, kind in MEASURES.items()
 )
 
 
@@ -282,15 +317,10 @@ def _whole(text: str | None, argument: str) -> int | None:
     """A bound of a fact, as SQL writes it."""
     if text is None:
         return None
-    head, _, tail = text.partition(".")
-    try:
-        if tail.strip("0"):
-            raise ValueError
-        return int(head)
-    except ValueError:
-        raise InvalidInput(
-            f'Column "{argument}" of known holds a number that is not whole: counts are whole.'
-        ) from None
+    value = Decimal(text)
+    if not value.is_finite() or value != value.to_integral_value():
+        raise InvalidInput(f'Column "{argument}" of known holds a number that is not whole: counts are whole.')
+    return int(value)
 
 
 def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scalar) -> pa.Array:
@@ -306,6 +336,11 @@ def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scal
             raise InvalidInput(
                 f"Line {number} of known is about a row that the table does not have, or that holds only zeros: "
                 "remove it, or correct its row columns."
+            )
+        if not fact["placed"]:
+            raise InvalidInput(
+                f"Line {number} of known is about a column that the table does not have: "
+                "remove it, or correct its column columns."
             )
         row = position[fact["place"]]
         low, high = _whole(fact["low"], "lower"), _whole(fact["high"], "upper")
@@ -339,7 +374,13 @@ def one_list(array: Any) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), pa.array(np.ascontiguousarray(array)))
 
 
-def _report(places: pa.Scalar, counts: pa.Scalar, small: pa.Scalar) -> pa.Array:
-    from duckanon.engines.cells.audit import report
+def _report(
+    places: pa.Scalar, counts: pa.Scalar, small: pa.Scalar, row_levels: pa.Scalar, col_levels: pa.Scalar
+) -> pa.Array:
+    from duckanon.engines.cells.audit import report, shape
 
-    return pa.array([report(*_cells(places, counts), small.as_py())])
+    measures = report(*_cells(places, counts), small.as_py())
+    measures |= shape(measures, row_levels.as_py(), col_levels.as_py())
+    return pa.StructArray.from_arrays(
+        [pa.array([measures[name]], kind) for name, kind in MEASURES.items()], list(MEASURES)
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,8 @@ from duckanon.functions.templates import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 _RELEASED = ("lower", "upper", "feasible", "disclosed")
+# Digits before or after the point. The least double has 324 places.
+_LONGEST = 1100
 _FOUND = "cells BIGINT[], lower BIGINT[], upper BIGINT[], feasible BIGINT[]"
 
 
@@ -82,10 +84,16 @@ def _check(names: list[str], types: list[str], table: str, categories: list[str]
 
 
 def _number(text: str) -> Fraction:
+    """The number as written. One with hundreds of digits, as '1e999999999' would have, is refused unwritten."""
     try:
         above, slash, below = text.partition("/")
-        return Fraction(int(above), int(below)) if slash else Fraction(Decimal(text))
-    except (ValueError, ArithmeticError, InvalidOperation):
+        if slash:
+            return Fraction(int(above), int(below))
+        value = Decimal(text)
+        if value and not -_LONGEST < value.adjusted() < _LONGEST:
+            raise ValueError
+        return Fraction(value)
+    except (ValueError, ArithmeticError):
         raise InvalidInput("A proportion cannot be read as a number: write 0.25 or 1/4.") from None
 
 

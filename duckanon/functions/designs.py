@@ -10,18 +10,15 @@ import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.cells import absent, counting, renamed, small_counts
+from duckanon.functions.cells import MEASURES, MEASURES_IN_SQL, absent, counting, renamed, small_counts
 from duckanon.functions.schema import Table, is_number
 from duckanon.functions.templates import fill, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]
 
-# Counts of combinations may be beyond 64 bits; between Arrow and DuckDB they travel as decimals.
 _DESIGN = (
-    "place BIGINT, rows VARCHAR[], cols VARCHAR[], omitted VARCHAR[], n BIGINT, row_count DECIMAL(38, 0), "
-    "col_count DECIMAL(38, 0), zero_rows DECIMAL(38, 0), unit_rows BIGINT, disclosed_rows BIGINT, "
-    "zero_cells DECIMAL(38, 0), disclosed_small_cells BIGINT, reduced_total BIGINT, information DOUBLE, "
+    f"place BIGINT, rows VARCHAR[], cols VARCHAR[], omitted VARCHAR[], {MEASURES_IN_SQL}, information DOUBLE, "
     "dependence DOUBLE, merged STRUCT(variable VARCHAR, number BIGINT, starts BIGINT[])[]"
 )
 
@@ -71,7 +68,7 @@ def _write(
     own = [f"v{i}" for i in range(1, len(names) + 1)]
     lists = [
         f"(SELECT system.main.list(CAST({key} AS VARCHAR) ORDER BY {key} ASC NULLS LAST) "
-        f"FROM (SELECT DISTINCT {key} FROM counted))"
+        f"FROM (SELECT DISTINCT {key} FROM _dk_counted))"
         if i in merged
         else "NULL::VARCHAR[]"
         for i, key in enumerate(own)
@@ -153,21 +150,12 @@ def _designs(
 
 
 _INNER = ("nonzero_rows", "nonzero_cells")
-_WIDE = pa.decimal128(38, 0)
 _ARROW = pa.list_(
     pa.struct(
         [("place", pa.int64())]
         + [(name, pa.list_(pa.string())) for name in ("rows", "cols", "omitted")]
+        + list(MEASURES.items())
         + [
-            ("n", pa.int64()),
-            ("row_count", _WIDE),
-            ("col_count", _WIDE),
-            ("zero_rows", _WIDE),
-            ("unit_rows", pa.int64()),
-            ("disclosed_rows", pa.int64()),
-            ("zero_cells", _WIDE),
-            ("disclosed_small_cells", pa.int64()),
-            ("reduced_total", pa.int64()),
             ("information", pa.float64()),
             ("dependence", pa.float64()),
             (

@@ -2,37 +2,37 @@
 --   $table    the table's name, a literal           $absent   NULL AS "<column>" for each column the call names
 --   $problem  the check of names and types          $keys     the row columns as r1, ..., the column columns as c1, ...
 --   $amount   a cell's records, as an aggregate     $flaws    what may be wrong with them, as an aggregate
---   $in_rows  r1, ... in ascending order            (facts)   what is known, as CTEs that end in one called facts
+--   $in_rows  r1, ... in ascending order            (facts)   what is known, as CTEs that end in one called _dk_facts
 --   $answer   the engine's call                     (result)  the query over its answer
-WITH described AS (
+WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
 ),
 -- The empty branch names every column, so a missing one is told by the check and not by the binder.
-source AS (
+_dk_source AS (
   SELECT * EXCLUDE ("duckanon.row") FROM (
     FROM system.main.query_table($table)
     UNION ALL BY NAME
     SELECT $absent WHERE false
   )
-  WHERE (SELECT _dk_unless($problem) FROM described)
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
 ),
-counted AS (
-  SELECT $keys, $amount AS records, $flaws AS flaws FROM source GROUP BY ALL
+_dk_counted AS (
+  SELECT $keys, $amount AS records, $flaws AS flaws FROM _dk_source GROUP BY ALL
 ),
-cells AS MATERIALIZED (
+_dk_cells AS MATERIALIZED (
   SELECT
     * EXCLUDE (records, flaws),
     TRY_CAST(records AS BIGINT) AS n,
     flaws,
     system.main.dense_rank() OVER (ORDER BY $in_rows) AS place
-  FROM counted
+  FROM _dk_counted
 ),
-sound AS (
-  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM cells
+_dk_sound AS (
+  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM _dk_cells
 ),
 $facts,
-answered AS MATERIALIZED (
-  SELECT $answer AS answer FROM cells WHERE (SELECT fine FROM sound)
+_dk_answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM _dk_cells WHERE (SELECT fine FROM _dk_sound)
 )
 $result

@@ -4,55 +4,55 @@
 --   $share    the proportion                        $in_rows  r1, ... in ascending order
 --   $order    r1, ..., c1, ... in ascending order   $answer   the engine's call
 --   $released the columns under their own names
-WITH described AS (
+WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
 ),
 -- The empty branch names every column, so a missing one is told by the check and not by the binder.
-source AS (
+_dk_source AS (
   SELECT * EXCLUDE ("duckanon.row") FROM (
     FROM system.main.query_table($table)
     UNION ALL BY NAME
     SELECT $absent WHERE false
   )
-  WHERE (SELECT _dk_unless($problem) FROM described)
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
 ),
-grouped AS (
+_dk_grouped AS (
   SELECT
     $keys,
     system.main.any_value($share) AS share,
     system.main.count(*) AS times
-  FROM source
+  FROM _dk_source
   GROUP BY ALL
 ),
-cells AS MATERIALIZED (
+_dk_cells AS MATERIALIZED (
   SELECT
     *,
     system.main.dense_rank() OVER (ORDER BY $in_rows) AS place,
     system.main.row_number() OVER (ORDER BY $order) AS cell
-  FROM grouped
+  FROM _dk_grouped
 ),
-sound AS (
+_dk_sound AS (
   SELECT _dk_unless(CASE
     WHEN system.main.max(times) > 1
       THEN 'A cell is there more than once: give one proportion for each combination of rows and cols.'
     WHEN system.main.count(share) < system.main.count(*)
       THEN 'A proportion is NULL: leave out rows without proportions.'
   END) AS fine
-  FROM cells
+  FROM _dk_cells
 ),
-answered AS MATERIALIZED (
-  SELECT $answer AS answer FROM cells WHERE (SELECT fine FROM sound)
+_dk_answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM _dk_cells WHERE (SELECT fine FROM _dk_sound)
 ),
-found AS (
+_dk_found AS (
   SELECT
     unnest(answer.found.cells) AS cell,
     unnest(answer.found.lower) AS "lower",
     unnest(answer.found.upper) AS "upper",
     unnest(answer.found.feasible) AS feasible
-  FROM answered
+  FROM _dk_answered
   WHERE _dk_unless(answer.problem)
 )
 SELECT $released, "lower", "upper", feasible, "lower" = "upper" AS disclosed
-FROM cells JOIN found USING (cell)
+FROM _dk_cells JOIN _dk_found USING (cell)
 ORDER BY cell

@@ -4,35 +4,35 @@
 --   $amount   a cell's records, as an aggregate     $flaws    what may be wrong with them, as an aggregate
 --   $codes    each variable's codes                 $answer   the engine's call
 --   $levels   the values of the variables to merge, as text, by number of the variable
-WITH described AS (
+WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
 ),
 -- The empty branch names every column, so a missing one is told by the check and not by the binder.
-source AS (
+_dk_source AS (
   SELECT * EXCLUDE ("duckanon.row") FROM (
     FROM system.main.query_table($table)
     UNION ALL BY NAME
     SELECT $absent WHERE false
   )
-  WHERE (SELECT _dk_unless($problem) FROM described)
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
 ),
-counted AS MATERIALIZED (
-  SELECT $keys, $amount AS records, $flaws AS flaws FROM source GROUP BY ALL
+_dk_counted AS MATERIALIZED (
+  SELECT $keys, $amount AS records, $flaws AS flaws FROM _dk_source GROUP BY ALL
 ),
-sound AS (
-  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM counted
+_dk_sound AS (
+  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM _dk_counted
 ),
-cells AS (
-  SELECT [$codes] AS codes, TRY_CAST(records AS BIGINT) AS n FROM counted WHERE (SELECT fine FROM sound)
+_dk_cells AS (
+  SELECT [$codes] AS codes, TRY_CAST(records AS BIGINT) AS n FROM _dk_counted WHERE (SELECT fine FROM _dk_sound)
 ),
-answered AS MATERIALIZED (
-  SELECT $answer AS answer FROM cells
+_dk_answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM _dk_cells
 ),
-found AS (
-  SELECT unnest(answer.designs) AS design FROM answered WHERE _dk_unless(answer.problem)
+_dk_found AS (
+  SELECT unnest(answer.designs) AS design FROM _dk_answered WHERE _dk_unless(answer.problem)
 ),
-named AS (
+_dk_named AS (
   SELECT $levels AS levels
 )
 SELECT
@@ -57,5 +57,5 @@ SELECT
       'first_values': system.main.list_transform(one.starts, lambda start: levels[one.number][start])
     }
   ) AS merged
-FROM found, named
+FROM _dk_found, _dk_named
 ORDER BY design.place

@@ -36,10 +36,10 @@ def test_every_design_is_what_disclosure_report_says(people: duckdb.DuckDBPyConn
 
 
 def test_counted_cells_give_the_same(people: duckdb.DuckDBPyConnection) -> None:
-    people.execute("CREATE TABLE tallied AS SELECT a, b, c, d, count(*) AS n FROM people GROUP BY ALL").fetchall()
+    people.execute("CREATE TABLE counted AS SELECT a, b, c, d, count(*) AS n FROM people GROUP BY ALL").fetchall()
     variables = "['a', 'b', 'c', 'd']"
     expected = people.execute(f"FROM table_designs('people', {variables})").fetchall()
-    assert people.execute(f"FROM table_designs('tallied', {variables}, count := 'n')").fetchall() == expected
+    assert people.execute(f"FROM table_designs('counted', {variables}, count := 'n')").fetchall() == expected
 
 
 def test_safest_and_most_useful_first(people: duckdb.DuckDBPyConnection) -> None:

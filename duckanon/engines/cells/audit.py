@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -11,7 +12,10 @@ from duckanon.engines.cells.knapsack import Feasible, Ints, knapsack
 from duckanon.engines.cells.known import Fact, with_facts
 from duckanon.engines.cells.reduction import Reduced, reduce
 from duckanon.engines.cells.residues import residues
-from duckanon.errors import DuckanonError, Infeasible
+from duckanon.errors import DuckanonError, Infeasible, InvalidInput
+
+# Combinations of values beyond this have no place in a number of DuckDB's.
+MOST_PLACES = 10**38 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,4 +99,22 @@ def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
         "nonzero_cells": int((counts > 0).sum()),
         "disclosed_small_cells": int((open_to_all & (counts > 0) & (counts < small)).sum()),
         "reduced_total": table.reduced_total,
+    }
+
+
+def shape(measures: dict[str, int], row_levels: Sequence[int], col_levels: Sequence[int]) -> dict[str, int]:
+    """What a report says of the places of a table, those of zeros included.
+
+    measures: as `report` gives them. row_levels, col_levels: how many values each row and column variable has.
+    Raises InvalidInput for more than MOST_PLACES combinations of values.
+    """
+    row_count, col_count = prod(row_levels), prod(col_levels)
+    if row_count * col_count > MOST_PLACES:
+        raise InvalidInput("There are more than 10^38 combinations of values: name fewer columns, or coarsen them.")
+    nonzero = measures["nonzero_rows"]
+    return {
+        "row_count": row_count,
+        "col_count": col_count,
+        "zero_rows": row_count - nonzero,
+        "zero_cells": nonzero * col_count - measures["nonzero_cells"],
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
-from duckanon.engines.cells.audit import report
+from duckanon.engines.cells.audit import MOST_PLACES, report, shape
 from duckanon.engines.cells.knapsack import Ints
 from duckanon.errors import InvalidInput
 
@@ -52,7 +52,7 @@ class Design:
     """A choice of roles and what it gives away.
 
     merged: variable -> its groups, for those that are merged.
-    measures: as `audit.report`, and row_count, col_count, zero_rows, zero_cells.
+    measures: as `audit.report` and `audit.shape`.
     information: entropy of the design's cells divided by that of the whole cross-table, 0 to 1.
     dependence: mutual information of rows and columns, in bits: what the conditionals say of the columns.
     """
@@ -113,7 +113,10 @@ def count_designs(table: CrossTable, search: Search) -> int:
     total = 0
     for used in _subsets(len(table.levels), search):
         merged = prod(2 ** max(table.levels[v] - 1, 1) - 1 if v in search.merge else 1 for v in used)
-        total += merged * sum(1 for _ in _splits(used, search))
+        most = len(used) - 1 if search.max_cols is None else min(search.max_cols, len(used) - 1)
+        held = len(search.fixed_cols)
+        free = len(used) - held - len(search.fixed_rows)
+        total += merged * sum(comb(free, size - held) for size in range(max(1, held), most + 1))
     return total
 
 
@@ -143,7 +146,7 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
     """Audit every design of the search, safest and most useful first.
 
     small: as in `audit.report`. progress: told the share done, 0 to 1.
-    Raises InvalidInput for an empty search and one of more than MOST designs.
+    Raises InvalidInput for an empty search, one of more than MOST designs, and more than MOST_PLACES combinations.
     """
     wanted = count_designs(table, search)
     if not wanted:
@@ -155,6 +158,8 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
             f"There are {wanted} designs, more than 1000000: narrow them by fixed_rows, fixed_cols or max_cols, "
             "or merge fewer variables."
         )
+    if prod(table.levels) > MOST_PLACES:
+        raise InvalidInput("There are more than 10^38 combinations of values: name fewer variables, or coarsen them.")
     if not len(table.counts):
         raise InvalidInput("All counts are zero: a table without records has no proportions.")
     whole = _entropy(table.counts)
@@ -183,17 +188,10 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
                             _totals(_keys([cells[v] for v in part], [levels[v] for v in part]), counts)
                         )
                     parts.append(entropies[name])
-                row_count, col_count = prod(levels[v] for v in rows), prod(levels[v] for v in cols)
                 places = _keys([cells[v] for v in rows], [levels[v] for v in rows])
                 by_row = np.argsort(places, kind="stable")
                 measures = report(places[by_row], counts[by_row], small)
-                nonzero = measures["nonzero_rows"]
-                measures |= {
-                    "row_count": row_count,
-                    "col_count": col_count,
-                    "zero_rows": row_count - nonzero,
-                    "zero_cells": nonzero * col_count - measures["nonzero_cells"],
-                }
+                measures |= shape(measures, [levels[v] for v in rows], [levels[v] for v in cols])
                 information = min(1.0, here / whole) if whole else 1.0
                 found.append(Design(rows, cols, merged, measures, information, max(0.0, sum(parts) - here)))
             progress(len(found) / wanted)

@@ -14,7 +14,7 @@ from duckanon.engines.groups.intervals import from_noise
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import MECHANISMS
 from duckanon.engines.groups.queries import Query
-from duckanon.engines.randomness import Entropy, Source, double_geometric
+from duckanon.engines.randomness import Entropy, Source, check_scale, double_geometric
 from duckanon.errors import DuckanonError, InvalidInput
 
 Totals = Literal["public", "private"]
@@ -67,20 +67,91 @@ def release(
     Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism breaks
     its own promises (consistent, whole, non-negative, totals kept), with nothing released.
     """
-    query = _query(mechanism, totals)
-    charges = _charges(epsilon, split, hierarchy.depth)
-    _check_groups(hierarchy, groups)
+    return plan(
+        hierarchy,
+        groups,
+        epsilon=epsilon,
+        mechanism=mechanism,
+        totals=totals,
+        split=split,
+        sensitivity=sensitivity,
+    ).release(source)
+
+
+def check(
+    *,
+    epsilon: Fraction,
+    mechanism: str,
+    totals: Totals,
+    split: tuple[Fraction, ...] | None,
+    depth: int,
+    sensitivity: int = 1,
+) -> tuple[Fraction, ...]:
+    """Refuse, with InvalidInput, what can be refused without the data. The charge for each of the `depth` levels."""
+    _query(mechanism, totals)
     if sensitivity < 1:
         raise InvalidInput("One person must be able to move a group by at least one size: sensitivity >= 1.")
-    tree = hierarchy.ordered
-    truth = tree.levels(groups[hierarchy.order[-1]])
-    measured = measure(tree, truth, query, charges, sensitivity, totals == "public", source or Entropy())
-    estimate = MECHANISMS[mechanism].run(measured)
-    levels = tree.levels(estimate.leaves)
-    _check(levels, measured)
-    low, high = estimate.intervals or from_noise(measured, levels)
-    found = zip(hierarchy.order, levels, low, high, strict=True)
-    return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), charges)
+    return _charges(epsilon, split, depth)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A release that nothing stands against any more: it can be charged, and then drawn.
+
+    groups: int64 of shape (leaves, max_size). charges, scales: of each level, the epsilon and the scale of the noise.
+    """
+
+    hierarchy: Hierarchy
+    groups: Ints
+    mechanism: str
+    totals: Totals
+    charges: tuple[Fraction, ...]
+    scales: tuple[Fraction, ...]
+
+    def release(self, source: Source | None = None) -> Release:
+        """Draw the noise, and make a release of what was measured. source: of randomness; None: the operating system."""
+        tree = self.hierarchy.ordered
+        truth = tree.levels(self.groups[self.hierarchy.order[-1]])
+        query = _query(self.mechanism, self.totals)
+        measured = measure(tree, truth, query, self.scales, self.totals == "public", source or Entropy())
+        estimate = MECHANISMS[self.mechanism].run(measured)
+        levels = tree.levels(estimate.leaves)
+        _check(levels, measured)
+        low, high = estimate.intervals or from_noise(measured, levels)
+        found = zip(self.hierarchy.order, levels, low, high, strict=True)
+        return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), self.charges)
+
+
+def plan(
+    hierarchy: Hierarchy,
+    groups: NDArray[np.int64],
+    *,
+    epsilon: Fraction,
+    mechanism: str = "auto",
+    totals: Totals = "public",
+    split: tuple[Fraction, ...] | None = None,
+    sensitivity: int = 1,
+) -> Plan:
+    """Check everything that a release may be refused for, and say what it will cost. Arguments are those of `release`.
+
+    Levels compose in sequence. The regions of a level are disjoint, and the sensitivity is that of the whole level.
+    """
+    charges = check(
+        epsilon=epsilon,
+        mechanism=mechanism,
+        totals=totals,
+        split=split,
+        depth=hierarchy.depth,
+        sensitivity=sensitivity,
+    )
+    _check_groups(hierarchy, groups)
+    query = _query(mechanism, totals)
+    scales = tuple(
+        Fraction(query.sensitivity(regions, sensitivity)) / charge
+        for regions, charge in zip(hierarchy.sizes, charges, strict=True)
+    )
+    check_scale(max(scales))
+    return Plan(hierarchy, groups, mechanism, totals, charges, scales)
 
 
 def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
@@ -95,19 +166,11 @@ def measure(
     hierarchy: Hierarchy,
     truth: tuple[Ints, ...],
     query: Query,
-    charges: tuple[Fraction, ...],
-    sensitivity: int,
+    scales: tuple[Fraction, ...],
     public: bool,
     source: Source,
 ) -> Measurements:
-    """The query of every level, with noise of scale sensitivity / charge on each of its values.
-
-    Levels compose in sequence. The regions of a level are disjoint, and the sensitivity is that of the whole level.
-    """
-    scales = tuple(
-        Fraction(query.sensitivity(regions, sensitivity)) / charge
-        for regions, charge in zip(hierarchy.sizes, charges, strict=True)
-    )
+    """The query of every level, with noise of its level's scale on each of its values."""
     values = []
     for level, scale in zip(truth, scales, strict=True):
         exact = query.of(level)
@@ -118,7 +181,7 @@ def measure(
 
 def _query(mechanism: str, totals: Totals) -> Query:
     if mechanism not in MECHANISMS:
-        raise InvalidInput(f"There is no mechanism of that name; choose one of {', '.join(MECHANISMS)}.")
+        raise InvalidInput(f"There is no mechanism '{mechanism}': choose one of {', '.join(map(repr, MECHANISMS))}.")
     if totals not in RELATIONS:
         raise InvalidInput("totals must be 'public' or 'private'.")
     chosen = MECHANISMS[mechanism]
