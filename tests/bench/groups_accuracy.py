@@ -23,7 +23,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.methods import MECHANISMS
 from duckanon.engines.groups.queries import CHAIN
 from duckanon.engines.groups.relaxed import c_real, h_real
-from duckanon.engines.groups.release import measure, release
+from duckanon.engines.groups.release import measure, plan, release
 from tests.bench.groups_data import census, households
 from tests.engines.seeded import Seeded
 
@@ -47,8 +47,8 @@ def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
     real = {"h_relaxed": h_real, "c_relaxed": c_real}[name]
 
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, None, None]:
-        charges = (epsilon / tree.depth,) * tree.depth
-        measured = measure(tree, tree.levels(groups), MECHANISMS[name].public, charges, 1, True, Seeded(seed))
+        scales = plan(tree, groups, epsilon=epsilon, mechanism=name).scales
+        measured = measure(tree, tree.levels(groups), MECHANISMS[name].public, scales, True, Seeded(seed))
         return tuple(np.rint(np.maximum(level, 0)).astype(np.int64) for level in real(measured)), None, None
 
     return run

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
 from duckanon.errors import DuckanonError, InvalidInput
 
-# More variables than this HiGHS would not see the end of.
+# More steps than this HiGHS would not see the end of.
 _MOST = 400_000
 _FIRST_WINDOW = 16
 
 # Columns with their factors, and the least and the most that they may add up to.
 Row = tuple[list[tuple[int, int]], float, float]
+
+
+def refuse_large(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
+    """Raises InvalidInput for programs that HiGHS could not solve: too many numbers, or too much noise on them."""
+    if sum(r * sizes * (2 * _FIRST_WINDOW + 8 * scale) for r, scale in zip(regions, scales, strict=True)) > _MOST:
+        raise InvalidInput("The integer program would be too large for HiGHS: take h_dp, c_dp or auto.")
 
 
 def h_exact(measured: Measurements) -> Estimate:
@@ -62,7 +70,7 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
     Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear.
     Steps cover a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that
     of all.
-    Raises InvalidInput for a problem too large, DuckanonError if HiGHS gives up.
+    Raises DuckanonError if HiGHS gives up.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
@@ -72,8 +80,6 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
         lowest = np.maximum(wanted - window, 0)
         steps = np.maximum(wanted + window, window) - lowest
         first = len(wanted) + np.concatenate([[0], np.cumsum(steps)])
-        if first[-1] > _MOST:
-            raise InvalidInput("The integer program is too large for HiGHS: take h_dp, c_dp or auto.")
         owner = np.repeat(np.arange(len(wanted)), steps)
         rank = np.arange(len(owner)) - np.repeat(first[:-1] - len(wanted), steps)
         cost = np.concatenate([np.zeros(len(wanted)), 2.0 * (lowest[owner] + rank - wanted[owner]) + 1])

@@ -14,12 +14,22 @@ convexity; where one does, the window of that size is doubled.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.errors import InvalidInput
 
 _FIRST_WINDOW = 256
+
+
+def refuse_wide(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
+    """Raises InvalidInput where windows as wide as the noise would need too much memory or time: minutes, gigabytes."""
+    cells = (sum(regions[:-1]) + 1) * int(32 * max(scales))
+    if cells > 10**8 or cells * sizes > 2 * 10**10:
+        raise InvalidInput("There is too much noise for h_dp and c_dp: take a larger epsilon, or auto.")
 
 
 def nearest_tree(hierarchy: Hierarchy, noisy: tuple[Ints, ...], total: int | None) -> Ints:

@@ -109,7 +109,7 @@ class Plan:
     scales: tuple[Fraction, ...]
 
     def release(self, source: Source | None = None) -> Release:
-        """Draw the noise, and make a release of what was measured. source: of randomness; None: the operating system."""
+        """Draw the noise, make a release of what was measured. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
         query = _query(self.mechanism, self.totals)
@@ -151,6 +151,7 @@ def plan(
         for regions, charge in zip(hierarchy.sizes, charges, strict=True)
     )
     check_scale(max(scales))
+    MECHANISMS[mechanism].refuse(hierarchy.sizes, groups.shape[1], scales)
     return Plan(hierarchy, groups, mechanism, totals, charges, scales)
 
 

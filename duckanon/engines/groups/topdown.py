@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
 
 
