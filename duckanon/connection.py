@@ -9,9 +9,10 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import cells, conditionals, designs, kanon
+from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
+from duckanon.governance.books import books_of
 
 Progress = Callable[[str, float], None]
 
@@ -32,6 +33,9 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     cells.register(on)
     conditionals.register(on)
     designs.register(on, told)
+    books = books_of(on.identity, con)
+    groups.register(on, books.once)
+    budgets.register(on, books)
     con.execute(macros()).fetchall()
     return con
 

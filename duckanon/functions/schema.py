@@ -21,14 +21,12 @@ _UNPLACED = {
     "GEOMETRY": "numbers",
 }
 _NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "LIST", "ARRAY")
-_NUMBERS = {
+_INTEGERS = {
     *(f"{sign}{name}INT" for sign in ("", "U") for name in ("TINY", "SMALL", "BIG", "HUGE")),
     "INTEGER",
     "UINTEGER",
-    "DECIMAL",
-    "FLOAT",
-    "DOUBLE",
 }
+_NUMBERS = {*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"}
 # What our queries call a whole row of the table.
 RESERVED = "duckanon.row"
 
@@ -49,6 +47,11 @@ def is_text(kind: str) -> bool:
 
 def is_number(kind: str) -> bool:
     return _base(kind) in _NUMBERS
+
+
+def is_integer(kind: str) -> bool:
+    """Whether values of the type are whole numbers, true and false included."""
+    return _base(kind) in _INTEGERS or _base(kind) == "BOOLEAN"
 
 
 def _is_nested(kind: str) -> bool:
@@ -74,6 +77,9 @@ class Table:
 
     def kind(self, name: str) -> str:
         return self._types[name.lower()]
+
+    def holds(self, name: str) -> bool:
+        return name.lower() in self._types
 
     def has(self, wanted: Sequence[str]) -> None:
         """Check that every wanted column exists."""

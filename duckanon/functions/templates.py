@@ -27,7 +27,9 @@ def macros() -> str:
 
 @cache
 def _template(name: str) -> Template:
-    return Template((sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8"))
+    # Comments name the parts too, and a part with a line break would leave its comment.
+    text = (sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    return Template("".join(line for line in text.splitlines(keepends=True) if not line.startswith("--")))
 
 
 def fill(name: str, **parts: str) -> str:

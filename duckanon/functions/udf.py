@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
 from duckanon.functions.templates import refusal
+
+# DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
+# kilobytes for each database ever opened are the price of not crashing.
+_KEPT: list[Callable[..., Any]] = []
 
 
 class Instance:
@@ -20,9 +25,18 @@ class Instance:
         self._known = {name for (name,) in found.fetchall()}
         self._con = con
 
+    @property
+    def identity(self) -> str:
+        """What tells this instance from every other: the same for all its connections, in this process and no other."""
+        own = uuid4().hex
+        self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
+        ((found,),) = self._con.execute("SELECT system.main._dk_instance(true)").fetchall()
+        return str(found)
+
     def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
         """Register `function`, unless another cursor has done so."""
         if name not in self._known:
+            _KEPT.append(function)
             self._con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
                 name,
                 function,

@@ -1,0 +1,105 @@
+"""Exact privacy budgets: what an epsilon is, and how epsilons add up. No float takes part in a sum.
+
+Sequential and parallel composition: McSherry 2009, theorems 3 and 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+
+from duckanon.errors import InvalidInput
+
+# Beyond it nothing is protected.
+_MOST = 1_000_000
+# More digits would say nothing, and sums of charges stay short to write.
+_DIGITS = 12
+# Exponents of four digits are still cheap to write out.
+_NUMBER = re.compile(r"[-+]?(\d{1,40}/0*[1-9]\d{0,40}|(\d{1,40}(\.\d{0,60})?|\.\d{1,60})([eE][-+]?\d{1,4})?)", re.ASCII)
+
+
+def epsilon(given: object, argument: str = "epsilon") -> Fraction:
+    """The privacy parameter, exactly: 0.1 as a decimal, '0.1' and '1/10' all mean one tenth.
+
+    A float stands for the shortest decimal that denotes it, which is what its writer wrote.
+    Raises InvalidInput for anything but a number above zero and at most a million, with at most twelve digits after the
+    point or a denominator of at most 10^12.
+    """
+    found = rational(given)
+    if found is None or not 0 < found <= _MOST:
+        raise InvalidInput(f"{argument} must be a number above 0 and at most {_MOST:,}, as in {argument} := 0.1.")
+    if found.denominator > 10**_DIGITS:
+        raise InvalidInput(f"{argument} has more than {_DIGITS} digits after the point: round it.")
+    return found
+
+
+def rational(given: object) -> Fraction | None:
+    """The number that was written, exactly; None for what is no finite number."""
+    if isinstance(given, Rational) and not isinstance(given, bool):
+        return Fraction(given)
+    text = str(given).strip() if isinstance(given, str | float | Decimal) else ""
+    return Fraction(text) if _NUMBER.fullmatch(text) else None
+
+
+def written(number: Fraction) -> str:
+    """The number in as few exact characters as possible: '0.1' where digits suffice, else '1/3'."""
+    scaled = number * 10**_DIGITS
+    if scaled.denominator != 1:
+        return str(number)
+    whole, part = divmod(abs(scaled.numerator), 10**_DIGITS)
+    sign, digits = "-" * (number < 0), f"{part:0{_DIGITS}d}".rstrip("0")
+    return f"{sign}{whole}.{digits}" if digits else f"{sign}{whole}"
+
+
+def sequential(charges: Iterable[Fraction]) -> Fraction:
+    """What releases from the same rows cost together: their sum. Levels of a hierarchy and calls compose like this."""
+    return sum(charges, Fraction(0))
+
+
+def parallel(charges: Iterable[Fraction]) -> Fraction:
+    """What releases from disjoint rows cost together: the largest. The regions of one level compose like this."""
+    return max(charges, default=Fraction(0))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one release costs, and for whom.
+
+    epsilon: the sum over levels. what: the call, without a value of the data. neighbours: the pairs of tables that the
+    release can hardly tell apart, in words. Raises InvalidInput unless 0 < epsilon.
+    """
+
+    epsilon: Fraction
+    what: str
+    neighbours: str
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise InvalidInput("A charge must be above zero.")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much may be spent on one table in all, and how much has been: total > 0, spent >= 0.
+
+    More may have been spent than the total, before there was one.
+    """
+
+    total: Fraction
+    spent: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.total <= 0 or self.spent < 0:
+            raise InvalidInput("A budget must be above zero, and what is spent of it zero or more.")
+
+    @property
+    def remaining(self) -> Fraction:
+        return max(self.total - self.spent, Fraction(0))
+
+    def admits(self, charge: Fraction) -> bool:
+        """Whether what is left suffices for `charge`."""
+        return charge <= self.remaining

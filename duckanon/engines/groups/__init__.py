@@ -1,0 +1,1 @@
+"""Group sizes over a hierarchy of regions, released with differential privacy."""

@@ -1,0 +1,49 @@
+"""What a mechanism's second half may see: noisy counts and public facts, never the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.engines.groups.queries import Query
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Noisy values of one query at every level.
+
+    values: one int64 array a level, root to leaves, shaped as the query makes them. scales: of the noise, one a level.
+    totals: the number of groups of each region, one int64 array a level, where that is public; else None.
+    """
+
+    hierarchy: Hierarchy
+    max_size: int
+    query: Query
+    values: tuple[Ints, ...]
+    scales: tuple[Fraction, ...]
+    totals: tuple[Ints, ...] | None
+
+    @property
+    def total(self) -> int | None:
+        """G, the number of all groups, where it is public."""
+        return None if self.totals is None else int(self.totals[0][0])
+
+    def histograms(self) -> tuple[Ints, ...]:
+        """Noisy numbers of groups, (regions, max_size) a level: unbiased, neither consistent nor non-negative."""
+        return tuple(
+            self.query.back(values, None if self.totals is None else self.totals[level])
+            for level, values in enumerate(self.values)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a mechanism makes of its measurements.
+
+    leaves: int64 of shape (leaves, max_size); the levels above are its sums. intervals: the low and the high ends, one
+    int64 array a level, of 95 % intervals; None leaves them to the noise alone.
+    """
+
+    leaves: Ints
+    intervals: tuple[tuple[Ints, ...], tuple[Ints, ...]] | None = None

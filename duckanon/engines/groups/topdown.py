@@ -1,0 +1,65 @@
+"""From the root down: each region's groups are split over its children by least squares, in whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.hierarchy import Ints
+from duckanon.engines.groups.measurements import Estimate, Measurements
+
+
+def topdown(measured: Measurements) -> Estimate:
+    """TopDown as Fioretto, Van Hentenryck and Zhu 2021, section 10, describe it (after Abowd 2018).
+
+    The root is the nearest vector of whole numbers >= 0 that adds up to G (or, where G is private, the nearest one);
+    then, for each region and size, the children are the nearest whole numbers >= 0 that add up to the region's.
+    """
+    noisy = measured.histograms()
+    found = np.maximum(noisy[0], 0)
+    if measured.total is not None:
+        column = np.ascontiguousarray(noisy[0].T)
+        found = np.empty_like(column)
+        split(column, np.array([[measured.total]]), np.array([0, len(column)]), found)
+        found = np.ascontiguousarray(found.T)
+    for level, starts in enumerate(measured.hierarchy.starts):
+        lower = np.empty_like(noisy[level + 1])
+        split(noisy[level + 1], found, starts, lower)
+        found = lower
+    return Estimate(found)
+
+
+@compiled
+def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
+    """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to the whole numbers `noisy`.
+
+    All of them rise or fall by one price k, cut off at zero; what is left over goes one each to those that may rise
+    next, from number `turn` on, so that nobody is always first.
+    """
+    ordered = np.sort(noisy)[::-1]
+    # The largest set of values that all stay >= 0 at the price at which they alone take the total.
+    k, sofar = 0, 0
+    for j in range(len(ordered)):
+        sofar += ordered[j]
+        price = (total - sofar) // (j + 1)
+        if j > 0 and ordered[j] + price < 0:
+            break
+        k = price
+    left = total
+    for i in range(len(noisy)):
+        out[i] = max(0, noisy[i] + k)
+        left -= out[i]
+    i = turn % len(noisy)
+    while left > 0:
+        if noisy[i] + k >= 0:
+            out[i] += 1
+            left -= 1
+        i = i + 1 if i + 1 < len(noisy) else 0
+
+
+@compiled
+def split(noisy: Ints, above: Ints, starts: Ints, out: Ints) -> None:
+    """`nearest` for each parent and size. noisy, out: (regions, sizes); above: (parents, sizes)."""
+    for p in range(len(starts) - 1):
+        for s in range(noisy.shape[1]):
+            nearest(noisy[starts[p] : starts[p + 1], s], above[p, s], s, out[starts[p] : starts[p + 1], s])

@@ -1,0 +1,74 @@
+"""How many groups each region has, where that is private: from all its noisy counts, not from t_1 alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.hierarchy import Ints
+from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.groups.margins import column, weigh
+
+# How far a region's shape is taken to lie from its parent's, relative variance of each size.
+_APART = 0.01
+
+
+def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints) -> tuple[Ints, Floats]:
+    """Whole totals >= 0 that add up to each parent's, near their generalised least-squares estimates; their variances.
+
+    above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin
+    and end.
+    """
+    found, doubt = _estimate(above, parent, noisy, variances)
+    totals = np.empty(len(parent), dtype=np.int64)
+    _settle(above.sum(axis=1), found, doubt, families, totals)
+    return totals, doubt
+
+
+@compiled
+def _estimate(above: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Each region's total and its variance: t_s is the total times the parent's curve, a random walk, and noise."""
+    whole = above.sum(axis=1)
+    found, doubt = np.zeros(len(parent)), np.ones(len(parent))
+    for c in range(len(parent)):
+        p = parent[c]
+        if whole[p] == 0:
+            continue
+        # Twice: the walk's variance needs a first idea of the total.
+        guess = max(noisy[c, 0], 1.0)
+        for _ in range(2):
+            squares, products = 0.0, 0.0
+            curve, walk, seen, expected = 1.0, 0.0, 0.0, 0.0
+            pooled, sights = 0.0, 0
+            for s in range(above.shape[1]):
+                pooled += noisy[c, s]
+                sights += 1
+                if above[p, s] > 0:
+                    total = walk + variances[c] / sights
+                    off_seen, off_expected = pooled / sights - seen, curve - expected
+                    gain = 0.0
+                    if total > 0:
+                        squares += off_expected * off_expected / total
+                        products += off_expected * off_seen / total
+                        gain = walk / total
+                    seen += gain * off_seen
+                    expected += gain * off_expected
+                    part = above[p, s] / whole[p]
+                    walk = walk * (1 - gain) + guess * part + _APART * (guess * part) ** 2
+                    curve -= part
+                    pooled, sights = 0.0, 0
+            # After the last size nothing is left, which is known without noise.
+            if walk > 0:
+                squares += expected * expected / walk
+                products += expected * seen / walk
+            if squares > 0:
+                found[c], doubt[c] = products / squares, 1 / squares
+                guess = max(found[c], 1.0)
+    return found, doubt
+
+
+@compiled
+def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
+    for p in range(len(whole)):
+        a, b = families[p], families[p + 1]
+        column(weigh(found[a:b], doubt[a:b], float(whole[p])), whole[p], totals[a:b])

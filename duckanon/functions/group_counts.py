@@ -1,0 +1,194 @@
+"""The query that counts groups by region and size, and says what is wrong with a table that cannot be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duckanon.functions.schema import RESERVED
+from duckanon.functions.templates import fill, identifier, literal, literals
+
+# What may be wrong with a group, the worst last.
+_TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is counted: the names of tables and columns that a call gives, checked among themselves."""
+
+    table: str
+    unit: str
+    levels: Sequence[str]
+    quantity: str | None = None
+    bound: int | None = None
+    regions: str | None = None
+    person: str | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """Our names for the columns of the hierarchy."""
+        return [f"h{i}" for i in range(1, len(self.levels) + 1)]
+
+    @property
+    def as_keys(self) -> str:
+        """The columns of the hierarchy, under our names."""
+        return ", ".join(f"{identifier(name)} AS {key}" for key, name in zip(self.keys, self.levels, strict=True))
+
+    @property
+    def own_names(self) -> str:
+        """Our columns of the hierarchy under the caller's names, each with a comma."""
+        return "".join(f"{key} AS {identifier(name)}, " for key, name in zip(self.keys, self.levels, strict=True))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns of the table that the call names."""
+        extra = [name for name in (self.quantity, self.person) if name is not None]
+        return [self.unit, *self.levels, *extra]
+
+
+def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) -> str:
+    """The statement that counts, and then runs `result`.
+
+    shown: the size a group is counted under, from its `size`. columns: those of the result, less the hierarchy's.
+    """
+    keys, measures = counted.keys, _measures(counted)
+    source = [f"{identifier(counted.unit)} AS u", *([counted.as_keys] if keys else [])]
+    source += [f"TRY_CAST({identifier(counted.quantity)} AS BIGINT) AS q"] if counted.quantity else []
+    source += [f"{identifier(counted.person)} AS p"] if counted.person else []
+    ranks = [
+        f"system.main.dense_rank() OVER (ORDER BY {', '.join(keys[:i])}) - 1 AS r{i}" for i in range(1, len(keys) + 1)
+    ]
+    summed = literals([counted.quantity] if counted.quantity else [])
+    return fill(
+        "group_counts",
+        table=literal(counted.table),
+        absent=", ".join(f"NULL AS {identifier(name)}" for name in [*counted.columns, RESERVED]),
+        problem=(
+            f"system.main._dk_groups_problem(names, types, {literal(counted.table)}, {literals(counted.columns)}, "
+            f"{summed}, {literals(counted.levels)}, {literals(columns)})"
+        ),
+        columns=", ".join(source),
+        regions=_leaves(counted),
+        ranks=", ".join(["0 AS r0", *ranks]),
+        leaf=f"r{len(keys)}",
+        place=f"LEFT JOIN _dk_regions USING ({', '.join(keys)})" if keys else "CROSS JOIN _dk_regions",
+        size="system.main.sum(q)" if counted.quantity else "system.main.count(*)",
+        measures=measures,
+        content="u, leaf, persons, amounts" if counted.quantity else "u, leaf, persons",
+        flaws=(
+            f"CASE WHEN u IS NULL THEN {_NO_UNIT} WHEN leaf < 0 THEN {_NO_REGION} "
+            f"WHEN leaf <> other THEN {_TWO_REGIONS} {'WHEN amiss > 0 THEN amiss' if counted.quantity else ''} "
+            f"WHEN size > {2**63 - 1} THEN {_TOO_MUCH} ELSE 0 END"
+        ),
+        shown=shown,
+        sentence=_sentence(counted),
+        named=_every_region(keys),
+        result=result,
+    )
+
+
+def _measures(counted: Counted) -> str:
+    """More aggregates of a group: what else its content is, and the worst that is wrong with its quantities."""
+    measures = "system.main.count(*) AS persons"
+    if counted.quantity is None:
+        return measures
+    cases = [(_NO_QUANTITY, "q IS NULL"), (_TOO_LITTLE, "q < 0")]
+    cases += [(_TOO_LARGE, f"q > {counted.bound}")] if counted.bound is not None else []
+    worst = " ".join(f"WHEN {test} THEN {number}" for number, test in cases)
+    return (
+        f"{measures}, system.main.sum(system.main.hash(q)) AS amounts, "
+        f"system.main.max(CASE {worst} ELSE 0 END) AS amiss"
+    )
+
+
+def _leaves(counted: Counted) -> str:
+    """All leaf regions: those of the table of regions, or those that the data has."""
+    keys = ", ".join(counted.keys)
+    if not keys:
+        return "SELECT 1 AS whole"
+    if counted.regions is None:
+        complete = " AND ".join(f"{key} IS NOT NULL" for key in counted.keys)
+        return f"SELECT DISTINCT {keys} FROM _dk_source WHERE {complete}"
+    listed = fill(
+        "regions",
+        table=literal(counted.regions),
+        absent=", ".join(f"NULL AS {identifier(name)}" for name in counted.levels),
+        problem=(
+            f"system.main._dk_regions_problem(names, types, {literal(counted.regions)}, {literals(counted.levels)}, "
+            f"theirs, {literal(counted.table)})"
+        ),
+        columns=counted.as_keys,
+    )
+    return f"SELECT DISTINCT {keys} FROM {listed}"
+
+
+def _every_region(keys: Sequence[str]) -> str:
+    """The regions of all levels. The leaves come first, so that their columns' types are those of the rest."""
+    branches = []
+    for level in reversed(range(len(keys) + 1)):
+        shown = "".join(f", {key if i < level else 'NULL AS ' + key}" for i, key in enumerate(keys))
+        branches.append(f"SELECT DISTINCT {level} AS level, r{level} AS region{shown} FROM _dk_regions")
+    return " UNION ALL ".join(branches)
+
+
+def _sentence(counted: Counted) -> str:
+    """What is wrong with the table, in SQL; NULL if nothing is. No value of the data is in it."""
+    wrong = [
+        (
+            f"flaw = {_NO_UNIT}",
+            f'Column "{counted.unit}" holds NULL: give every person a group, or leave those rows out.',
+        ),
+        *_about_regions(counted),
+    ]
+    if counted.quantity is not None:
+        said = f'Column "{counted.quantity}" holds'
+        wrong += [
+            (
+                f"flaw = {_NO_QUANTITY}",
+                f"{said} NULL, or a number beyond 64 bits: replace it, or leave those rows out.",
+            ),
+            (f"flaw = {_TOO_LITTLE}", f"{said} a negative number: a quantity is zero or more."),
+            (f"flaw = {_TOO_LARGE}", f"{said} a number above bound := {counted.bound}: raise the bound, or clip it."),
+            (f"flaw = {_TOO_MUCH}", f'Column "{counted.quantity}" adds up to a number beyond 64 bits: scale it down.'),
+        ]
+    if counted.person is not None:
+        wrong.append(
+            (
+                "(SELECT system.main.count(*) <> system.main.count(DISTINCT p) FROM _dk_source)",
+                f'Column "{counted.person}" holds NULL, or a person in more than one row: a person is in one group.',
+            )
+        )
+    return "CASE " + " ".join(f"WHEN {test} THEN {literal(said)}" for test, said in wrong) + " END"
+
+
+def _about_regions(counted: Counted) -> list[tuple[str, str]]:
+    """Tests and sentences: what may be wrong with the hierarchy."""
+    where, regions = ", ".join(f'"{name}"' for name in counted.levels), counted.regions
+    wrong = []
+    if regions is None:
+        lost = (
+            f"There is NULL in {where}: every branch of the hierarchy must reach its last level. Replace NULL, or "
+            "leave those rows out."
+        )
+    else:
+        lost = f"Persons are in a region by {where} that {regions} does not list: list it, or leave those rows out."
+        empty = f"{regions} has no rows: list the regions in it."
+        wrong.append(("(SELECT system.main.count(*) FROM _dk_regions) = 0", empty))
+    wrong.append((f"flaw = {_NO_REGION}", lost))
+    for name, key in zip(counted.levels, counted.keys, strict=True):
+        if regions is not None:
+            test = f"EXISTS (SELECT 1 FROM _dk_regions WHERE {key} IS NULL)"
+            wrong.append((test, f'Column "{name}" of {regions} holds NULL: every region needs a name.'))
+    for i in range(1, len(counted.levels)):
+        key, upper = counted.keys[i], f"r{i}"
+        twice = f"GROUP BY {key} HAVING system.main.min({upper}) <> system.main.max({upper})"
+        said = (
+            f'Column "{counted.levels[i]}" has a value in more than one value of "{counted.levels[i - 1]}": '
+            "correct them, or make the names of regions unique."
+        )
+        wrong.append((f"EXISTS (SELECT {key} FROM _dk_regions {twice})", said))
+    two = (
+        f'Column "{counted.unit}" has a value in more than one region of {where}: a group lies in one region. '
+        "Correct the regions, or make the names of groups unique."
+    )
+    return [*wrong, (f"flaw = {_TWO_REGIONS}", two)]

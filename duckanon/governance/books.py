@@ -1,0 +1,143 @@
+"""What SQL asks of governance: release once, protect, unprotect, and read the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from duckanon.accounting import Charge, written
+from duckanon.errors import InvalidInput
+from duckanon.governance.door import Door
+from duckanon.governance.ledger import Account, Ledger, Line, accounts
+from duckanon.governance.places import expected, locate
+from duckanon.governance.policy import Policy
+from duckanon.governance.releases import Releases
+
+_OPEN: dict[str, Books] = {}
+
+
+def books_of(instance: str, con: duckdb.DuckDBPyConnection) -> Books:
+    """The books of the instance of that identity, to which `con` is connected. They hold no connection."""
+    books = _OPEN.setdefault(instance, Books())
+    books.door.admit(con)
+    return books
+
+
+class Books:
+    """The ledgers, policies and stored releases of all databases of one instance."""
+
+    def __init__(self) -> None:
+        self.door = Door()
+        self._ledger = Ledger(self.door)
+        self._releases = Releases(self.door, self._ledger)
+
+    def once(
+        self,
+        table: str,
+        seen: Mapping[str, Any],
+        content: Mapping[str, Any],
+        charge: Charge,
+        draw: Callable[[], pa.Array],
+    ) -> pa.Array:
+        """The release of this table and content: the stored one, or what `draw` makes, charged before it is drawn.
+
+        table: a name as the caller wrote it. seen: what the caller's connection sees of the catalog, as for
+        `places.locate`. content: all else that the release depends on.
+        """
+        place = locate(table, seen)
+        # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
+        whole = {"table": place.identity, "definition": place.definition, **content}
+        key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        return self._releases.once(place, key, charge, draw)
+
+    def protect(self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None) -> str:
+        """Set the policy of a table. Saying the same twice is harmless. Returns a sentence that says what now holds.
+
+        Raises InvalidInput for what is no table or view of a database, and for a table that has another policy.
+        """
+        place, policy = locate(table, seen), Policy(epsilon, unit)
+        if not place.lasting:
+            raise InvalidInput(
+                f"{table} is no table or view that lasts, so it cannot be protected: make it a table of a database."
+            )
+
+        def free(account: Account) -> None:
+            if account.policy is not None and account.policy != policy:
+                raise InvalidInput(
+                    f"{place.label} is protected already: unprotect('{place.label}') first. What was spent stays spent."
+                )
+
+        if self._ledger.account(place).policy != policy:
+            self._ledger.decide(place, policy, f"protect: {policy.dump()}", free)
+        account = self._ledger.account(place)
+        spent, left = account.spent, max(policy.epsilon - account.spent, Fraction(0))
+        return (
+            f"{place.label} is protected: of epsilon {written(policy.epsilon)} in all, {written(spent)} is spent and "
+            f"{written(left)} left."
+        )
+
+    def unprotect(self, table: str, seen: Mapping[str, Any]) -> str:
+        """End the policy of a table, which may be gone. Returns a sentence that says what now holds."""
+        place = expected(table, seen)
+        if self._ledger.account(place).policy is None:
+            return f"{place.label} is not protected: nothing has changed."
+        self._ledger.decide(place, None, "unprotect", lambda _: None)
+        return f"{place.label} is no longer protected: releases are recorded, and no budget limits them."
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line of every ledger, as privacy_ledger shows it."""
+        return [
+            _shown(database, line, account)
+            for database in self._ledger.databases()
+            for line, account in accounts(self._ledger.lines(database))
+        ]
+
+    def budgets(self) -> list[dict[str, Any]]:
+        """Every protected table, as privacy_budget shows it."""
+        found = []
+        for database in self._ledger.databases():
+            last = {line.place.identity: (line, account) for line, account in accounts(self._ledger.lines(database))}
+            for line, account in last.values():
+                if account.policy is not None and account.budget is not None:
+                    found.append(
+                        {
+                            "database": database,
+                            "tbl": line.place.label,
+                            "unit": account.policy.unit,
+                            **_amount("epsilon", account.policy.epsilon),
+                            **_amount("spent", account.spent),
+                            **_amount("remaining", account.budget.remaining),
+                            "charges": account.charges,
+                            "protected_at": account.since,
+                        }
+                    )
+        return sorted(found, key=lambda one: (one["database"], one["tbl"]))
+
+
+def _shown(database: str, line: Line, account: Account) -> dict[str, Any]:
+    return {
+        "database": database,
+        "number": line.number,
+        "recorded_at": line.recorded_at,
+        "who": line.who,
+        "tbl": line.place.label,
+        "action": line.action,
+        **_amount("epsilon", None if line.epsilon is None else line.charge),
+        **_amount("remaining", None if account.budget is None else account.budget.remaining),
+        "what": line.what,
+        "neighbours": line.neighbours,
+    }
+
+
+def _amount(name: str, value: Fraction | None) -> dict[str, Any]:
+    """An epsilon as a number, and exactly."""
+    return {
+        name: None if value is None else float(value),
+        f"{name}_exact": None if value is None else written(value),
+    }

@@ -1,0 +1,48 @@
+"""The way back into a database from inside its own functions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from duckanon.errors import InvalidInput
+
+
+class Door:
+    """Opens cursors on a database instance, and keeps none: a cursor held would keep the file open after its last user.
+
+    A cursor has a transaction of its own, so what it commits outlives the caller's ROLLBACK.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
+
+    def admit(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Take note of a connection to the instance."""
+        self._known = [one for one in self._known if one() not in (None, con)] + [weakref.ref(con)]
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor of its own, closed at the end. Raises InvalidInput once every connection admitted is gone."""
+        found = None
+        for reference in self._known:
+            con = reference()
+            try:
+                found = con.cursor() if con is not None else None
+            except duckdb.ConnectionException:
+                continue
+            if found is not None:
+                break
+        if found is None:
+            raise InvalidInput(
+                "duckanon has no connection left to record a charge with: keep the connection that was registered open."
+            )
+        try:
+            # No variable of Python's called `ledger` may stand in for a table.
+            found.execute("SET enable_progress_bar = false; SET SESSION python_enable_replacements = false").fetchall()
+            yield found
+        finally:
+            found.close()

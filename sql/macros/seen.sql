@@ -1,0 +1,20 @@
+-- What this connection sees of the catalog where a table's name is looked up: temporary tables and the search path are its
+-- own. `found` may hold too much, and is matched exactly later.
+
+CREATE OR REPLACE TEMP MACRO _dk_seen(tbl) AS {
+  'database': system.main.current_database(),
+  'schema': system.main.current_schema(),
+  'path': system.main.current_setting('search_path'),
+  'found': (
+    SELECT system.main.list({'database': _dk_d, 'schema': _dk_s, 'name': _dk_n, 'definition': _dk_v})
+    FROM (
+      SELECT database_name AS _dk_d, schema_name AS _dk_s, table_name AS _dk_n, '' AS _dk_v
+      FROM system.main.duckdb_tables()
+      UNION ALL
+      SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views()
+    )
+    WHERE system.main.ends_with(
+      system.main.lower(system.main.replace(tbl, '"', '')), system.main.lower(system.main.replace(_dk_n, '"', ''))
+    )
+  )
+};

@@ -1,0 +1,54 @@
+-- What one call of group_sizes or dp_group_sizes runs. functions/groups.py fills in:
+--   $table    the table's name, a literal         $absent    NULL AS "<column>" for each column the call names
+--   $problem  the check of names and types        $columns   u, the unit; h1, ... the hierarchy; q, the quantity; p, the person
+--   $regions  all leaf regions, as h1, ...        $ranks     r0, ... a region's number at each level
+--   $leaf     the number at the last level        $place     how persons find their leaf region
+--   $size     a unit's size, as an aggregate      $measures  more aggregates of a unit: what its content is, what is wrong
+--   $content  the hash of a unit                  $flaws     the worst that is wrong with a unit, as a number
+--   $shown    the size that is counted            $sentence  what is wrong with the table
+--   $result   the query over _dk_counted
+WITH _dk_described AS (
+  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
+  FROM (DESCRIBE FROM system.main.query_table($table))
+),
+-- The empty branch names every column, so a missing one is told by the check and not by the binder.
+_dk_source AS (
+  SELECT $columns FROM (
+    FROM system.main.query_table($table)
+    UNION ALL BY NAME
+    SELECT $absent WHERE false
+  )
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
+),
+_dk_regions AS MATERIALIZED (
+  SELECT *, $ranks FROM ($regions)
+),
+-- A region is its number from here on: cheaper to compare, and -1 where a person has none.
+_dk_units AS (
+  SELECT
+    u,
+    system.main.min(leaf) AS leaf,
+    system.main.max(leaf) AS other,
+    $size AS size,
+    $measures
+  FROM (SELECT _dk_source.*, coalesce($leaf, -1) AS leaf FROM _dk_source $place)
+  GROUP BY u
+),
+_dk_counted AS MATERIALIZED (
+  SELECT
+    leaf,
+    $shown AS size,
+    system.main.count(*) AS groups,
+    system.main.sum(system.main.hash($content)) AS content,
+    system.main.max($flaws) AS flaw
+  FROM _dk_units
+  GROUP BY ALL
+),
+_dk_verdict AS (
+  SELECT $sentence AS problem FROM (SELECT system.main.max(flaw) AS flaw FROM _dk_counted)
+),
+-- Every region under its own columns' names; those of the levels below are NULL.
+_dk_named AS (
+  $named
+)
+$result

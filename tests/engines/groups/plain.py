@@ -1,0 +1,55 @@
+"""Groups the slow and obvious way. Twins to test against."""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numpy as np
+
+from duckanon.engines.groups.hierarchy import Hierarchy
+
+TREES = {
+    "root": Hierarchy(),
+    "two": Hierarchy((np.array([0, 0]),)),
+    "three": Hierarchy((np.array([0, 0, 0]),)),
+    "deep": Hierarchy((np.array([0, 0]), np.array([0, 0, 1]))),
+    "thin": Hierarchy((np.array([0]), np.array([0]), np.array([0, 0]))),
+    "eight": Hierarchy((np.array([0, 0, 0]), np.array([0, 0, 0, 1, 1, 2, 2, 2]))),
+}
+
+
+def neighbours(groups: np.ndarray, step: int, private: bool) -> Iterator[np.ndarray]:
+    """Every leaf table that one person more or less can make of this one: one group moves by up to `step` sizes."""
+    regions, sizes = groups.shape
+    for region, here, there in product(range(regions), range(sizes + 1), range(sizes + 1)):
+        # Size 0 is a group that is not there.
+        if here == there or abs(here - there) > step or (not private and 0 in (here, there)):
+            continue
+        if here and not groups[region, here - 1]:
+            continue
+        other = groups.copy()
+        if here:
+            other[region, here - 1] -= 1
+        if there:
+            other[region, there - 1] += 1
+        yield other
+
+
+def tables(regions: int, sizes: int, most: int) -> Iterator[np.ndarray]:
+    """Every leaf table with entries up to `most`."""
+    for numbers in product(range(most + 1), repeat=regions * sizes):
+        yield np.array(numbers, dtype=np.int64).reshape(regions, sizes)
+
+
+def best(
+    tree: Hierarchy, sizes: int, most: int, total: int | None, cost: Callable[[tuple[np.ndarray, ...]], float]
+) -> float:
+    """The least cost of all consistent trees of whole numbers up to `most` that add up to the total."""
+    return min(
+        cost(tree.levels(leaves))
+        for leaves in tables(tree.sizes[-1], sizes, most)
+        if total is None or leaves.sum() == total
+    )
+
+
+def squares(wanted: tuple[np.ndarray, ...]) -> Callable[[tuple[np.ndarray, ...]], float]:
+    return lambda levels: float(sum(((a - b) ** 2).sum() for a, b in zip(levels, wanted, strict=True)))

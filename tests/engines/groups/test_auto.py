@@ -1,0 +1,272 @@
+"""The parts of `auto`, each against linear algebra or enumeration, and what they do together."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from duckanon.engines.groups.combine import downwards, upwards
+from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.intervals import tail
+from duckanon.engines.groups.margins import balance, column, weigh, whole
+from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.noise import margin, variance
+from duckanon.engines.groups.queries import ABOVE
+from duckanon.engines.groups.release import Totals, release
+from duckanon.engines.groups.shapes import cells, shrunk
+from duckanon.engines.groups.totals import _estimate
+from duckanon.engines.groups.walk import smooth
+from duckanon.engines.randomness import double_geometric
+from tests.engines.groups.plain import tables
+from tests.engines.groups.test_hierarchy import trees
+from tests.engines.seeded import Seeded
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 7), st.integers(0, 2), SEEDS)
+def test_the_smoother_is_gaussian_conditioning(length: int, many: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    steps, blur = rng.uniform(0.1, 4, length), rng.uniform(0.1, 4, length)
+    seen, trends = rng.normal(0, 3, length), rng.normal(0, 1, (many, length))
+    mean, spread = np.empty(length), np.empty(length)
+    f, covariance, own = smooth(steps, seen, blur, trends, mean, spread)
+    # Unknowns: the steps and the coefficients; seen: T_1 .. and the end, which is zero and has no noise.
+    prior = np.block([[np.diag(steps) + trends.T @ trends, trends.T], [trends, np.eye(many)]])
+    look = np.concatenate([-np.tril(np.ones((length, length)), -1)[1:], -np.ones((1, length))])
+    look = np.hstack([look, np.zeros((length, many))])
+    noise = np.diag(np.concatenate([blur[1:], [0.0]]))
+    gain = prior @ look.T @ np.linalg.inv(look @ prior @ look.T + noise)
+    expected = gain @ np.concatenate([seen[1:], [0.0]])
+    left = prior - gain @ look @ prior
+    assert mean == pytest.approx(expected[:length], abs=1e-8)
+    assert spread == pytest.approx(np.diag(left)[:length], abs=1e-8)
+    assert f == pytest.approx(expected[length:], abs=1e-8)
+    assert covariance == pytest.approx(left[length:, length:], abs=1e-8)
+    # What the posterior of the residual is made of: its covariance with the coefficients is -own.T @ covariance.
+    assert left[:length, length:] - trends.T @ covariance == pytest.approx(-own.T @ covariance, abs=1e-8)
+
+
+@settings(max_examples=50)
+@given(trees(), SEEDS)
+def test_two_passes_are_least_squares(tree: Hierarchy, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tree = tree.ordered
+    values = tuple(rng.normal(0, 9, (r, 2)) for r in tree.sizes)
+    variances = tuple(float(v) for v in rng.uniform(0.2, 5, tree.depth))
+    combined, doubts = upwards(tree, values, variances)
+    found = downwards(tree, combined[0], combined, doubts)
+    sums = tree.levels(np.eye(tree.sizes[-1]))  # type: ignore[arg-type]
+    weights = [np.sqrt(1 / v) for v in variances]
+    design = np.concatenate([w * level for w, level in zip(weights, sums, strict=True)])
+    wanted = np.concatenate([w * level for w, level in zip(weights, values, strict=True)])
+    leaves = np.linalg.lstsq(design, wanted, rcond=None)[0]
+    for level, expected in zip(found, tree.levels(leaves), strict=True):
+        assert level == pytest.approx(expected, abs=1e-8)
+    assert doubts[0][0] == pytest.approx(
+        np.ones(tree.sizes[-1]) @ np.linalg.inv(design.T @ design) @ np.ones(tree.sizes[-1])
+    )
+
+
+@given(st.lists(st.integers(-40, 60).map(lambda tenths: tenths / 10), min_size=1, max_size=4), st.integers(0, 8))
+def test_a_column_is_the_nearest(wanted: list[float], total: int) -> None:
+    want, found = np.array(wanted), np.empty(len(wanted), dtype=np.int64)
+    column(want, total, found)
+    assert found.sum() == total
+    assert (found >= 0).all()
+    expected = min(((x[0] - want) ** 2).sum() for x in tables(1, len(want), total) if x.sum() == total)
+    assert ((found - want) ** 2).sum() == pytest.approx(expected)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 5), st.integers(0, 12), SEEDS)
+def test_weighted_shares(length: int, total: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wanted, weights = rng.normal(1, 4, length), rng.uniform(0.2, 5, length)
+    found = weigh(wanted, weights, float(total))
+    assert found.sum() == pytest.approx(total)
+    assert (found >= 0).all()
+    # Optimality: one price, which those at zero do not reach.
+    prices = (found - wanted) / weights
+    held = found > 1e-9
+    assert prices[held] == pytest.approx(prices[held].mean() if held.any() else 0)
+    if held.any():
+        assert (prices[~held] >= prices[held].mean() - 1e-9).all()
+
+
+@st.composite
+def margined(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(draw(SEEDS))
+    rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    table = rng.integers(0, draw(st.sampled_from([1, 3, 40])) + 1, (rows, columns))
+    wanted = table + rng.normal(0, draw(st.sampled_from([0.1, 1.0, 20.0])), table.shape)
+    return wanted, rng.uniform(0.1, 5, table.shape), table.sum(axis=1), table.sum(axis=0)
+
+
+@given(margined())
+def test_whole_tables_keep_their_margins(case: tuple[np.ndarray, ...]) -> None:
+    wanted, weights, rows, columns = case
+    for start in (wanted, balance(wanted, weights, rows, columns)):
+        found = whole(start, rows, columns)
+        assert (found >= 0).all()
+        assert (found.sum(axis=1) == rows).all()
+        assert (found.sum(axis=0) == columns).all()
+
+
+@settings(max_examples=30)
+@given(margined())
+def test_balance_is_least_squares(case: tuple[np.ndarray, ...]) -> None:
+    wanted, weights, rows, columns = case
+    found = balance(wanted, weights, rows, columns)
+
+    def goal(flat: np.ndarray) -> float:
+        return float((((flat.reshape(wanted.shape) - wanted) ** 2) / weights).sum())
+
+    limits = (
+        {"type": "eq", "fun": lambda flat: flat.reshape(wanted.shape).sum(axis=1) - rows},
+        {"type": "eq", "fun": lambda flat: flat.reshape(wanted.shape).sum(axis=0)[1:] - columns[1:]},
+    )
+    start = (np.outer(rows, columns) / max(rows.sum(), 1)).reshape(-1)
+    answer = minimize(goal, start, bounds=[(0, None)] * wanted.size, constraints=limits, method="SLSQP")
+    assert goal(found) <= answer.fun * 1.02 + 0.3
+    assert found.sum(axis=1) == pytest.approx(rows, abs=0.5)
+
+
+def test_whole_tables_are_near_real_ones() -> None:
+    rng = np.random.default_rng(1)
+    table = rng.poisson(5 * np.outer(rng.uniform(0.1, 3, 60), 0.6 ** np.arange(25)) * 40)
+    real = balance(table + rng.normal(0, 1, table.shape), np.ones(table.shape), table.sum(axis=1), table.sum(axis=0))
+    found = whole(real, table.sum(axis=1), table.sum(axis=0))
+    assert np.abs(found - real).mean() < 0.5
+    assert np.abs(found - real).max() < 3
+
+
+def test_private_totals_are_generalised_least_squares() -> None:
+    above, parent = np.array([[50, 0, 30, 20]]), np.zeros(1, dtype=np.int64)
+    noisy, noise = np.array([[38.0, 20.0, 26.0, 5.0]]), np.array([9.0])
+    found, doubt = _estimate(above, parent, noisy, noise)
+    guess = 38.0
+    for _ in range(2):
+        curve = np.array([1.0, 0.5, 0.2])
+        seen, blur = np.array([38.0, 23.0, 5.0]), np.diag([9.0, 4.5, 9.0])
+        step = guess * np.array([0.5, 0.3, 0.2]) + 0.01 * (guess * np.array([0.5, 0.3, 0.2])) ** 2
+        # The walk at T_1, T_3, T_4, and at the end, where it is back at zero.
+        walk = np.tril(np.ones((4, 3)), -1)
+        covariance = walk @ np.diag(step) @ walk.T
+        covariance[:3, :3] += blur
+        inverse = np.linalg.inv(covariance)
+        x, y = np.append(curve, 0.0), np.append(seen, 0.0)
+        guess = float(x @ inverse @ y / (x @ inverse @ x))
+        expected_doubt = 1 / float(x @ inverse @ x)
+    assert found[0] == pytest.approx(guess)
+    assert doubt[0] == pytest.approx(expected_doubt)
+
+
+def test_the_facts_of_the_noise() -> None:
+    for scale in (Fraction(1, 3), Fraction(2), Fraction(30)):
+        draws = double_geometric(scale, (2, 200_000), Seeded(2))
+        assert variance(scale) == pytest.approx(draws.var(), rel=0.05)
+        for terms, sample in ((1, draws[0]), (2, draws[0] - draws[1])):
+            q = margin(scale, terms, 0.95)
+            assert (np.abs(sample) <= q).mean() > 0.948
+            assert q == 0 or (np.abs(sample) <= q - 1).mean() < 0.952
+
+
+def test_tails_are_bounded() -> None:
+    scale = Fraction(30)
+    truth = np.concatenate([np.arange(500, 0, -25), np.full(280, 3)])
+    noisy = truth + double_geometric(scale, (200, 300), Seeded(3))
+    bound = tail(noisy, scale)
+    assert (bound >= truth).mean() > 0.99
+    assert (bound[:, :15] == 2**62).all()
+    assert bound[:, -1].mean() < 20
+
+
+def simulated(seed: int, sizes: int = 12, wide: float = 0.25) -> tuple[Hierarchy, np.ndarray]:
+    """30 regions of about 10 parts each; shapes differ by a trend and at random."""
+    rng = np.random.default_rng(seed)
+    parent = np.sort(np.concatenate([np.arange(30), rng.integers(0, 30, 270)]))
+    shape = 0.55 ** np.arange(sizes)
+    groups = np.empty((300, sizes), dtype=np.int64)
+    for leaf, total in enumerate(rng.lognormal(7, 1.2, 300).astype(int)):
+        tilt = np.exp(wide * rng.normal() * (np.arange(sizes) - 1) / 3 + 0.1 * rng.normal(size=sizes))
+        groups[leaf] = rng.multinomial(total, shape * tilt / (shape * tilt).sum())
+    return Hierarchy((np.zeros(30, dtype=np.int64), parent)), groups
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1)])
+def test_shrinking_halves_the_error(epsilon: Fraction) -> None:
+    """Against the same noisy counts as they are, and against the parent's shape alone."""
+    tree, groups = simulated(1)
+    root, states, _ = tree.levels(groups)
+    scale = 3 / epsilon
+    noisy = (ABOVE.of(states) + double_geometric(scale, states.shape, Seeded(1))).astype(float)
+    totals = states.sum(axis=1)
+    noisy[:, 0] = totals
+    found = cells(root, np.zeros(30, dtype=np.int64), totals, noisy, np.full(30, variance(scale)))
+    mean, _ = shrunk(found, 12)
+    error = np.abs(mean.reshape(states.shape) - states).sum()
+    raw = np.abs(-np.diff(noisy, axis=1, append=0) - states).sum()
+    prior = np.abs(found.expected.reshape(states.shape) - states).sum()
+    assert error < (0.75 if epsilon < 1 else 1.0) * raw
+    assert error < 0.75 * prior
+
+
+@pytest.mark.parametrize("totals", ["public", "private"])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1)])
+def test_intervals_hold_what_they_promise(epsilon: Fraction, totals: Totals) -> None:
+    """95 % intervals cover 93 to 99 % of the numbers at every level, over several sets of data and noise."""
+    covered: list[list[float]] = [[], [], []]
+    for seed in range(12):
+        tree, groups = simulated(seed)
+        found = release(tree, groups, epsilon=epsilon, totals=totals, source=Seeded(seed))
+        for level, (ours, truth) in enumerate(zip(found.levels, tree.levels(groups), strict=True)):
+            inside = (ours.low <= truth) & (truth <= ours.high)
+            covered[level] += inside[truth > 0].tolist()
+    for level in covered:
+        assert 0.93 <= np.mean(level) <= 0.99
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in {"auto", "h_exact", "c_exact"}])
+def test_intervals_of_the_others(name: str) -> None:
+    """From the noise alone: what is measured is within them 95 times in a hundred, whatever the data."""
+    inside = []
+    for seed in range(4):
+        tree, groups = simulated(seed, sizes=6)
+        found = release(tree, groups, epsilon=Fraction(1, 2), mechanism=name, source=Seeded(seed))
+        for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
+            inside += ((ours.low <= truth) & (truth <= ours.high)).reshape(-1).tolist()
+    assert 0.94 < np.mean(inside) < 0.995
+
+
+def test_auto_is_the_most_accurate() -> None:
+    tree, groups = simulated(5)
+    truth = tree.levels(groups)
+    for epsilon in (Fraction(1, 10), Fraction(1)):
+        errors = {
+            name: np.mean(
+                [
+                    [np.abs(ours.groups - level).sum() for ours, level in zip(found.levels, truth, strict=True)]
+                    for seed in range(5)
+                    for found in [release(tree, groups, epsilon=epsilon, mechanism=name, source=Seeded(seed))]
+                ],
+                axis=0,
+            )
+            for name in ("auto", "c_dp", "topdown", "h_dp")
+        }
+        for name in ("c_dp", "topdown", "h_dp"):
+            assert errors["auto"][2] < 0.9 * errors[name][2]
+            assert errors["auto"][1] < 1.05 * errors[name][1]
+
+
+def test_one_child_and_one_size() -> None:
+    """Where the margins leave no choice, nothing is left to chance."""
+    tree = Hierarchy((np.array([0]), np.array([0, 0])))
+    found = release(tree, np.array([[7], [3]]), epsilon=Fraction(1, 100), source=Seeded(1))
+    assert [level.groups.tolist() for level in found.levels] == [[[10]], [[10]], [[7], [3]]]
+    empty = release(tree, np.zeros((2, 4), dtype=np.int64), epsilon=Fraction(1), source=Seeded(1))
+    assert not empty.levels[2].groups.any()

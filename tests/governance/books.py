@@ -1,0 +1,30 @@
+"""Books without SQL functions: charges on tables that need not exist."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from duckanon.accounting import Charge
+from duckanon.governance.books import Books
+
+CHARGE = Charge(Fraction(1, 10), "a call", "neighbours")
+
+
+def seen(*names: str, database: str = "memory", definition: str = "") -> dict[str, Any]:
+    """What a connection sees whose main schema holds these tables."""
+    found = [{"database": database, "schema": "main", "name": name, "definition": definition} for name in names]
+    return {"database": database, "schema": "main", "path": "", "found": found}
+
+
+def books(con: duckdb.DuckDBPyConnection) -> Books:
+    made = Books()
+    made.door.admit(con)
+    return made
+
+
+def answer(number: int) -> pa.Array:
+    return pa.array([[{"level": number, "groups": [number, number]}]])

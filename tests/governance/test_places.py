@@ -1,0 +1,103 @@
+"""Which table a name means: the search path, quotes, temporary tables, other databases, files."""
+
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon.governance.places import Place, expected, locate, parts
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("persons", ["persons"]),
+        ("a.persons", ["a", "persons"]),
+        ('a."b.c"', ["a", "b.c"]),
+        ('"say ""so"""', ['say "so"']),
+        ("a.b.c", ["a", "b", "c"]),
+        ("a.b.c.d", ["a.b.c.d"]),
+        ("people..csv", ["people..csv"]),
+        ('half"quoted', ['half"quoted']),
+        ("", [""]),
+    ],
+)
+def test_parts(name: str, found: list[str]) -> None:
+    assert parts(name) == found
+
+
+def sees(con: duckdb.DuckDBPyConnection, name: str) -> Any:
+    literal = "'" + name.replace("'", "''") + "'"
+    ((found,),) = con.execute(f"SELECT _dk_seen({literal})").fetchall()
+    return found
+
+
+@pytest.fixture
+def databases(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    for statement in (
+        "ATTACH ':memory:' AS other",
+        "CREATE TABLE other.persons(i INT)",
+        "CREATE TABLE Persons(i INT)",
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.persons(i INT)",
+        'CREATE TABLE s."odd.name"(i INT)',
+        "CREATE VIEW v AS FROM persons",
+        "CREATE TEMP TABLE t(i INT)",
+    ):
+        con.execute(statement).fetchall()
+    return con
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("persons", ("memory", "main", "Persons")),
+        ("PERSONS", ("memory", "main", "Persons")),
+        ("s.persons", ("memory", "s", "persons")),
+        ("memory.s.persons", ("memory", "s", "persons")),
+        ("other.persons", ("other", "main", "persons")),
+        ("other.main.persons", ("other", "main", "persons")),
+        ('s."odd.name"', ("memory", "s", "odd.name")),
+        ("v", ("memory", "main", "v")),
+        ("t", ("memory", "temp", "t")),
+        ("people.csv", ("memory", None, "people.csv")),
+        ("nobody", ("memory", None, "nobody")),
+    ],
+)
+def test_locate(databases: duckdb.DuckDBPyConnection, name: str, place: tuple[str, str | None, str]) -> None:
+    found = locate(name, sees(databases, name))
+    assert (found.database, found.schema, found.name) == place
+    assert found.lasting == (place[1] not in (None, "temp"))
+    assert ("FROM persons" in found.definition) == (name == "v")
+
+
+def test_the_search_path_decides(databases: duckdb.DuckDBPyConnection) -> None:
+    databases.execute("USE other").fetchall()
+    assert locate("persons", sees(databases, "persons")).database == "other"
+    assert locate("s.persons", sees(databases, "s.persons")).schema is None
+    databases.execute("USE memory.s").fetchall()
+    assert locate("persons", sees(databases, "persons")).schema == "s"
+    assert locate("v", sees(databases, "v")).schema == "main"
+    databases.execute("USE memory; SET search_path = 'main,s'").fetchall()
+    assert locate('"odd.name"', sees(databases, '"odd.name"')).schema == "s"
+    databases.execute("CREATE TEMP TABLE persons(i INT)").fetchall()
+    assert locate("persons", sees(databases, "persons")).schema == "temp"
+
+
+def test_a_temporary_table_is_its_connection_s(databases: duckdb.DuckDBPyConnection) -> None:
+    with databases.cursor() as other:
+        assert locate("t", sees(duckanon.register(other), "t")).schema is None
+
+
+def test_tables_that_are_gone(databases: duckdb.DuckDBPyConnection) -> None:
+    seen = sees(databases, "gone")
+    assert expected("gone", seen) == Place("memory", "main", "gone")
+    assert expected("s.gone", seen) == Place("memory", "s", "gone")
+    assert expected("other.s.gone", seen) == Place("other", "s", "gone")
+
+
+def test_labels_and_identity() -> None:
+    assert Place("d", "main", "Persons").identity == Place("e", "MAIN", "persons").identity
+    assert Place("d", None, "A.csv").identity != Place("d", None, "a.csv").identity
+    assert [Place("d", "main", "a").label, Place("d", None, "a.csv").label] == ["main.a", "a.csv"]
