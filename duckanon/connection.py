@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import cells, conditionals, designs, kanon
+from duckanon.functions import cells, conditionals, designs, kanon, metric, perturb
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 
@@ -32,6 +32,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     cells.register(on)
     conditionals.register(on)
     designs.register(on, told)
+    metric.register(on, told)
+    perturb.register(on)
     con.execute(macros()).fetchall()
     return con
 

@@ -24,6 +24,8 @@ _SMOOTH = 0.3
 _MOST_COLUMNS = 8
 # The master is solved to this share of the gap that is left.
 _AHEAD = 0.6
+# ... but, where nothing is left to add, finer than this share of the gap that is wanted.
+_FINEST = 1e-3
 # In the master, smaller entries are zeros: they only slow it down.
 _NEGLIGIBLE = 1e-25
 # A weight that is no more negative than this, relative to the largest, is rounding.
@@ -43,6 +45,11 @@ class Master:
     def _priced(self, vectors: Floats) -> tuple[Floats, Floats]:
         vectors = vectors / vectors.mean(axis=1, keepdims=True)
         return vectors, (vectors @ self.program.cost).min(axis=1)
+
+    def saving(self, vectors: Floats, prices: Floats, least: float) -> Floats:
+        """Those of the vectors whose price, at mean 1, is above their cost by more than `least`."""
+        vectors, cost = self._priced(vectors)
+        return vectors[vectors @ prices - cost > least]
 
     def add(self, vectors: Floats, solved: Interior) -> None:
         """Add vectors; drop the dearest of the old ones if there are too many."""
@@ -91,6 +98,14 @@ def _basis(rays: Floats, cost: Floats) -> Interior | None:
 
 def columns(program: Program, limits: Limits) -> Solution:
     """Column generation to a relative gap of `limits.gap`, or the best there is when the time is up."""
+    from threadpoolctl import threadpool_limits
+
+    # Factors of a few hundred rows come several times slower from BLAS threads than from one.
+    with threadpool_limits(1):
+        return _generate(program, limits)
+
+
+def _generate(program: Program, limits: Limits) -> Solution:
     nodes = len(program.paths)
     scale = float(np.abs(program.cost).max()) / nodes
     if scale == 0:
@@ -110,12 +125,12 @@ def columns(program: Program, limits: Limits) -> Solution:
     pricing = Pricing(program, limits.threads)
     lower, best_prices = -np.inf, np.zeros(nodes)
     tolerance, most, history = 0.1, max(20, nodes // 10), []
-    weights = np.zeros(0)
+    weights, smooth = np.zeros(0), _SMOOTH
     while True:
         solved = fast if fast is not None and not history else master.solve(tolerance)
         weights = solved.x
         upper = float(master.cost @ weights)
-        prices = solved.y if lower == -np.inf else _SMOOTH * best_prices + (1 - _SMOOTH) * solved.y
+        prices = solved.y if lower == -np.inf else smooth * best_prices + (1 - smooth) * solved.y
         whole = pricing.run(prices, UNLIMITED if fast is not None and not history else most)
         if whole:
             found = pricing.bound(prices)
@@ -126,14 +141,17 @@ def columns(program: Program, limits: Limits) -> Solution:
         gap = relative_gap(upper, lower)
         if gap <= limits.gap or limits.expired:
             break
-        vectors = pricing.worth(1e-12 * abs(upper) / nodes)
+        # All weights together are 1, so vectors that save less than this each save no more together.
+        vectors = master.saving(pricing.worth(1e-12 * abs(upper) / nodes), solved.y, _FINEST * limits.gap * abs(upper))
         if not whole and (len(vectors) < 0.05 * len(pricing.values) or gap < 1):
             most = min(most * 3, UNLIMITED)
         if not len(vectors):
-            if tolerance <= 0.06 * limits.gap and whole:
+            # Nothing is missing at these prices: only the master's own prices, and better ones, can prove more.
+            if whole and smooth == 0 and tolerance <= _FINEST * limits.gap:
                 break
-            tolerance = max(0.05 * tolerance, 0.05 * limits.gap)
+            smooth, tolerance = 0.0, max(0.05 * tolerance, _FINEST * limits.gap)
             continue
+        smooth = _SMOOTH
         tolerance = min(0.1, max(_AHEAD * min(gap, 1.0), 0.05 * limits.gap))
         master.add(vectors, solved)
     return Solution(master.mechanism(weights), lower, tuple(history))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from duckanon.engines.metric.problem import Limits, Program, Solution
+from duckanon.errors import InvalidInput
 
 
-def exponential(lengths: Floats) -> Floats:
-    """The matrix of shape (records, outputs), from privacy lengths (epsilon times distance) of the same shape.
+def exponential(program: Program, limits: Limits) -> Solution:
+    """Near outputs are likely, whatever they cost. No bound is proved.
 
-    The lengths must satisfy the triangle inequality; infinity never happens. Rows sum to one.
+    Where distances satisfy the triangle inequality they are used as they are; elsewhere shortest paths in the graph
+    are, which never lead out of a component. Raises InvalidInput if a component then has no output at all.
     """
-    weights = np.exp(-(lengths - lengths.min(axis=1, keepdims=True)) / 2)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    lengths = program.reach()
+    nearest = lengths.min(axis=1, keepdims=True)
+    if not np.isfinite(nearest).all():
+        raise InvalidInput("The method 'exponential' finds no output near some records: use 'columns'.")
+    weights = np.exp((nearest - lengths) / 2)
+    return Solution(weights / weights.sum(axis=1, keepdims=True), -np.inf)

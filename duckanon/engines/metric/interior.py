@@ -15,6 +15,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 _STEPS = 80
+# Programs with no more rows are always solved accurately.
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,23 @@ def _longest(values: Floats, direction: Floats) -> float:
     return min(1.0, float(np.min(-values[falling] / direction[falling])))
 
 
-def _factor(matrix: Floats) -> tuple[Any, bool]:
-    """Cholesky's factor of a symmetric matrix, with no more on its diagonal than it takes."""
-    from scipy.linalg import LinAlgError, cho_factor
+def _factor(rows: Floats, weight: Floats, accurate: bool) -> tuple[Any, bool]:
+    """A triangular factor of rows * weight * rows'.
 
+    accurate: by QR, which sees the rows' digits once where the product sees them squared, and takes twice as long.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, qr
+
+    if accurate:
+        triangle = qr((rows * np.sqrt(weight)).T, mode="r", check_finite=False)[0][: len(rows)]
+        diagonal = np.abs(triangle.diagonal())
+        triangle[np.diag_indices(len(rows))] += np.where(diagonal < 1e-15 * diagonal.max(), diagonal.max() * 1e-15, 0.0)
+        return triangle, False
+    matrix = (rows * weight) @ rows.T
     mean = float(np.trace(matrix)) / len(matrix)
-    diagonal = np.diag_indices(len(matrix))
     ridge = 1e-14
     while True:
-        matrix[diagonal] += ridge * mean
+        matrix[np.diag_indices(len(matrix))] += ridge * mean
         try:
             return cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:
@@ -52,11 +62,35 @@ def _factor(matrix: Floats) -> tuple[Any, bool]:
 
 
 def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interior:
-    """Solve to a relative gap of `tolerance`. rows: shape (m, n) in Fortran's or C's order, m no more than n."""
+    """Solve to a relative gap of `tolerance`. rows: shape (m, n), m no more than n.
+
+    Where rounding keeps the method from getting there, HiGHS's simplex method takes over.
+    """
+    for accurate in (False, True):
+        if accurate or len(rows) > _FEW:
+            found, converged = _solve(rows, cost, right, tolerance, accurate=accurate)
+            if converged:
+                return found
+    return _vertex(rows, cost, right) or found
+
+
+def _vertex(rows: Floats, cost: Floats, right: Floats) -> Interior | None:
+    """An optimal vertex, if HiGHS finds one."""
+    from scipy.optimize import linprog
+
+    scale = float(np.abs(cost).max()) or 1.0
+    found = linprog(cost / scale, A_eq=rows, b_eq=right, method="highs")
+    if found.status != 0:
+        return None
+    prices = np.asarray(found.eqlin.marginals) * scale
+    return Interior(np.maximum(found.x, 0.0), prices, cost - prices @ rows, 0.0, 0)
+
+
+def _solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, *, accurate: bool) -> tuple[Interior, bool]:
     from scipy.linalg import cho_solve
 
     transposed = rows.T
-    factor = _factor(rows @ transposed)
+    factor = _factor(rows, np.ones(len(cost)), accurate)
     x = transposed @ cho_solve(factor, right)
     y = cho_solve(factor, rows @ cost)
     s = cost - transposed @ y
@@ -65,7 +99,7 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interi
     product = float(x @ s)
     x, s = x + 0.5 * product / s.sum(), s + 0.5 * product / x.sum()
     right_size, cost_size = 1 + np.linalg.norm(right), 1e-300 + np.linalg.norm(cost)
-    gap, step = np.inf, 0
+    gap, step, converged = np.inf, 0, False
     for step in range(_STEPS):  # noqa: B007 # how many were taken is told
         primal, dual = right - rows @ x, cost - transposed @ y - s
         upper, lower = float(cost @ x), float(right @ y)
@@ -75,10 +109,11 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interi
             and np.linalg.norm(primal) < 1e-9 * right_size
             and np.linalg.norm(dual) < max(1e-9, 0.01 * tolerance) * cost_size
         ):
+            converged = True
             break
         mu = float(x @ s) / len(x)
         weight = x / s
-        factor = _factor((rows * weight) @ transposed)
+        factor = _factor(rows, weight, accurate)
 
         def direction(
             centre: Floats, x: Floats = x, s: Floats = s, primal: Floats = primal, dual: Floats = dual,
@@ -100,4 +135,4 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interi
         x = np.maximum(x + forward * dx, 1e-40)
         y = y + upward * dy
         s = np.maximum(s + upward * ds, 1e-40 * cost_size)
-    return Interior(x, y, s, gap, step)
+    return Interior(x, y, s, gap, step), converged

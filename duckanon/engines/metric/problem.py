@@ -21,10 +21,12 @@ class Program:
     """Minimise the sum of cost * Z over stochastic Z with Z_ik <= exp(length_ij) Z_jk along every edge.
 
     cost: shape (nodes, outputs), the loss of each choice times the prior of the node. component: its graph.
+    reach: makes the privacy lengths from nodes to outputs, of the same shape.
     """
 
     component: Component
     cost: Floats
+    reach: Callable[[], Floats]
 
     @cached_property
     def edges(self) -> Edges:

@@ -19,6 +19,8 @@ Ints = npt.NDArray[np.int64]
 FLOOR = 2.0**-1000
 # Outputs that no record takes more often are not used at all.
 _UNUSED = 1e-12
+# Longer edges are taken for this long where exp would overflow, which keeps more back than it need.
+_LONGEST = 600.0
 
 
 @compiled
@@ -63,7 +65,7 @@ def repair(matrix: Floats, edges: Edges, cost: Floats) -> Floats:
     missing = np.maximum(1.0 - sums / largest, 0.0) if largest else np.ones(len(matrix))
     # What is missing goes to one output; a share of everything, the same for all records, brings it into the cone.
     first, second = edges.ends
-    growth = np.expm1(edges.length)
+    growth = np.expm1(np.minimum(edges.length, _LONGEST))
     short = (missing[first] - missing[second] - growth * missing[second]) / growth
     tau = max(0.0, float(short.max(initial=0.0))) * (1 + 2.0**-40)
     if len(growth):
