@@ -132,9 +132,7 @@ def _call(
     packed_places = "NULL"
     if places:
         fields = ", ".join(f"{literal(column)}: side.{identifier(column)}" for column in columns)
-        sides += _side(
-            "destinations", places, columns, ["weight"], f"{{{fields}}} AS place, side.weight AS weight", ""
-        )
+        sides += _side("destinations", places, columns, ["weight"], f"{{{fields}}} AS place, side.weight AS weight", "")
         packed_places = "(SELECT system.main.list({'place': place, 'weight': weight}) FROM _dk_destinations)"
     used = [*columns, *([weight] if weight else [])]
     fields = ", ".join(f"{literal(f'f{i}')}: {identifier(column)}" for i, column in enumerate(columns))
@@ -153,7 +151,8 @@ def _call(
         sides=sides + more,
     )
     inputs = (
-        f'system.main.list("values" ORDER BY place), {literals(columns)}, {_packed("loss", losses, "secret", "output", "loss")}, '
+        f'system.main.list("values" ORDER BY place), {literals(columns)}, '
+        f"{_packed('loss', losses, 'secret', 'output', 'loss')}, "
         f"{_packed('distances', given, 'secret', 'other', 'distance')}, {packed_places}, {_number(budget)}, "
         f"{_number(reach)}, {literal(measure)}, {str(weight is not None).lower()}, "
         "system.main.current_setting('threads')"

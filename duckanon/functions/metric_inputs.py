@@ -75,7 +75,7 @@ def _given_distances(packed: pa.Scalar, records: int) -> Floats:
         raise InvalidInput("The distances are not symmetric: give each pair one distance, once or both ways.")
     found = np.minimum(found, found.T)
     np.fill_diagonal(found, 0.0)
-    return found
+    return np.asarray(found, dtype=np.float64)
 
 
 def _given_loss(packed: pa.Scalar, records: int) -> tuple[Ints, Floats]:
@@ -97,7 +97,7 @@ def _weights(packed: pa.Array) -> Floats:
     found = _numbers("weight", packed)
     if (found < 0).any() or not found.sum() > 0:
         raise InvalidInput('Column "weight" of the destinations must be 0 or more, and not always 0.')
-    return np.asarray(found / found.sum())
+    return np.asarray(found / found.sum(), dtype=np.float64)
 
 
 def domain(
@@ -124,9 +124,8 @@ def domain(
         # Said by the domain, before any distance is computed.
         nothing: Any = np.zeros((records, 0))
         Domain(nothing, epsilon.as_py(), None, True, uniform(records), np.zeros(0, int), nothing)
-    points = _points(names, rows.field("features")) if names else None
+    points = _points(names, rows.field("features")) if names else np.zeros((records, 0))
     if pa.types.is_null(distances.type):
-        assert points is not None  # noqa: S101 # a call without distances has features
         lengths, triangle = pairwise(points, measure), measure.triangle
     else:
         lengths, triangle = _given_distances(distances, records), False
@@ -136,7 +135,6 @@ def domain(
     elif not pa.types.is_null(destinations.type):
         if not destinations.is_valid:
             raise InvalidInput("The table of destinations has no rows.")
-        assert points is not None  # noqa: S101 # a call with destinations has features
         there = _points(names, destinations.values.field("place"))
         if there.shape[1] != points.shape[1]:
             raise InvalidInput("The destinations have another number of features than the records.")
@@ -151,6 +149,7 @@ def domain(
         _numbers("prior", rows.field("prior")) if prior.as_py() else uniform(records),
         outputs,
         losses,
+        points if names else None,
     )
 
 

@@ -124,7 +124,8 @@ def _generate(program: Program, limits: Limits) -> Solution:
     del rays, half, start
     pricing = Pricing(program, limits.threads)
     lower, best_prices = -np.inf, np.zeros(nodes)
-    tolerance, most, history = 0.1, max(20, nodes // 10), []
+    history: list[Step] = []
+    tolerance, most = 0.1, max(20, nodes // 10)
     weights, smooth = np.zeros(0), _SMOOTH
     while True:
         solved = fast if fast is not None and not history else master.solve(tolerance)

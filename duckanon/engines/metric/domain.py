@@ -26,7 +26,7 @@ class Domain:
     distances: shape (N, N), symmetric, zero on the diagonal, infinity where two secrets need not look alike.
     triangle: whether the distances satisfy the triangle inequality; where they do not, only neighbours' ones count.
     prior: shape (N,), how likely each secret is. outputs: shape (K,), the number of each output's record.
-    loss: shape (N, K), what it costs to give output k for secret i.
+    loss: shape (N, K), what it costs to give output k for secret i. points: shape (N, features), if there are any.
     """
 
     distances: Floats
@@ -36,6 +36,7 @@ class Domain:
     prior: Floats
     outputs: Ints
     loss: Floats
+    points: Floats | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.radius)

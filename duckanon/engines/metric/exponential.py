@@ -8,7 +8,7 @@ from duckanon.engines.metric.problem import Limits, Program, Solution
 from duckanon.errors import InvalidInput
 
 
-def exponential(program: Program, limits: Limits) -> Solution:
+def exponential(program: Program, _: Limits) -> Solution:
     """Near outputs are likely, whatever they cost. No bound is proved.
 
     Where distances satisfy the triangle inequality they are used as they are; elsewhere shortest paths in the graph

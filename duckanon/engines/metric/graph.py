@@ -49,12 +49,14 @@ class Edges:
 
 @dataclass(frozen=True)
 class Component:
-    """A connected part of the graph: its nodes, its edges less those that others imply, and shortest paths.
+    """A connected part of the graph.
 
-    nodes: shape (n,), in the numbering of the whole graph. edges: among them, numbered from 0.
+    nodes: shape (n,), in the numbering of the whole graph. neighbours: all pairs among them, numbered from 0. edges:
+    those of them that no path implies.
     """
 
     nodes: Ints
+    neighbours: Edges
     edges: Edges
 
     def shortest(self, edges: Edges | None = None) -> Floats:
@@ -158,5 +160,5 @@ def mdp_graph(distances: Floats, epsilon: float, radius: float | None = None, th
     for number in range(part.max() + 1):
         nodes = np.flatnonzero(part == number)
         whole = edges_of(lengths[np.ix_(nodes, nodes)])
-        components.append(Component(nodes, reduced(whole, threads)))
+        components.append(Component(nodes, whole, reduced(whole, threads)))
     return Graph(node, tuple(components))

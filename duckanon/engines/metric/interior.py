@@ -1,12 +1,13 @@
 """A primal-dual interior-point method for a dense program with few rows: min f . x, G x = b, x >= 0.
 
-Mehrotra's predictor-corrector (1992). Column generation wants its duals from the middle of the optimal face and stops it
-early, which no simplex method can do.
+Mehrotra's predictor-corrector (1992). Column generation wants its duals from the middle of the optimal
+face and stops it early, which no simplex method can do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,9 +57,24 @@ def _factor(rows: Floats, weight: Floats, accurate: bool) -> tuple[Any, bool]:
     while True:
         matrix[np.diag_indices(len(matrix))] += ridge * mean
         try:
-            return cho_factor(matrix, lower=True, check_finite=False)
+            triangle, lower = cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:
             ridge *= 100
+        else:
+            return triangle, bool(lower)
+
+
+def _direction(
+    rows: Floats, weight: Floats, factor: tuple[Any, bool], s: Floats, primal: Floats, dual: Floats, centre: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Newton's step to where x s has moved by `centre` and both residuals are gone, refined once."""
+    from scipy.linalg import cho_solve
+
+    wanted = primal + rows @ (weight * dual - centre / s)
+    dy = cho_solve(factor, wanted, check_finite=False)
+    dy += cho_solve(factor, wanted - rows @ (weight * (dy @ rows)), check_finite=False)
+    ds = dual - dy @ rows
+    return centre / s - weight * ds, dy, ds
 
 
 def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interior:
@@ -115,20 +131,10 @@ def _solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, *, accur
         weight = x / s
         factor = _factor(rows, weight, accurate)
 
-        def direction(
-            centre: Floats, x: Floats = x, s: Floats = s, primal: Floats = primal, dual: Floats = dual,
-            weight: Floats = weight, factor: Any = factor,
-        ) -> tuple[Floats, Floats, Floats]:
-            wanted = primal + rows @ (weight * dual - centre / s)
-            dy = cho_solve(factor, wanted, check_finite=False)
-            left = wanted - rows @ (weight * (transposed @ dy))
-            dy += cho_solve(factor, left, check_finite=False)
-            ds = dual - transposed @ dy
-            return centre / s - weight * ds, dy, ds
-
-        dx, dy, ds = direction(-x * s)
+        towards = partial(_direction, rows, weight, factor, s, primal, dual)
+        dx, dy, ds = towards(-x * s)
         reached = float((x + _longest(x, dx) * dx) @ (s + _longest(s, ds) * ds)) / len(x)
-        dx, dy, ds = direction((reached / mu) ** 3 * mu - x * s - dx * ds)
+        dx, dy, ds = towards((reached / mu) ** 3 * mu - x * s - dx * ds)
         forward, upward = _longest(x, dx), _longest(s, ds)
         forward = 0.995 * forward if forward < 1 else 1.0
         upward = 0.995 * upward if upward < 1 else 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 import numpy as np
@@ -93,10 +94,11 @@ def _program(domain: Domain, graph: Graph, component: Component, cost: Floats) -
         found[:, inside >= 0] = component.shortest()[:, inside[inside >= 0]]
         return found
 
-    return Program(component, np.ascontiguousarray(cost[component.nodes]), reach)
+    points = None if domain.points is None else domain.points[members]
+    return Program(component, np.ascontiguousarray(cost[component.nodes]), reach, points)
 
 
-def optimise(domain: Domain, method: Method, options: Options = Options(), tell: Tell = _nobody) -> Mechanism:  # noqa: B008 # frozen
+def optimise(domain: Domain, method: Method, options: Options = Options(), tell: Tell = _nobody) -> Mechanism:  # frozen
     """The mechanism of least expected loss that the method finds. Every ratio of it is certified.
 
     tell: told after each iteration which part of how many it was, and where it stands.
@@ -122,7 +124,7 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
             continue
         program = _program(domain, graph, part, cost)
         name = f"part {number} of {len(parts)}"
-        limits = Limits(options.gap, until, options.threads, lambda step, name=name: tell(name, step))
+        limits = Limits(options.gap, until, options.threads, partial(tell, name))
         found = method.run(program, limits)
         rows[part.nodes] = repair(found.matrix, program.edges, program.cost)
         lower += found.lower
@@ -138,4 +140,3 @@ def _by_node(expected: Floats, graph: Graph) -> Floats:
     """Sums of the records' rows for each node."""
     order = np.argsort(graph.node, kind="stable")
     return np.add.reduceat(expected[order], np.flatnonzero(np.diff(graph.node[order], prepend=-1)), axis=0)
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -58,9 +60,7 @@ class Pricing:
                 self._parents[k], self._by[k] = self._parents[planted[root]], self._by[planted[root]]
             else:
                 planted[root] = k
-                shortest_path_tree(
-                    root, paths[root], edges.ptr, edges.idx, edges.length, self._parents[k], self._by[k]
-                )
+                shortest_path_tree(root, paths[root], edges.ptr, edges.idx, edges.length, self._parents[k], self._by[k])
 
     def _run(self, which: Ints, prices: Floats, most: int) -> bool:
         """Improve the trees of some outputs; whether each got as far as it goes."""
@@ -95,7 +95,7 @@ class Pricing:
         1967), and the best bound on the way is returned.
         """
         which = np.flatnonzero(self.values < 0)
-        states = (self._parents, self._by, self._above, self.logs, self.values)
+        states: tuple[Any, ...] = (self._parents, self._by, self._above, self.logs, self.values)
         kept = [state[which] for state in states]
         left, lowered, best = which, 0.0, -np.inf
         while True:

@@ -21,17 +21,24 @@ class Program:
     """Minimise the sum of cost * Z over stochastic Z with Z_ik <= exp(length_ij) Z_jk along every edge.
 
     cost: shape (nodes, outputs), the loss of each choice times the prior of the node. component: its graph.
-    reach: makes the privacy lengths from nodes to outputs, of the same shape.
+    reach: makes the privacy lengths from nodes to outputs, of the same shape. points: the nodes' features,
+    shape (nodes, features), if there are any.
     """
 
     component: Component
     cost: Floats
     reach: Callable[[], Floats]
+    points: Floats | None = None
 
     @cached_property
     def edges(self) -> Edges:
         """The edges that a solution has to respect: a margin shorter than the bounds."""
         return self.component.edges.inner()
+
+    @property
+    def neighbours(self) -> Edges:
+        """Every pair of neighbours, also those whom paths imply."""
+        return self.component.neighbours
 
     @cached_property
     def paths(self) -> Floats:
@@ -41,7 +48,7 @@ class Program:
     @cached_property
     def roots(self) -> Ints:
         """The node that each output costs least, shape (outputs,)."""
-        return self.cost.argmin(axis=0).astype(np.int64)
+        return np.asarray(self.cost.argmin(axis=0), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Limits:
     gap: float = 1e-4
     until: float = float("inf")
     threads: int = 1
-    tell: Callable[[Step], None] = lambda step: None
+    tell: Callable[[Step], None] = lambda _: None
 
     @property
     def expired(self) -> bool:

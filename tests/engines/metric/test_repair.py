@@ -52,8 +52,10 @@ def test_a_perturbed_optimum_loses_next_to_nothing(domain: Domain, seed: int) ->
     """As a solver would leave it: entries wrong by 1e-9, rows off by as much."""
     rng = np.random.default_rng(seed)
     best = optimise(domain, METHODS[DEFAULT], Options(gap=1e-7, isolated="keep"))
-    if not np.isfinite(domain.distances).all() or domain.radius is not None or (domain.distances == 0).sum() > len(
-        domain.distances
+    if (
+        not np.isfinite(domain.distances).all()
+        or domain.radius is not None
+        or (domain.distances == 0).sum() > len(domain.distances)
     ):
         return
     edges = edges_of(domain.epsilon * domain.distances)
