@@ -1,4 +1,4 @@
-"""metric_mechanism, metric_report and metric_perturb in SQL: what they give, what they refuse, what they do not tell."""
+"""metric_mechanism, metric_report and metric_perturb in SQL: what they give, what they refuse, what they keep."""
 
 import math
 
@@ -158,7 +158,7 @@ def test_perturb_draws_from_the_mechanism(cells: duckdb.DuckDBPyConnection) -> N
                 assert count == 0
             elif expected > 5:
                 statistic += (count - expected) ** 2 / expected
-        # Chi-square with 8 degrees of freedom is above 60 once in 2 * 10^9 times; the other record's row gives thousands.
+        # Chi-square with 8 degrees of freedom is above 60 once in 2 * 10^9 times; another record's row gives thousands.
         assert statistic < 60
     assert rows(cells, "FROM metric_perturb('many', 'cell', 'm')") != drawn
 
@@ -216,7 +216,9 @@ MECHANISM = {
         "A record is zero in every feature and has no direction: cosine cannot place it."
     ),
     "['x', 'y'], epsilon := 1, prior := 'ones'": "The prior does not add up to 1: divide it by its sum.",
-    "['x', 'y'], epsilon := 1, prior := 'word'": 'Column "word" is not a number and cannot be prior: cast it to DOUBLE.',
+    "['x', 'y'], epsilon := 1, prior := 'word'": (
+        'Column "word" is not a number and cannot be prior: cast it to DOUBLE.'
+    ),
     "['x', 'y'], epsilon := 1, loss := 'people'": 'There is no column "secret" in people; its columns are who, cell.',
     "['x', 'y'], epsilon := 1, loss := 'part'": (
         "The table of losses lacks some pairs: give every output a loss for each record."

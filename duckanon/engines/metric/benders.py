@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,12 @@ import numpy.typing as npt
 from duckanon.engines.metric.graph import edges_of, reduced
 from duckanon.engines.metric.partitions import Partition
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
-from duckanon.engines.metric.scaled import Scaled
+from duckanon.engines.metric.scaled import FINEST, Scaled
 from duckanon.engines.metric.solver import Model, Optimum
 from duckanon.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -62,7 +66,8 @@ class _Sub:
         whole = vstack([ratios, sums]).tocsr()
         inner, self._outer = csr_array(whole[:, :width]), csr_array(whole[:, width:])
         cost = scaled.cost[inside].ravel()
-        self._best = self._model(inner, cost)
+        # Feasible wherever the other model falls short by no more than `_SHORT`.
+        self._best = self._model(inner, cost, 10 * _SHORT)
         # The same rows with room bought at a price of 1: what it takes at least is 0 if there is a solution.
         slack = vstack([-eye_array(self._ratios), csr_array((self._sums, self._ratios))])
         short = vstack(
@@ -70,10 +75,10 @@ class _Sub:
         )
         room = csr_array(hstack([inner, slack, short]))
         price = np.concatenate([np.zeros(width), np.ones(self._ratios + 2 * self._sums)])
-        self._possible = self._model(room, price)
+        self._possible = self._model(room, price, FINEST)
 
-    def _model(self, rows: object, cost: Floats) -> Model:
-        model = Model(cost, np.zeros(len(cost)))
+    def _model(self, rows: csr_array, cost: Floats, tolerance: float) -> Model:
+        model = Model(cost, np.zeros(len(cost)), tolerance)
         lower = np.concatenate([np.full(self._ratios, -np.inf), np.ones(self._sums)])
         upper = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)])
         model.add(rows, lower, upper)
@@ -92,7 +97,8 @@ class _Sub:
         fixed = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)])
         if lacking.value > _SHORT:
             # A dual ray: duals . (fixed - outer u) <= 0 for every u with a solution.
-            return _Cut(self._outer.T @ lacking.duals, float(lacking.duals @ fixed), None), None
+            ray = lacking.duals / np.abs(lacking.duals).max()
+            return _Cut(self._outer.T @ ray, float(ray @ fixed) - _SHORT, None), None
         found = self._best.solve(limits.left)
         if found is None:
             return None, None
@@ -116,7 +122,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     place[boundary] = np.arange(len(boundary)) * outputs
     width = len(boundary) * outputs
     master = Model(
-        np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides))
+        np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides)), _SHORT
     )
     if len(boundary):
         # Edges among boundary nodes and, as initial cuts, shortest paths between them (property 3.2), less those that
@@ -162,7 +168,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         master.add(csr_array(slopes), lower=np.array([one.constant for one in cuts]))
     if best is None:
         raise InvalidInput(
-            "The method 'benders' had no mechanism when the time was up: take method := 'columns', or a longer "
-            "time_limit."
+            "The method 'benders' had no mechanism when the time was up or its solver gave up: "
+            "take method := 'columns', or a longer time_limit."
         )
     return Solution(best * scaled.anchor, lower * scaled.scale, tuple(history))

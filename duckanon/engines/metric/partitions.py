@@ -44,25 +44,40 @@ class Partition:
         nodes = np.flatnonzero(self.boundary)
         if not len(nodes):
             return []
-        matrix = csr_array((np.ones(len(edges.idx)), edges.idx, edges.ptr), shape=(edges.nodes, edges.nodes))
+        ends = edges.idx.astype(np.int32), edges.ptr.astype(np.int32)
+        matrix = csr_array((np.ones(len(edges.idx)), *ends), shape=(edges.nodes, edges.nodes))
         count, label = connected_components(matrix[nodes][:, nodes], directed=False)
         return [nodes[label == one] for one in range(count)]
+
+
+def _centres(vectors: Floats, parts: int, rng: np.random.Generator) -> Floats:
+    """Where k-means starts: far apart, each drawn in proportion to the squared distance from those before."""
+    chosen = [int(rng.integers(len(vectors)))]
+    nearest = np.full(len(vectors), np.inf)
+    while len(chosen) < parts:
+        nearest = np.minimum(nearest, ((vectors - vectors[chosen[-1]]) ** 2).sum(axis=1))
+        total = float(nearest.sum())
+        if total == 0:
+            break
+        chosen.append(int(rng.choice(len(vectors), p=nearest / total)))
+    return vectors[chosen]
 
 
 def _clusters(vectors: Floats, parts: int) -> Ints:
     """k-means (equations 18, 40, 42 and 46), the best of a few starts."""
     from scipy.cluster.vq import ClusterError, kmeans2
 
+    rng = np.random.default_rng(_SEED)
     best, least = np.zeros(len(vectors), dtype=np.int64), np.inf
-    for start in range(5):
+    for _ in range(5):
         try:
-            centres, label = kmeans2(vectors, parts, minit="++", missing="raise", rng=_SEED + start, iter=50)
+            centres, label = kmeans2(vectors, _centres(vectors, parts, rng), minit="matrix", missing="raise", iter=50)
         except ClusterError:
             continue
         spread = float(((vectors - centres[label]) ** 2).sum())
         if spread < least:
             best, least = label.astype(np.int64), spread
-    return np.unique(best, return_inverse=True)[1].astype(np.int64)
+    return np.asarray(np.unique(best, return_inverse=True)[1], dtype=np.int64)
 
 
 def _adjacency(edges: Edges) -> Floats:

@@ -29,14 +29,14 @@ class Optimum:
 class Model:
     """min cost . x, lower <= x, and rows with bounds on both sides."""
 
-    def __init__(self, cost: Floats, lower: Floats) -> None:
+    def __init__(self, cost: Floats, lower: Floats, tolerance: float = FINEST) -> None:
         import highspy
 
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._optimal = highspy.HighsModelStatus.kOptimal
         for option, value in (
             ("output_flag", False),
-            ("primal_feasibility_tolerance", FINEST),
+            ("primal_feasibility_tolerance", tolerance),
             ("dual_feasibility_tolerance", FINEST),
             ("threads", 1),
         ):
@@ -65,11 +65,16 @@ class Model:
 
     def solve(self, seconds: float) -> Optimum | None:
         """The optimum; None if there is none, or not in that time."""
-        # HiGHS's clock runs on from solve to solve.
-        limit = min(self._highs.getRunTime() + seconds, 1e9)
-        self._highs.setOptionValue("time_limit", limit)
-        self._highs.run()
-        if self._highs.getModelStatus() != self._optimal:
+        for start in ("warm", "cold"):
+            if start == "cold":
+                # What the last solve left can lead astray.
+                self._highs.clearSolver()
+            # HiGHS's clock runs on from solve to solve.
+            self._highs.setOptionValue("time_limit", min(self._highs.getRunTime() + seconds, 1e9))
+            self._highs.run()
+            if self._highs.getModelStatus() == self._optimal:
+                break
+        else:
             return None
         found = self._highs.getSolution()
         return Optimum(

@@ -21,13 +21,13 @@ def holds(domain: Domain, matrix: np.ndarray) -> None:
     assert np.abs(matrix.sum(axis=1) - 1).max() < 1e-14
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(domains())
 def test_optimal_methods_agree_with_the_printed_program(domain: Domain) -> None:
     expected = plain.optimum(domain)
     # HiGHS knows small numbers only to its tolerance; for them the proved gap speaks.
     scale = max(expected, 0.1 * float(domain.loss.max()))
-    for method in (one for one in METHODS.values() if one.optimal):
+    for method in (METHODS["columns"], METHODS["lp"]):
         found = optimise(domain, method, TIGHT)
         assert found.loss == pytest.approx(expected, rel=1e-6, abs=1e-6 * scale), method.name
         assert found.lower <= expected + 1e-7 * scale, method.name
