@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon
+from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon, metric, perturb
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import books_of
@@ -36,6 +36,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     books = books_of(on.identity, con)
     groups.register(on, books.once)
     budgets.register(on, books)
+    metric.register(on, told)
+    perturb.register(on)
     con.execute(macros()).fetchall()
     return con
 
