@@ -11,7 +11,7 @@ import duckdb
 
 from duckanon.analyst import LOCKED, Analyst
 from duckanon.errors import InvalidInput
-from duckanon.functions import budgets, cells, conditionals, designs, explaining, groups, kanon
+from duckanon.functions import budgets, cells, conditionals, designs, explaining, groups, kanon, metric, perturb
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import Books, books_of
@@ -40,6 +40,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     groups.register(on, books.once)
     budgets.register(on, books)
     explaining.register(on, lambda text: _explained(text, books))
+    metric.register(on, told)
+    perturb.register(on)
     con.execute(macros()).fetchall()
     return con
 

@@ -11,7 +11,7 @@ from tests.documents import cells, examples, run
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = {
     "k_anonymize", "k_report", "k_compare", "cell_bounds", "cell_values", "conditional_bounds", "disclosure_report",
-    "table_designs",
+    "table_designs", "group_sizes", "dp_group_sizes", "protect", "unprotect", "privacy_ledger", "privacy_budget",
 }  # fmt: skip
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

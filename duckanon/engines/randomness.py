@@ -1,6 +1,7 @@
 """The only door to entropy: exact discrete noise, by integers alone.
 
-No float takes part, so the distribution is the one on paper, to the last bit (Mironov 2012 shows what floats give away).
+No float takes part, so the distribution is the one on paper, to the last bit (Mironov 2012 shows what floats give
+away).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from duckanon.engines.compiled import compiled
 from duckanon.errors import InvalidInput
+
+Octets = NDArray[np.uint8]
 
 # Random octets are taken this many at a time.
 _BLOCK = 1 << 20
@@ -65,8 +68,8 @@ def check_scale(scale: Fraction) -> None:
 def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:
     """The compiled sampler over blocks of octets.
 
-    A draw that a block's end cuts short starts again with the same octets and more behind them: dropping it would favour
-    draws that need few.
+    A draw that a block's end cuts short starts again with the same octets and more behind them: dropping it would
+    favour draws that need few.
     """
     done, left = 0, b""
     while done < len(flat):
@@ -89,7 +92,7 @@ def _octets_for(bound: int) -> tuple[int, int]:
 
 
 @compiled
-def _below(octets, at, size, mask, bound):  # type: ignore[no-untyped-def]
+def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[int, int]:
     """A uniform number below `bound`, and the place after the octets it took; -1 where they run out."""
     if size == 0:
         return 0, at
@@ -105,7 +108,7 @@ def _below(octets, at, size, mask, bound):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _decays(octets, at, part, whole, size, mask):  # type: ignore[no-untyped-def]
+def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int) -> tuple[int, int]:
     """Bernoulli(exp(-part / whole)) for part <= whole (Algorithm 1); -1 where the octets run out.
 
     The coin of step k, with chance part / (k whole), is two coins: 1 / k and part / whole. Nothing outgrows 64 bits.
@@ -129,7 +132,7 @@ def _decays(octets, at, part, whole, size, mask):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _narrow(octets, out, numerator, denominator):  # type: ignore[no-untyped-def]
+def _narrow(octets: Octets, out: NDArray[np.int64], numerator: int, denominator: int) -> tuple[int, int]:
     """Fill `out` as far as the octets go: how many draws are complete, and how many octets they took (Algorithm 2)."""
     size, mask = _octets_for(numerator)
     done, at = 0, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from duckanon.errors import InvalidInput
 
@@ -103,3 +104,19 @@ def disjoint(given: Sequence[str], of: Sequence[str], argument: str) -> None:
     for name in given:
         if name.lower() in known:
             raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')
+
+
+def real(given: object, argument: str, example: str) -> float:
+    """A number, as a float. example: a call that is right."""
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not math.isfinite(given):
+        raise InvalidInput(f"{argument} must be a number, as in {argument} := {example}.")
+    return float(given)
+
+
+def optional_table(given: object, argument: str) -> str | None:
+    """The name of another table, or none."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
+        raise InvalidInput(f"{argument} must be the name of a table or view, in quotes.")
+    return given

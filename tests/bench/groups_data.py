@@ -1,4 +1,4 @@
-"""Group sizes with the census's shape: made up from a seed, and the real counties of 2010 where their file is at hand."""
+"""Group sizes with the census's shape: made up from a seed, or the real counties of 2010 if their file is at hand."""
 
 import csv
 from pathlib import Path

@@ -1,8 +1,9 @@
 """The default mechanism: counts from above, empirical Bayes from the root down, margins kept in whole numbers.
 
-Noise on t_s = n_s + n_(s+1) + ..., sensitivity 1; the root by isotonic regression (Hay et al. 2010); then, level by level, each
-region's curve is shrunk toward its parent's shape by as much as the known variance of the noise warrants (`shapes`), and the
-regions of one parent are moved to the nearest table with the parent's sizes and their own totals (`margins`).
+Noise on t_s = n_s + n_(s+1) + ..., sensitivity 1; the root by isotonic regression (Hay et al. 2010); then, level by
+level, each region's curve is shrunk toward its parent's shape by as much as the known variance of the noise warrants
+(`shapes`), and the regions of one parent are moved to the nearest table with the parent's sizes and their own totals
+(`margins`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import numpy as np
 from duckanon.engines.groups.combine import upwards
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.intervals import LEVEL, tail
-from duckanon.engines.groups.noise import margin, variance
 from duckanon.engines.groups.isotonic import Floats, whole_rows
 from duckanon.engines.groups.margins import fit
 from duckanon.engines.groups.measurements import Estimate, Measurements
+from duckanon.engines.groups.noise import margin, variance
 from duckanon.engines.groups.shapes import Cells, cells, shrunk
 from duckanon.engines.groups.totals import share_out
 
@@ -71,9 +72,9 @@ def _root(measured: Measurements, curve: Floats) -> tuple[Ints, Ints, Ints, Floa
 def _spread(
     found: Cells, parent: Ints, doubt: Floats, upper: Floats, above: Ints, totals: Ints, unsure: Floats
 ) -> Floats:
-    """Variance of each region's numbers: its own, its share of its parent's, and its shape's share of its total's."""
+    """Variance of each region's numbers: its own, its share of its parent's, its shape's share of its total's."""
     share = totals / np.maximum(above.sum(axis=1), 1)[parent]
-    spread = upper[parent] * (share * share)[:, None]
+    spread: Floats = upper[parent] * (share * share)[:, None]
     region = np.repeat(np.arange(len(parent)), np.diff(found.start))
     part = found.expected / np.maximum(totals, 1)[region]
     spread[region, found.size] += doubt + part * part * unsure[region]
@@ -83,7 +84,7 @@ def _spread(
 def _interval(
     groups: Ints, spread: Floats, above: Ints, parent: Ints, totals: Ints, highest: Ints
 ) -> tuple[Ints, Ints]:
-    """Normal intervals where the parent has groups; elsewhere what chance could give the region of those it may have."""
+    """Normal intervals where the parent has groups; elsewhere what chance could give it of the parent's high."""
     reach = _WIDTH * np.sqrt(spread)
     low = np.maximum(np.floor(groups - reach), 0).astype(np.int64)
     high = np.ceil(groups + reach).astype(np.int64)

@@ -13,10 +13,10 @@ from duckanon.errors import InvalidInput
 def chain(measured: Measurements) -> Estimate:
     """Fioretto, Van Hentenryck and Zhu 2021, section 9.2 and Model 3, solved exactly by one isotonic regression.
 
-    A region's place in the chain is tied to the place of the last leaf below it (C9), so the tied values become one, their
-    mean; the chain is monotone (C8) and ends at G (C7). Values weigh by the inverse variance of their level's noise, which differs
-    here, as the sensitivity does: one person moves as many entries of a level as it has regions. (The paper's calibration
-    takes it for 1, and is not private.)
+    A region's place in the chain is tied to the place of the last leaf below it (C9), so the tied values become one,
+    their mean; the chain is monotone (C8) and ends at G (C7). Values weigh by the inverse variance of their level's
+    noise, which differs here, as the sensitivity does: one person moves as many entries of a level as it has regions.
+    (The paper's calibration takes it for 1, and is not private.)
     """
     total = measured.total
     if total is None:

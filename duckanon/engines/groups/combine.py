@@ -8,19 +8,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.engines.groups.hierarchy import Hierarchy, Number
 from duckanon.engines.groups.isotonic import Floats
 
 
 def upwards(
-    hierarchy: Hierarchy, values: tuple[NDArray[np.number], ...], variances: tuple[float, ...]
+    hierarchy: Hierarchy, values: tuple[NDArray[Number], ...], variances: tuple[float, ...]
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-    """Each region's own values and the sum of its children's combined, weighted by inverse variances, from the leaves up.
+    """Each region's own values and the sum of its children's combined, by inverse variances, from the leaves up.
 
     values: one array a level, a row a region, each with the level's variance.
     Returns the combined values, and each row's variance, level by level.
     """
-    combined = [values[-1].astype(np.float64)]
+    combined: list[Floats] = [values[-1].astype(np.float64)]
     doubts = [np.full(len(values[-1]), variances[-1])]
     for level in reversed(range(hierarchy.depth - 1)):
         own, below = variances[level], hierarchy.up(level, doubts[-1])
@@ -33,7 +33,7 @@ def upwards(
 def downwards(
     hierarchy: Hierarchy, root: Floats, combined: tuple[Floats, ...], doubts: tuple[Floats, ...]
 ) -> tuple[Floats, ...]:
-    """The consistent values nearest to those that `upwards` combined, given the root's: what is missing goes by doubt."""
+    """The consistent values nearest to what `upwards` combined, given the root's: what is missing goes by doubt."""
     found = [root]
     for level, parent in enumerate(hierarchy.parents):
         lower, doubt = combined[level + 1], doubts[level + 1]

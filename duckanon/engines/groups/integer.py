@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
 from duckanon.errors import DuckanonError, InvalidInput
 
-# More variables than this HiGHS would not see the end of.
+# More steps than this HiGHS would not see the end of.
 _MOST = 400_000
 _FIRST_WINDOW = 16
+
+# Columns with their factors, and the least and the most that they may add up to.
+Row = tuple[list[tuple[int, int]], float, float]
+
+
+def refuse_large(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
+    """Raises InvalidInput for programs that HiGHS could not solve: too many numbers, or too much noise on them."""
+    if sum(r * sizes * (2 * _FIRST_WINDOW + 8 * scale) for r, scale in zip(regions, scales, strict=True)) > _MOST:
+        raise InvalidInput("The integer program would be too large for HiGHS: take h_dp, c_dp or auto.")
 
 
 def h_exact(measured: Measurements) -> Estimate:
@@ -30,16 +41,13 @@ def c_exact(measured: Measurements) -> Estimate:
     for leaf in range(count - measured.hierarchy.sizes[-1] * sizes, count, sizes):
         for s in range(leaf, leaf + sizes - 1):
             rows.append(([(s, -1 if public else 1), (s + 1, 1 if public else -1)], 0, np.inf))
-    if public:
+    if measured.total is not None:
         rows.append(([(sizes - 1, 1)], measured.total, measured.total))
     found = _least_squares(np.concatenate([x.reshape(-1) for x in measured.values]), rows)
     leaves = found[count - measured.hierarchy.sizes[-1] * sizes :].reshape(-1, sizes)
     if public:
         return Estimate(np.diff(leaves, axis=1, prepend=0))
     return Estimate(-np.diff(leaves, axis=1, append=0))
-
-
-Row = tuple[list[tuple[int, int]], float, float]
 
 
 def _tree(measured: Measurements) -> tuple[int, int, list[Row]]:
@@ -59,9 +67,10 @@ def _tree(measured: Measurements) -> tuple[int, int, list[Row]]:
 def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
     """Whole numbers >= 0 within the rows, with the least sum of squared distances to `wanted`.
 
-    Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear. Steps cover
-    a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that of all.
-    Raises InvalidInput for a problem too large, DuckanonError if HiGHS gives up.
+    Each number is a lowest value plus steps of one with rising costs 2 (v - wanted) + 1, so the program is linear.
+    Steps cover a window; if the optimum touches the end of one, windows double: by convexity an optimum inside is that
+    of all.
+    Raises DuckanonError if HiGHS gives up.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
@@ -71,8 +80,6 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
         lowest = np.maximum(wanted - window, 0)
         steps = np.maximum(wanted + window, window) - lowest
         first = len(wanted) + np.concatenate([[0], np.cumsum(steps)])
-        if first[-1] > _MOST:
-            raise InvalidInput("The integer program is too large for HiGHS: take h_dp, c_dp or auto.")
         owner = np.repeat(np.arange(len(wanted)), steps)
         rank = np.arange(len(owner)) - np.repeat(first[:-1] - len(wanted), steps)
         cost = np.concatenate([np.zeros(len(wanted)), 2.0 * (lowest[owner] + rank - wanted[owner]) + 1])
@@ -108,7 +115,7 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
             continue
         if answer.status != 0:
             raise DuckanonError("HiGHS gave up on the integer program: take h_dp, c_dp or auto.")
-        found = np.rint(answer.x[: len(wanted)]).astype(np.int64)
+        found: Ints = np.rint(answer.x[: len(wanted)]).astype(np.int64)
         if not ((found == lowest + steps) | ((found == lowest) & (lowest > 0))).any():
             return found
         window *= 2

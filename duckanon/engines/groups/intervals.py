@@ -25,10 +25,10 @@ def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
 
 
 def tail(above: Ints, scale: Fraction) -> Ints:
-    """Upper bounds of t_s from noisy ones: t only falls, so the mean of any run that ends at s is above it but for the noise.
+    """Upper bounds of t_s from noisy ones: t only falls, so but for noise the mean of a run that ends at s is above.
 
-    Runs of 16, 64, 256, ... values, three standard deviations each. above: (regions, values). Without a run of 16 there is
-    no bound: 2^62.
+    Runs of 16, 64, 256, ... values, three standard deviations each. above: (regions, values). Without a run of 16 there
+    is no bound: 2^62.
     """
     bound = np.full(above.shape, np.inf)
     sums = np.cumsum(above, axis=1, dtype=np.float64)
@@ -38,4 +38,5 @@ def tail(above: Ints, scale: Fraction) -> Ints:
         reach = 3 * np.sqrt(variance(scale) / run)
         bound[:, run - 1 :] = np.minimum(bound[:, run - 1 :], np.maximum(means, 0) + reach)
         run *= 4
-    return np.ceil(np.minimum(bound, 2.0**62)).astype(np.int64)
+    found: Ints = np.ceil(np.minimum(bound, 2.0**62)).astype(np.int64)
+    return found

@@ -15,8 +15,8 @@ Floats = NDArray[np.float64]
 def pool(values: Floats, weights: Floats, fitted: Floats) -> None:
     """The non-decreasing sequence nearest to `values` in weighted squares, into `fitted`.
 
-    Rounding it to whole numbers gives the nearest non-decreasing whole numbers: a block's squared distance grows evenly on both
-    sides of its mean, and rounding keeps the order of the blocks.
+    Rounding it to whole numbers gives the nearest non-decreasing whole numbers: a block's squared distance grows evenly
+    on both sides of its mean, and rounding keeps the order of the blocks.
     """
     mean, weight, size = np.empty(len(values)), np.empty(len(values)), np.empty(len(values), np.int64)
     blocks = 0

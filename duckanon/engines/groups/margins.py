@@ -1,6 +1,7 @@
 """Tables of whole numbers with given margins, nearest to what is believed of their cells.
 
-For one parent: a row a child, a column a size; rows add up to the children's numbers of groups, columns to the parent's sizes.
+For one parent: a row a child, a column a size; rows add up to the children's numbers of groups, columns to what the
+parent has of each size.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def price(wanted: Floats, weights: Floats, total: float) -> float:
 
 @compiled
 def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
-    """x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
+    """Numbers x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
     return np.maximum(0.0, wanted + price(wanted, weights, total) * weights)
 
 
@@ -99,8 +100,9 @@ def _step(wanted: Floats, weights: Floats, now: float, total: int) -> tuple[floa
 def whole(wanted: Floats, rows: Ints, columns: Ints) -> Ints:
     """Whole numbers >= 0 near `wanted` with exactly these margins, which must have the same sum.
 
-    Column by column, fewest groups first, each by largest remainders of what is wanted and what the row is still owed; the last
-    column takes what is left. Should a row then be short there, it swaps a unit with a row that has one to spare.
+    Column by column, fewest groups first, each by largest remainders of what is wanted and what the row is still owed;
+    the last column takes what is left. Should a row then be short there, it swaps a unit with a row that has one to
+    spare.
     """
     many, sizes = wanted.shape
     found = np.zeros((many, sizes), np.int64)

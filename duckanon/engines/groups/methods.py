@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from duckanon.engines.groups.auto import auto
 from duckanon.engines.groups.chain import chain
 from duckanon.engines.groups.cumulative import c_dp
 from duckanon.engines.groups.direct import h_dp
-from duckanon.engines.groups.integer import c_exact, h_exact
+from duckanon.engines.groups.integer import c_exact, h_exact, refuse_large
 from duckanon.engines.groups.measurements import Estimate, Measurements
+from duckanon.engines.groups.prices import refuse_wide
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, INNER, Query
 from duckanon.engines.groups.relaxed import c_relaxed, h_relaxed
 from duckanon.engines.groups.topdown import topdown
@@ -23,8 +25,9 @@ from duckanon.engines.groups.topdown import topdown
 class Mechanism:
     """A mechanism of the registry.
 
-    public, private: what is measured when the regions' totals are public, or private (None: not supported). The query holds
-    the derivation of the sensitivity. run: from the noisy measurements to a release.
+    public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
+    holds the derivation of the sensitivity. run: from the noisy measurements to a release.
+    refuse: raises InvalidInput where the regions of each level, the sizes and the scales of noise are too much for it.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Mechanism:
     private: Query | None
     source: str
     cost: str
+    refuse: Callable[[tuple[int, ...], int, tuple[Fraction, ...]], None] = lambda _regions, _sizes, _scales: None
 
 
 _PAPER = "Fioretto, Van Hentenryck and Zhu 2021, "
@@ -76,6 +80,7 @@ MECHANISMS: dict[str, Mechanism] = {
             HISTOGRAM,
             _PAPER + "Model 1 (M_H)",
             "an integer program; small trees only",
+            refuse_large,
         ),
         Mechanism(
             "h_dp",
@@ -84,7 +89,8 @@ MECHANISMS: dict[str, Mechanism] = {
             HISTOGRAM,
             HISTOGRAM,
             _PAPER + "sections 6 and 7 (M_H^dp)",
-            "O(cells + inner regions * sizes * window of prices)",
+            "O(cells + inner regions * sizes * scale of the noise)",
+            refuse_wide,
         ),
         Mechanism(
             "c_relaxed",
@@ -103,6 +109,7 @@ MECHANISMS: dict[str, Mechanism] = {
             ABOVE,
             _PAPER + "Model 2 (M_c)",
             "an integer program; small trees only",
+            refuse_large,
         ),
         Mechanism(
             "c_dp",
@@ -112,6 +119,7 @@ MECHANISMS: dict[str, Mechanism] = {
             ABOVE,
             _PAPER + "Algorithm 2 (M_c^dp)",
             "as h_dp",
+            refuse_wide,
         ),
         Mechanism(
             "chain",

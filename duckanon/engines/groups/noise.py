@@ -9,9 +9,9 @@ import numpy as np
 
 
 def variance(scale: Fraction) -> float:
-    """2 a / (1 - a)^2."""
+    """2 a / (1 - a)^2, and where the noise is next to none, not quite zero, so that it can be divided by."""
     a = exp(-1 / scale)
-    return 2 * a / (1 - a) ** 2
+    return max(2 * a / (1 - a) ** 2, 1e-12)
 
 
 def margin(scale: Fraction, terms: int, level: float) -> int:

@@ -1,8 +1,9 @@
 """The dynamic program of M_H^dp, exact and in whole numbers, with marginal costs merged by price.
 
-For one size, tau_r(v) is the least sum of squared distances in region r's subtree when r gets v groups. It is convex, so its
-marginal costs tau(v + 1) - tau(v) rise, and merging children means merging sorted marginal costs (Lemma 5 and Algorithm 1). They
-are whole numbers here, so instead of sorting them, each region keeps how many units it takes at each price:
+For one size, tau_r(v) is the least sum of squared distances in region r's subtree when r gets v groups. It is convex,
+so its marginal costs tau(v + 1) - tau(v) rise, and merging children means merging sorted marginal costs (Lemma 5 and
+Algorithm 1). They are whole numbers here, so instead of sorting them, each region keeps how many units it takes at each
+price:
 
     N_r(price) = how many marginal costs of r are <= price
 
@@ -13,20 +14,30 @@ convexity; where one does, the window of that size is doubled.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.errors import InvalidInput
 
 _FIRST_WINDOW = 256
+
+
+def refuse_wide(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
+    """Raises InvalidInput where windows as wide as the noise would need too much memory or time: minutes, gigabytes."""
+    cells = (sum(regions[:-1]) + 1) * int(32 * max(scales))
+    if cells > 10**8 or cells * sizes > 2 * 10**10:
+        raise InvalidInput("There is too much noise for h_dp and c_dp: take a larger epsilon, or auto.")
 
 
 def nearest_tree(hierarchy: Hierarchy, noisy: tuple[Ints, ...], total: int | None) -> Ints:
     """The leaves of the consistent tree of whole numbers >= 0 that is nearest, in squares over all regions, to `noisy`.
 
     noisy: (regions, sizes) a level. total: what all groups must add up to, or None.
-    Source: Fioretto, Van Hentenryck and Zhu 2021, Model 1 and sections 6 and 7. Exact; which of several optima it finds
-    does not depend on the data's order of regions alone, but turns with the size.
+    Source: Fioretto, Van Hentenryck and Zhu 2021, Model 1 and sections 6 and 7. Exact. Among equal children the one
+    that goes without the last unit is another at each size.
     """
     if total == 0:
         return np.zeros_like(noisy[-1])
@@ -37,17 +48,17 @@ def nearest_tree(hierarchy: Hierarchy, noisy: tuple[Ints, ...], total: int | Non
         [[1], *(families[1:] + offsets[level + 1] for level, families in enumerate(hierarchy.starts))]
     )
     sizes = len(columns)
-    windows = np.full(sizes, _FIRST_WINDOW)
+    windows = np.full(sizes, _FIRST_WINDOW, dtype=np.int64)
     roots: list[Ints] = [np.empty(0, np.int64)] * sizes
     leaves = np.empty((sizes, hierarchy.sizes[-1]), dtype=np.int64)
     stale = np.ones(sizes, dtype=bool)
     while stale.any():
-        for s in np.flatnonzero(stale):
+        for s in np.flatnonzero(stale).tolist():
             roots[s] = _root(columns[s], starts, int(windows[s]))
         wanted, price = _shares(roots, windows, total)
+        stale = abs(price) >= windows
         for s in range(sizes):
-            narrow = _settle(columns[s], starts, int(windows[s]), int(wanted[s]), s, leaves[s])
-            stale[s] = narrow or abs(price) >= windows[s]
+            stale[s] |= _settle(columns[s], starts, int(windows[s]), int(wanted[s]), s, leaves[s])
         windows[stale] *= 2
     return np.ascontiguousarray(leaves.T)
 
@@ -120,7 +131,7 @@ def _tables(noisy: Ints, starts: Ints, window: int) -> tuple[Ints, Ints]:
 
 @compiled
 def _add_own(below: Ints, noisy: int, window: int, own: Ints) -> None:
-    """From the children's table to the region's: unit v costs 2 (v - 1 - noisy) + 1 more than the children ask for it."""
+    """From the children's table to the region's: unit v costs 2 (v - 1 - noisy) + 1 more than the children ask."""
     low, high = below[0], below[-1]
     # The last v in [low, high] that is taken at the lowest price; whatever is below `low` is taken anyway.
     while low < high:
@@ -146,7 +157,9 @@ def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
         for i in range(2 * window + 1):
             own[i] = _units(noisy[0], i - window)
         return own
-    return _tables(noisy, starts, window)[1][0].copy()
+    _, own = _tables(noisy, starts, window)
+    root: Ints = own[0].copy()
+    return root
 
 
 @compiled

@@ -1,15 +1,15 @@
 """What is counted, and how far one person moves it: the queries that noise is added to, level by level.
 
-Neighbours. A person is added or removed, so one group changes its size by at most `step` (1; with a quantity, its declared
-bound). Totals public: the group is there before and after, with a size in 1..max_size. Totals private: it may also appear
-or vanish, which is a move from or to size 0. At each level the group lies in exactly one region.
+Neighbours. A person is added or removed, so one group changes its size by at most `step` (1; with a quantity, its
+declared bound). Totals public: the group is there before and after, with a size in 1..max_size. Totals private: it may
+also appear or vanish, which is a move from or to size 0. At each level the group lies in exactly one region.
 
 Let the group move from size s to s + k, 1 <= k <= step. Then, at one level:
 
 histogram   n_s falls by one and n_(s+k) rises by one: 2, whatever k is (1 if the group appears).
-forward     c_j = n_1 + ... + n_j falls by one for s <= j < s + k: k. If the group appears, every c_j with j >= k rises.
+forward     c_j = n_1 + ... + n_j falls by one for s <= j < s + k: k. If the group appears, all c_j with j >= k rise.
 above       t_j = n_j + n_(j+1) + ... rises by one for s < j <= s + k: k, and no more if the group appears.
-chain       the forward sums run over all regions, size after size, so each step of size passes every region: k * regions.
+chain       the forward sums run over all regions, size after size: each step passes every region, k * regions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _chain(groups: Ints) -> Ints:
     return np.cumsum(groups.T.reshape(-1)).reshape(groups.T.shape)
 
 
-HISTOGRAM = Query("histogram", np.copy, lambda values, _: values, lambda _, step: 2, 1)
+HISTOGRAM = Query("histogram", np.copy, lambda values, _: values, lambda _regions, _step: 2, 1)
 FORWARD = Query(
     "forward",
     lambda groups: np.cumsum(groups, axis=1),

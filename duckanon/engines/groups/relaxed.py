@@ -1,9 +1,9 @@
 """M_H^r and M_c^r: the models without whole numbers, solved by projections, then rounded with all sums kept.
 
-What is wanted is the point nearest to the noisy values in the intersection of two convex sets onto each of which it is easy to
-project: consistent trees with the right total (two passes, `combine`), and non-negative (or monotone) values. Dykstra's
-algorithm (Boyle and Dykstra 1986) goes there by projecting in turn. The paper rounds each value by itself, which breaks the
-sums; here each parent's whole number is split by largest remainders.
+What is wanted is the point nearest to the noisy values in the intersection of two convex sets onto each of which it is
+easy to project: consistent trees with the right total (two passes, `combine`), and non-negative (or monotone) values.
+Dykstra's algorithm (Boyle and Dykstra 1986) goes there by projecting in turn. The paper rounds each value by itself,
+which breaks the sums; here each parent's whole number is split by largest remainders.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ def _nearest(
     for _ in range(_ROUNDS):
         combined, doubts = upwards(tree, points, even)
         consistent = downwards(tree, meet(combined[0]), combined, doubts)
-        # Only leaves need be let in: sums of what is let in are too.
         moved = tuple(level + correction for level, correction in zip(consistent, corrections, strict=True))
         points = tuple(admit(level) for level in moved)
         corrections = tuple(level - point for level, point in zip(moved, points, strict=True))

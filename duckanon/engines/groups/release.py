@@ -62,7 +62,7 @@ def release(
 
     groups: int64 of shape (leaves, max_size); groups[r, s - 1] is the number of groups of size s in leaf region r.
     totals: whether the number of groups of each region is public (and then kept), or private. Neighbours: RELATIONS.
-    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one; None: the mechanism's own.
+    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one; None: equal ones.
     sensitivity: by how many sizes one person can move a group. source: of randomness; None: the operating system.
     Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism breaks
     its own promises (consistent, whole, non-negative, totals kept), with nothing released.
@@ -109,7 +109,7 @@ class Plan:
     scales: tuple[Fraction, ...]
 
     def release(self, source: Source | None = None) -> Release:
-        """Draw the noise, and make a release of what was measured. source: of randomness; None: the operating system."""
+        """Draw the noise, make a release of what was measured. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
         query = _query(self.mechanism, self.totals)
@@ -151,6 +151,7 @@ def plan(
         for regions, charge in zip(hierarchy.sizes, charges, strict=True)
     )
     check_scale(max(scales))
+    MECHANISMS[mechanism].refuse(hierarchy.sizes, groups.shape[1], scales)
     return Plan(hierarchy, groups, mechanism, totals, charges, scales)
 
 

@@ -1,13 +1,13 @@
-"""Empirical Bayes: how far do regions' shapes lie from their parent's, and what does that say of each region?
+"""Empirical Bayes: how far shapes lie from their parent's, and what that says of each region.
 
 The model of a region with G groups under a parent with m_s of size s out of M, share w = G / M:
 
     n_s = w m_s (1 + f . h_s + e_s) + (what chance adds, variance w m_s (1 - w))
 
-f, standard normal, one a region and factor: where the region stands in the FACTORS main ways in which shapes differ (h, common to
-the level). e_s has variance kappa tau_s: tau_s common to the level, kappa one a region, for some regions are just different.
-All of it is fitted to the noisy counts alone by expectation and maximisation, so it costs no privacy, and the noise's known
-variance decides how much is shrunk.
+f, standard normal, one a region and factor: where the region stands in the FACTORS main ways in which shapes differ (h,
+common to the level). e_s has variance kappa tau_s: tau_s common to the level, kappa one a region, for some regions are
+just different. All of it is fitted to the noisy counts alone by expectation and maximisation (Dempster, Laird and Rubin
+1977), so it costs no privacy, and the noise's known variance decides how much is shrunk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cells:
     """The cells of one level that can hold groups: the sizes that the region's parent has.
 
     start: region c has the cells start[c]:start[c + 1]. size: of each, from 0. expected: w m_s. chance: w m_s (1 - w).
-    seen, blur: the mean of the noisy cumulative counts that stand for the cell, less what is expected, and its variance.
+    seen, blur: the mean of the noisy cumulative counts that stand for the cell, less the expected, and its variance.
     """
 
     start: Ints
@@ -45,7 +45,7 @@ class Cells:
 
 
 def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Floats) -> Cells:
-    """above: the parents' groups, (parents, max_size). noisy: t_s of each region, (regions, max_size), with `variances`."""
+    """The cells under `above`, the parents' groups. noisy: t_s, (regions, max_size), with each region's variance."""
     active = (above > 0).sum(axis=1)
     start = np.concatenate([[0], np.cumsum(active[parent])])
     size = np.empty(start[-1], dtype=np.int64)
@@ -101,19 +101,20 @@ def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
         )  # fmt: skip
         common = (squares.sum() + _TAU_WEIGHT * _TENTH) / (counted.sum() + _TAU_WEIGHT)
         tau = (squares + _TAU_WEIGHT * common) / (counted + _TAU_WEIGHT)
-        factors = np.linalg.solve(moments + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])[:, :, 0].T.copy()
+        solved = np.linalg.solve(moments + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
+        factors = np.ascontiguousarray(solved[:, :, 0].T, dtype=np.float64)
     return found.expected + mean, spread
 
 
 def _first_factors(found: Cells, sizes: int) -> Floats:
     """Where the search starts: slope and bend over the logarithm of the size, orthogonal under the expected groups."""
     weight = np.bincount(found.size, found.expected, minlength=sizes)
-    basis = [np.ones(sizes)]
+    basis: list[Floats] = [np.ones(sizes)]
     for power, height in ((1, 0.1), (2, 0.05)):
-        curve = np.log(np.arange(1, sizes + 1)) ** power
+        curve: Floats = np.log(np.arange(1, sizes + 1)) ** power
         for other in basis:
-            curve = curve - other * (weight @ (curve * other)) / max(weight @ (other * other), 1e-300)
-        length = np.sqrt(weight @ (curve * curve) / max(weight.sum(), 1e-300))
+            curve = curve - other * (weight @ (curve * other)) / max(float(weight @ (other * other)), 1e-300)
+        length = np.sqrt(weight @ (curve * curve) / max(float(weight.sum()), 1e-300))
         basis.append(np.clip(curve * height / length, -0.5, 0.5) if length > 1e-9 else np.zeros(sizes))
     return np.array(basis[1:])
 
@@ -134,7 +135,8 @@ def _expect(
 ) -> tuple[Floats, Floats, Floats]:
     """One round: each region's posterior into `mean` and `spread`, its new kappa, and sums over regions for each size.
 
-    The sums: squares of e_s / kappa, products of the relative deviation with f / kappa, and products of f with f / kappa.
+    The sums: squares of e_s / kappa, products of the relative deviation with f / kappa, and products of f with f /
+    kappa.
     """
     many, sizes = factors.shape
     squares, crossed, moments = np.zeros(sizes), np.zeros((sizes, many)), np.zeros((sizes, many, many))

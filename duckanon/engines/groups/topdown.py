@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
 
 
@@ -32,8 +33,8 @@ def topdown(measured: Measurements) -> Estimate:
 def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to the whole numbers `noisy`.
 
-    All of them rise or fall by one price k, cut off at zero; what is left over goes one each to those that may rise next, from
-    number `turn` on, so that nobody is always first.
+    All of them rise or fall by one price k, cut off at zero; what is left over goes one each to those that may rise
+    next, from number `turn` on, so that nobody is always first.
     """
     ordered = np.sort(noisy)[::-1]
     # The largest set of values that all stay >= 0 at the price at which they alone take the total.

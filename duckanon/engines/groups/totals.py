@@ -14,9 +14,10 @@ _APART = 0.01
 
 
 def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints) -> tuple[Ints, Floats]:
-    """Whole totals >= 0 that add up to each parent's, nearest to generalised least-squares estimates; those' variances.
+    """Whole totals >= 0 that add up to each parent's, near their generalised least-squares estimates; their variances.
 
-    above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin and end.
+    above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin
+    and end.
     """
     found, doubt = _estimate(above, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
@@ -26,7 +27,7 @@ def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, famil
 
 @compiled
 def _estimate(above: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
-    """Each region's total and its variance: t_s is the total times the parent's curve, a random walk around it, and noise."""
+    """Each region's total and its variance: t_s is the total times the parent's curve, a random walk, and noise."""
     whole = above.sum(axis=1)
     found, doubt = np.zeros(len(parent)), np.ones(len(parent))
     for c in range(len(parent)):

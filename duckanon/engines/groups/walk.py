@@ -1,7 +1,7 @@
 """The Kalman smoother of a random walk that starts and ends at zero, with a few unknown trends in it.
 
-One region's numbers of groups deviate from what its parent's shape foretells; summed from above, the deviations are a walk
-T_1 = 0, T_(j+1) = T_j - n_j, pinned to zero at both ends because the totals agree, and the walk is seen through noise.
+One region's numbers of groups deviate from what its parent's shape foretells; summed from above, the deviations are a
+walk T_1 = 0, T_(j+1) = T_j - n_j, pinned to zero at both ends because the totals agree, and seen through noise.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ def smooth(
 ) -> tuple[Floats, Floats, Floats]:
     """Posterior of the steps n_j and of the trends' coefficients, given noisy sights of the walk.
 
-    steps: prior variances of the n_j around trends @ coefficients. seen, blur: T_j as seen and the variance of its noise;
-    number 0 is not looked at. trends: (trends, steps); the coefficients have independent standard normal priors.
-    Into mean, spread: posterior means and variances of all the deviation n_j.
-    Returns the coefficients' means, their covariance, and, for each trend, the means of n_j that the trend's own walk would
-    have (so that the residual's mean is mean - coefficients @ trends).
-    Source: Durbin and Koopman 2012, sections 4.2, 4.4 and 6.2 (fixed-interval smoothing; augmented filter for regression).
+    steps: prior variances of the n_j around coefficients @ trends. seen, blur: T_j as seen, and the variance of its
+    noise; number 0 is not looked at. trends: (trends, steps); the coefficients have independent standard normal priors.
+    Into mean, spread: posterior means and variances of the n_j.
+    Returns the coefficients' means, their covariance, and, for each trend, the means that the n_j would have if the
+    walk had been seen to be the trend's own: the residuals' covariance with the coefficients is -own.T @ covariance.
+    Source: Durbin and Koopman 2012, chapters 4 and 6 (fixed-interval smoothing; augmented filter for regression).
     """
     length, many = len(steps), len(trends) + 1
-    # Column 0 is the walk that was seen, the others the walks of the trends: the filter is linear, and treats all alike.
+    # Column 0 is the walk that was seen, the others the walks of the trends: the filter is linear and treats all alike.
     sights = np.zeros((length + 1, many))
     for j in range(1, length):
         sights[j, 0] = seen[j]
@@ -52,9 +52,9 @@ def smooth(
     for k in range(many - 1):
         for m in range(many - 1):
             precision[k, m] += products[max(k, m) + 1, min(k, m) + 1]
-    covariance = np.linalg.inv(precision)
-    coefficients = covariance @ products[1:, 0].copy()
-    own = np.empty((many - 1, length))
+    covariance: Floats = np.linalg.inv(precision).astype(np.float64)
+    coefficients: Floats = covariance @ products[1:, 0].copy()
+    own: Floats = np.empty((many - 1, length))
     later, later_var = filtered[length].copy(), filtered_var[length]
     here = np.empty(many)
     pull = np.empty(many - 1)

@@ -68,7 +68,7 @@ def test_two_passes_are_least_squares(tree: Hierarchy, seed: int) -> None:
     for level, expected in zip(found, tree.levels(leaves), strict=True):
         assert level == pytest.approx(expected, abs=1e-8)
     assert doubts[0][0] == pytest.approx(
-        (np.ones(tree.sizes[-1]) @ np.linalg.inv(design.T @ design) @ np.ones(tree.sizes[-1]))
+        np.ones(tree.sizes[-1]) @ np.linalg.inv(design.T @ design) @ np.ones(tree.sizes[-1])
     )
 
 

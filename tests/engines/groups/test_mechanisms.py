@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.groups import integer, prices, relaxed
+from duckanon.engines.groups import prices, relaxed
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic import pool, whole_rows
 from duckanon.engines.groups.measurements import Measurements
@@ -16,7 +16,6 @@ from duckanon.engines.groups.noise import variance
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
 from duckanon.engines.groups.release import release
 from duckanon.engines.groups.topdown import nearest
-from duckanon.errors import InvalidInput
 from tests.engines.groups.plain import TREES, best, squares, tables
 from tests.engines.groups.test_hierarchy import trees
 from tests.engines.seeded import Seeded
@@ -207,9 +206,3 @@ def test_promises(name: str, totals: str) -> None:
         assert sum(found.charges) == 2
 
     check()
-
-
-def test_integer_programs_say_when_they_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integer, "_MOST", 10)
-    with pytest.raises(InvalidInput, match="too large"):
-        release(TREES["two"], np.ones((2, 2), dtype=np.int64), epsilon=Fraction(1), mechanism="h_exact")

@@ -48,7 +48,7 @@ def seen(name: str, totals: Totals, groups: np.ndarray, runs: int, seed: int) ->
 
 
 def loss(first: np.ndarray, second: np.ndarray) -> float:
-    """The largest log-ratio over events {a column is at least, or at most, a threshold}, 4 standard errors taken off."""
+    """The largest log-ratio over events {a column is at least, or at most, a threshold}, less 4 standard errors."""
     runs, worst = len(first), -np.inf
     for a, b in zip(first.T, second.T, strict=True):
         for threshold in np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0.02, 0.98, 25))):

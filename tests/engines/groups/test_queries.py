@@ -1,4 +1,4 @@
-"""Sensitivities: derived in the code, found again here by listing all neighbours, for every query of every mechanism."""
+"""Sensitivities: derived in the code, found again by listing all neighbours, for every query of every mechanism."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ QUERIES = {query.name: query for m in MECHANISMS.values() for query in (m.public
 
 
 def farthest(query: Query, tree: str, step: int, private: bool, sizes: int = 5) -> list[int]:
-    """The largest L1 distance between neighbours, level by level. One group of each size everywhere, so any may move."""
+    """The largest L1 distance between neighbours, level by level. One group of each size everywhere: any may move."""
     hierarchy = TREES[tree]
     groups = np.ones((hierarchy.sizes[-1], sizes), dtype=np.int64)
     before = [query.of(level) for level in hierarchy.levels(groups)]
@@ -35,7 +35,7 @@ def test_sensitivities(name: str, private: bool, tree: str, step: int) -> None:
 
 
 def test_the_paper_s_chain_is_not_private() -> None:
-    """Section 9.2 adds noise for a sensitivity of 1; one person moves 1, 3 and 8 entries on levels of 1, 3, 8 regions."""
+    """Section 9.2 adds noise for a sensitivity of 1; one person moves 1, 3, 8 entries on levels of 1, 3, 8 regions."""
     assert farthest(CHAIN, "eight", 1, private=False) == [1, 3, 8]
     assert farthest(FORWARD, "eight", 1, private=False) == [1, 1, 1]
 
@@ -48,7 +48,7 @@ def test_counts_from_the_front_need_public_totals() -> None:
 
 
 def test_tops_stop_a_move() -> None:
-    """Sizes above max_size count as max_size, so a person there moves nothing, and a bound above max_size costs no more."""
+    """Sizes above max_size count as max_size: a person there moves nothing, and a bound above it costs no more."""
     assert farthest(ABOVE, "root", 9, private=True, sizes=3) == [3]
 
 

@@ -11,7 +11,7 @@ from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Estimate
 from duckanon.engines.groups.methods import MECHANISMS
-from duckanon.engines.groups.release import RELATIONS, measure, release
+from duckanon.engines.groups.release import RELATIONS, plan, release
 from duckanon.errors import DuckanonError, InvalidInput
 from tests.engines.groups.plain import TREES
 from tests.engines.seeded import Seeded
@@ -34,7 +34,8 @@ def test_charges_add_up_exactly() -> None:
 def test_noise_has_the_scale_that_the_charge_needs(name: str, step: int) -> None:
     query = MECHANISMS[name].public
     charges = (Fraction(1, 10), Fraction(2, 10), Fraction(7, 10))
-    found = measure(TREE, TREE.levels(GROUPS), query, charges, step, True, Seeded(1))
+    found = plan(TREE, GROUPS, epsilon=Fraction(1), mechanism=name, split=charges, sensitivity=step)
+    assert found.charges == charges
     expected = {"histogram": (2, 2, 2), "chain": (step, 2 * step, 3 * step)}.get(query.name, (step,) * 3)
     assert found.scales == tuple(s / charge for s, charge in zip(expected, charges, strict=True))
 
@@ -42,7 +43,7 @@ def test_noise_has_the_scale_that_the_charge_needs(name: str, step: int) -> None
 def test_a_release_depends_on_the_source_alone() -> None:
     first, again = (release(TREE, GROUPS, epsilon=Fraction(1, 2), source=Seeded(4)) for _ in range(2))
     assert all((a.groups == b.groups).all() for a, b in zip(first.levels, again.levels, strict=True))
-    fresh = [release(TREE, GROUPS, epsilon=Fraction(1, 100)).levels[2].groups for _ in range(2)]
+    fresh = [release(TREE, GROUPS * 1000, epsilon=Fraction(1, 100)).levels[2].groups for _ in range(2)]
     assert (fresh[0] != fresh[1]).any()
 
 
@@ -59,7 +60,7 @@ def test_regions_keep_their_numbers() -> None:
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": Fraction(0)}, "epsilon must be positive"),
     ({"epsilon": Fraction(-1)}, "epsilon must be positive"),
-    ({"mechanism": "laplace"}, "choose one of auto"),
+    ({"mechanism": "laplace"}, "choose one of 'auto'"),
     ({"totals": "secret"}, "'public' or 'private'"),
     ({"mechanism": "chain", "totals": "private"}, "chain needs totals"),
     ({"sensitivity": 0}, "at least one size"),
@@ -98,3 +99,18 @@ def test_relations_say_what_is_public() -> None:
     assert set(RELATIONS) == {"public", "private"}
     assert "public" in RELATIONS["public"]
     assert "vanish" in RELATIONS["private"]
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in {"h_exact", "c_exact"}])
+def test_extremes_of_epsilon(name: str) -> None:
+    """So large that there is no noise, and so small that there is nothing else."""
+    found = release(TREE, GROUPS, epsilon=Fraction(10**9), mechanism=name, source=Seeded(1))
+    assert all((ours.groups == truth).all() for ours, truth in zip(found.levels, TREE.levels(GROUPS), strict=True))
+    tiny = release(TREE, GROUPS, epsilon=Fraction(1, 100), mechanism=name, source=Seeded(1))
+    assert tiny.levels[0].groups.sum() == GROUPS.sum()
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("h_dp", 9), ("c_dp", 9), ("h_exact", 5), ("c_exact", 5)])
+def test_too_much_noise_for_tables_and_programs(name: str, epsilon: int) -> None:
+    with pytest.raises(InvalidInput, match="auto"):
+        plan(TREE, GROUPS, epsilon=Fraction(1, 10**epsilon), mechanism=name)

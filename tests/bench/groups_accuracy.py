@@ -1,0 +1,123 @@
+"""L1 errors of all mechanisms, side by side, in the layout of Table 7 of Fioretto, Van Hentenryck and Zhu 2021.
+
+Run: python -m tests.bench.groups_accuracy [FILE] [--epsilon 0.1,0.5,1] [--runs 30] [--slow 1] [--only auto,c_dp]
+
+Data as `groups_data` makes it; FILE is us_county_households_2010_h13.csv, for the real counties instead of made-up
+ones. `#CV`: parents and sizes whose children do not add up. `cover`: per cent of the numbers > 0 within their 95 %
+interval, a level each. The integer programs cannot be run at this size, and the relaxations get fewer runs. Two lines
+are no release: the relaxations as the paper rounds them, and the chain with the paper's noise, which is not private.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from duckanon.engines.groups import methods
+from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.queries import CHAIN
+from duckanon.engines.groups.relaxed import c_real, h_real
+from duckanon.engines.groups.release import measure, plan, release
+from tests.bench.groups_data import census, households
+from tests.engines.seeded import Seeded
+
+Levels = tuple[Ints, ...]
+Run = Callable[[Fraction, int], tuple[Levels, Levels | None, Levels | None]]
+FAST = ("auto", "topdown", "h_dp", "c_dp", "chain")
+SLOW = ("h_relaxed", "c_relaxed")
+PRINTED = "chain, noise as printed: NOT PRIVATE"
+
+
+def released(tree: Hierarchy, groups: Ints, name: str) -> Run:
+    def run(epsilon: Fraction, seed: int) -> tuple[Levels, Levels, Levels]:
+        found = release(tree, groups, epsilon=epsilon, mechanism=name, source=Seeded(seed)).levels
+        return tuple(x.groups for x in found), tuple(x.low for x in found), tuple(x.high for x in found)
+
+    return run
+
+
+def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
+    """The relaxation's real numbers, each rounded by itself."""
+    real = {"h_relaxed": h_real, "c_relaxed": c_real}[name]
+
+    def run(epsilon: Fraction, seed: int) -> tuple[Levels, None, None]:
+        scales = plan(tree, groups, epsilon=epsilon, mechanism=name).scales
+        measured = measure(tree, tree.levels(groups), MECHANISMS[name].public, scales, True, Seeded(seed))
+        return tuple(np.rint(np.maximum(level, 0)).astype(np.int64) for level in real(measured)), None, None
+
+    return run
+
+
+def violations(tree: Hierarchy, levels: Levels) -> int:
+    return sum(int((tree.up(level, lower) != upper).sum()) for level, (upper, lower) in enumerate(pairwise(levels)))
+
+
+def line(tree: Hierarchy, truth: Levels, label: str, run: Run, epsilon: str, runs: int) -> list[float]:
+    errors, covers, broken, seconds = [], [], [], []
+    for seed in range(runs):
+        start = time.perf_counter()
+        levels, low, high = run(Fraction(epsilon), seed)
+        seconds.append(time.perf_counter() - start)
+        errors.append([np.abs(ours - level).sum() / 1000 for ours, level in zip(levels, truth, strict=True)])
+        broken.append(violations(tree, levels))
+        if low is not None and high is not None:
+            covers.append(
+                [
+                    100 * ((a <= level) & (level <= b))[level > 0].mean()
+                    for a, b, level in zip(low, high, truth, strict=True)
+                ]
+            )
+    mean, spread = np.mean(errors, axis=0), np.std(errors, axis=0)
+    shown = " | ".join(f"{m:,.2f} ± {s:,.2f}" for m, s in zip(mean, spread, strict=True))
+    cover = ", ".join(f"{c:.0f}" for c in np.mean(covers, axis=0)) if covers else "-"
+    print(
+        f"| {epsilon} | {label} | {shown} | {np.mean(broken):,.0f} | {cover} | {np.median(seconds):.2f} | {runs} |",
+        flush=True,
+    )
+    return mean.tolist()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--epsilon", default="0.1,0.5,1")
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--slow", type=int, default=1)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    tree, groups = households(options.file) if options.file else census()
+    assert all((order == np.arange(len(order))).all() for order in tree.order)
+    truth = tree.levels(groups)
+    print(f"Levels of {', '.join(map(str, tree.sizes))} regions, {groups.shape[1]} sizes, {groups.sum():,} groups.\n")
+    print("| ε | mechanism | level 1 | level 2 | level 3 | #CV | cover | s | runs |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    wanted = options.only.split(",") if options.only else [*FAST, PRINTED, *SLOW]
+    chain = MECHANISMS["chain"]
+    for epsilon in options.epsilon.split(","):
+        means = {}
+        for name in wanted:
+            if name == PRINTED:
+                printed = replace(CHAIN, sensitivity=lambda _, step: step)
+                methods.MECHANISMS["chain"] = replace(chain, public=printed)
+                line(tree, truth, name, released(tree, groups, "chain"), epsilon, options.runs)
+                methods.MECHANISMS["chain"] = chain
+            elif name in SLOW:
+                if options.slow:
+                    line(tree, truth, f"`{name}`", released(tree, groups, name), epsilon, options.slow)
+                    line(tree, truth, f"{name}, rounded one by one", rounded(tree, groups, name), epsilon, options.slow)
+            else:
+                means[name] = line(tree, truth, f"`{name}`", released(tree, groups, name), epsilon, options.runs)
+        for other in ("c_dp", "topdown"):
+            if "auto" in means and other in means:
+                ratios = ", ".join(f"{a / b:.2f}" for a, b in zip(means["auto"], means[other], strict=True))
+                print(f"| {epsilon} | `auto` / `{other}` | {ratios} | | | | | | |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
