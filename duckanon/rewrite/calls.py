@@ -24,6 +24,9 @@ TABLES: Mapping[str, frozenset[str]] = {
     "table_designs": frozenset({"tbl"}),
     "group_sizes": frozenset({"tbl"}),
     "dp_group_sizes": frozenset({"tbl", "regions"}),
+    "metric_mechanism": frozenset({"tbl", "loss", "distances", "destinations"}),
+    "metric_report": frozenset({"mechanism", "tbl", "loss", "distances", "destinations"}),
+    "metric_perturb": frozenset({"tbl", "mechanism"}),
 }
 # What reads no table of the user's.
 OPEN = frozenset({"explain_privacy", "policies", "privacy_budget", "privacy_ledger"})
