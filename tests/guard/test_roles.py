@@ -212,7 +212,7 @@ def test_group_sizes_become_the_release(path: Path, analyst: duckanon.Analyst, s
         same = plain.sql(sql)
         assert list(answer.columns) == same.columns
         assert list(map(str, answer.types)) == list(map(str, same.types))
-    assert answer.fetchall() == answer.fetchall()
+    assert sorted(answer.fetchall(), key=str) == sorted(answer.fetchall(), key=str)
 
 
 def test_one_release_answers_for_all(analyst: duckanon.Analyst) -> None:
@@ -275,7 +275,7 @@ def test_a_filter_must_not_fail(analyst: duckanon.Analyst, condition: str, why: 
         "SELECT sum(age) FROM persons",
         "SELECT count(*) FROM persons, range(10)",
         "SELECT count(*) FROM persons p JOIN cities USING (state)",
-        "SELECT size, count(*) FROM (SELECT household_id, count(*) size FROM persons WHERE age > 3 GROUP BY 1) GROUP BY 1",
+        "SELECT n, count(*) FROM (SELECT household_id, count(*) n FROM persons WHERE age > 3 GROUP BY 1) GROUP BY 1",
         "SELECT size, count(*) FROM (SELECT age, count(*) AS size FROM persons GROUP BY 1) GROUP BY 1",
         "SELECT state, avg(sick) FROM persons GROUP BY state",
         "SELECT max(name) FROM persons",
