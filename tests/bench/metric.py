@@ -82,7 +82,8 @@ def domain(data: str, records: int, epsilon: float, folder: Path) -> Domain:
 def solve(arguments: argparse.Namespace) -> None:
     print(f"Limit {arguments.limit:g} s, relative gap {arguments.gap:g} for each part.\n")
     print(
-        "| data | N | epsilon | method | seconds | iterations | loss | lower bound | gap | worst log ratio | exponential |"
+        "| data | N | epsilon | method | seconds | iterations | loss | lower bound | gap | worst log ratio "
+        "| exponential |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     for data in arguments.data:
