@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from duckanon.errors import InvalidInput
 
@@ -37,6 +38,15 @@ def whole(given: object, argument: str) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         raise InvalidInput(f"{argument} must be a whole number, as in {argument} := 5.")
     return given
+
+
+def seconds(given: object) -> float | None:
+    """A time limit in seconds; None if there is none."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 < given < math.inf:
+        raise InvalidInput("seconds must be a number above zero, as in seconds := 10.")
+    return float(given)
 
 
 def text(given: object, argument: str) -> str:

@@ -48,6 +48,11 @@ def _structs(columns: Sequence[str]) -> str:
     return f"system.main.list({{{fields}}})"
 
 
+def _number(given: float | None) -> str:
+    """The number as a SQL literal."""
+    return "NULL::DOUBLE" if given is None else f"{given!r}::DOUBLE"
+
+
 def _absent(columns: Sequence[str]) -> str:
     """The columns that a call names, and the one it must not find, as NULLs."""
     return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
@@ -68,7 +73,14 @@ def _in_order(cell: Sequence[str]) -> str:
 
 
 def _write_anonymize(
-    tbl: object, qi: object, k: object, method: object, weights: object, categorical: object, drop: object
+    tbl: object,
+    qi: object,
+    k: object,
+    method: object,
+    weights: object,
+    categorical: object,
+    drop: object,
+    seconds: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
@@ -104,7 +116,7 @@ def _write_anonymize(
         classes=(
             f"system.main._dk_k_classes({_structs(columns)}, system.main.list(system.main.hash({_ROW})), "
             f"{least}, {literal(arguments.text(method, 'method'))}, {weighed}, {literals(sets)}, "
-            "system.main.current_setting('threads'))"
+            f"{_number(arguments.seconds(seconds))}, system.main.current_setting('threads'))"
         ),
         cells=", ".join(cells),
         released=", ".join(identifier(name) for name in names),
@@ -116,7 +128,9 @@ def _write_anonymize(
     )
 
 
-def _write_compare(tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object) -> str:
+def _write_compare(
+    tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object, seconds: object
+) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
     sets = arguments.names(categorical, "categorical", empty=True)
@@ -135,7 +149,7 @@ def _write_compare(tbl: object, qi: object, k: object, methods: object, weights:
         source="_dk_source",
         answer=(
             f"system.main._dk_k_compare({_structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
-            "system.main.current_setting('threads'))"
+            f"{_number(arguments.seconds(seconds))}, system.main.current_setting('threads'))"
         ),
         rows="unnest(answer.runs, recursive := true)",
     )
@@ -232,16 +246,18 @@ class _Engines:
         method: pa.Scalar,
         weights: pa.Scalar,
         categorical: pa.Scalar,
+        seconds: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
-        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
         from duckanon.engines.kanon.methods import Work
         from duckanon.engines.kanon.orders import by_label
 
         check_method(method.as_py())
+        check_seconds(seconds.as_py(), method.as_py())
         check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
-        work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"))
+        work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"), seconds.as_py())
         labels = anonymize(
             self._records(rows, weights, categorical, workers),
             k.as_py(),
@@ -266,16 +282,19 @@ class _Engines:
         methods: pa.Scalar,
         weights: pa.Scalar,
         categorical: pa.Scalar,
+        seconds: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
-        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
         from duckanon.engines.kanon.bounds import affordable, nearest_neighbour_bounds
         from duckanon.engines.kanon.loss import utility
-        from duckanon.engines.kanon.methods import Work
+        from duckanon.engines.kanon.methods import METHODS, Work
 
         wanted, names = ks.as_py(), methods.as_py()
         for name in names:
             check_method(name)
+        if seconds.is_valid and not any(METHODS[name].timed for name in names):
+            check_seconds(seconds.as_py(), names[0])
         for k in wanted:
             check_k(k, len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
@@ -286,14 +305,15 @@ class _Engines:
         runs = []
         for k in wanted:
             for name in names:
-                work = Work(workers, partial(self._progress, f"{name}, k = {k}"))
+                limit = seconds.as_py() if METHODS[name].timed else None
+                work = Work(workers, partial(self._progress, f"{name}, k = {k}"), limit)
                 started = perf_counter()
                 labels = anonymize(records, k, name, work=work)
-                seconds = perf_counter() - started
+                took = perf_counter() - started
                 measured = asdict(utility(records, labels))
                 loss, bound = measured["information_loss"], bounds.get(k)
                 gap = None if bound is None else (max(0.0, 1.0 - bound / loss) if loss else 0.0)
-                runs.append(dict(method=name, k=k, **measured, lower_bound=bound, gap=gap, seconds=seconds))
+                runs.append(dict(method=name, k=k, **measured, lower_bound=bound, gap=gap, seconds=took))
         return pa.array([runs])
 
     def report(self, members: pa.Scalar, sensitive: pa.Scalar) -> pa.Array:

@@ -29,6 +29,13 @@ def check_method(method: str) -> None:
         raise InvalidInput(f"There is no method '{method}': choose one of {known}.")
 
 
+def check_seconds(seconds: float | None, method: str) -> None:
+    """Raise InvalidInput for a time limit that the method would not heed."""
+    if seconds is not None and not METHODS[method].timed:
+        timed = ", ".join(f"'{m.name}'" for m in METHODS.values() if m.timed)
+        raise InvalidInput(f"Method '{method}' takes no time limit: leave seconds out, or choose one of {timed}.")
+
+
 def anonymize(
     records: Records, k: int, method: str = "auto", *, content: Hashes | None = None, work: Work | None = None
 ) -> Labels:

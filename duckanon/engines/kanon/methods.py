@@ -1,46 +1,59 @@
 """The methods of k-anonymity by name. Each takes records in canonical order and returns a label for each.
 
-A method is deterministic: over the same canonical records it returns the same labels, on any number of threads.
+A method is deterministic: over the same canonical records it returns the same labels, on any number of threads, unless
+it is given a time limit.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
+from time import monotonic
 
 import numpy as np
 
 from duckanon.engines.kanon.bestcut import bestcut
+from duckanon.engines.kanon.box import total_loss
 from duckanon.engines.kanon.consecutive import Labels, best_consecutive, sampled_loss
 from duckanon.engines.kanon.greedy import greedy
 from duckanon.engines.kanon.initial import initial
-from duckanon.engines.kanon.loss import utility
 from duckanon.engines.kanon.orders import hilbert, lexicographic
+from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
+from duckanon.engines.kanon.refine import default_budget, refine
 from duckanon.engines.parallel import spread
 
 # Up to this many records `order` tries every order it knows; above, only those that cost a few sorts.
 MANY_RECORDS = 100_000
-# `auto` runs Greedy Search while records^2 x attributes stays below this (some seconds of one core).
-GREEDY_WORK = 20_000_000_000
+# `auto` tries Greedy Search as a start while records^2 x attributes stays below this (a tenth of a second).
+GREEDY_WORK = 500_000_000
 
 
 @dataclass(frozen=True)
 class Work:
-    """How a method may work: threads it may use, and whom it tells the share of work done (0 to 1)."""
+    """How a method may work.
+
+    threads: how many it may use. progress: told the share of work done (0 to 1). seconds: how long a method with a
+    time limit may take; None leaves it to the method, whose result is then the same every time.
+    """
 
     threads: int = 1
     progress: Callable[[float], None] = lambda _: None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the registry: its name, what runs, its source, and what it costs for n records, m attributes."""
+    """A method of the registry: its name, what runs, its source, and what it costs for n records, m attributes.
+
+    timed: whether it goes on to improve its result, and so obeys `Work.seconds`.
+    """
 
     name: str
     run: Callable[[Records, int, Work], Labels]
     source: str
     cost: str
+    timed: bool = False
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -88,15 +101,26 @@ def _bestcut(records: Records, k: int, work: Work) -> tuple[float, Labels]:
     return _best(records, k, [lambda: bestcut(records, k)], work)
 
 
-def _auto(records: Records, k: int, work: Work) -> Labels:
-    n, m = len(records), len(records.attributes)
+def _start(records: Records, k: int, work: Work) -> Labels:
+    """The best partition to be had in a moment."""
     found = [_order(records, k, work)]
-    if n > MANY_RECORDS:
+    if len(records) > MANY_RECORDS:
         found.append(_bestcut(records, k, work))
-    if n * n * m <= GREEDY_WORK:
+    elif len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
         labels = greedy(records.space, k, work.progress)
-        found.append((utility(records, labels).information_loss * n, labels))
+        found.append((total_loss(records.space, labels), labels))
     return min(found, key=lambda one: one[0])[1]
+
+
+def _refined(start: Callable[[Records, int, Work], Labels], records: Records, k: int, work: Work) -> Labels:
+    """A start, improved by ruin and recreate. Points with many copies take no part with most of them."""
+    until = None if work.seconds is None else monotonic() + work.seconds
+    split = core(records, k)
+    inner = records.take(split.core, work.threads)
+    labels = start(inner, k, replace(work, progress=lambda share: work.progress(share / 10)))
+    budget = replace(default_budget(len(inner), k), until=until)
+    labels = refine(inner, labels, k, budget, work.threads, lambda share: work.progress(0.1 + 0.9 * share))
+    return split.join(labels)
 
 
 METHODS: dict[str, Method] = {
@@ -104,9 +128,10 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             "auto",
-            _auto,
-            "the best of `order`, `bestcut` and, while n^2 m <= 2e10, `greedy`",
+            partial(_refined, _start),
+            "the best of `order`, `bestcut` and, while n^2 m <= 5e8, `greedy`, improved by `refine`",
             "as the methods it runs",
+            timed=True,
         ),
         Method(
             "initial",
@@ -131,6 +156,13 @@ METHODS: dict[str, Method] = {
             lambda records, k, work: greedy(records.space, k, work.progress),
             "Liang and Samavi 2020, Algorithm 2",
             "O(n^2 m)",
+        ),
+        Method(
+            "refine",
+            partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
+            "ruin and recreate (Schrimpf et al. 2000) from the classes of `order`",
+            "O(n k m) times a fixed number of rounds, or as long as `seconds` says",
+            timed=True,
         ),
     )
 }
