@@ -250,8 +250,8 @@ class _Engines:
         threads: pa.Scalar,
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
-        from duckanon.engines.kanon.methods import Work
         from duckanon.engines.kanon.orders import by_label
+        from duckanon.engines.kanon.work import Work
 
         check_method(method.as_py())
         check_seconds(seconds.as_py(), method.as_py())
@@ -286,9 +286,11 @@ class _Engines:
         threads: pa.Scalar,
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
-        from duckanon.engines.kanon.bounds import affordable, nearest_neighbour_bounds
+        from duckanon.engines.kanon.bounds import box_bound
         from duckanon.engines.kanon.loss import utility
-        from duckanon.engines.kanon.methods import METHODS, Work
+        from duckanon.engines.kanon.methods import METHODS
+        from duckanon.engines.kanon.orders import canonical
+        from duckanon.engines.kanon.work import Work
 
         wanted, names = ks.as_py(), methods.as_py()
         for name in names:
@@ -299,21 +301,27 @@ class _Engines:
             check_k(k, len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
         records = self._records(rows, weights, categorical, workers)
-        bounds: dict[int, float] = {}
-        if affordable(records):
-            bounds = dict(zip(wanted, nearest_neighbour_bounds(records, wanted, workers), strict=True))
+        ordered = records.take(canonical(records), workers)
         runs = []
         for k in wanted:
+            bound = box_bound(ordered, k, workers, partial(self._progress, f"lower bound, k = {k}"))
+            rows = []
             for name in names:
-                limit = seconds.as_py() if METHODS[name].timed else None
-                work = Work(workers, partial(self._progress, f"{name}, k = {k}"), limit)
+                proven: list[float] = []
+                work = Work(
+                    workers,
+                    partial(self._progress, f"{name}, k = {k}"),
+                    seconds.as_py() if METHODS[name].timed else None,
+                    proven.append,
+                )
                 started = perf_counter()
                 labels = anonymize(records, k, name, work=work)
                 took = perf_counter() - started
-                measured = asdict(utility(records, labels))
-                loss, bound = measured["information_loss"], bounds.get(k)
-                gap = None if bound is None else (max(0.0, 1.0 - bound / loss) if loss else 0.0)
-                runs.append(dict(method=name, k=k, **measured, lower_bound=bound, gap=gap, seconds=took))
+                bound = max([bound, *proven])
+                rows.append(dict(method=name, k=k, **asdict(utility(records, labels)), seconds=took))
+            for row in rows:
+                loss = row["information_loss"]
+                runs.append(dict(row, lower_bound=bound, gap=max(0.0, 1.0 - bound / loss) if loss else 0.0))
         return pa.array([runs])
 
     def report(self, members: pa.Scalar, sensitive: pa.Scalar) -> pa.Array:

@@ -3,10 +3,11 @@
 import numpy as np
 
 from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.methods import METHODS, Work
+from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
 from duckanon.engines.kanon.ties import Hashes, settle
+from duckanon.engines.kanon.work import Work
 from duckanon.errors import InvalidInput
 
 

@@ -15,31 +15,21 @@ import numpy as np
 from duckanon.engines.kanon.bestcut import bestcut
 from duckanon.engines.kanon.box import total_loss
 from duckanon.engines.kanon.consecutive import Labels, best_consecutive, sampled_loss
+from duckanon.engines.kanon.exact import Solution, exact
 from duckanon.engines.kanon.greedy import greedy
 from duckanon.engines.kanon.initial import initial
+from duckanon.engines.kanon.milp import milp
 from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
-from duckanon.engines.kanon.refine import default_budget, refine
+from duckanon.engines.kanon.refine import Budget, default_budget, refine
+from duckanon.engines.kanon.work import Work
 from duckanon.engines.parallel import spread
 
 # Up to this many records `order` tries every order it knows; above, only those that cost a few sorts.
 MANY_RECORDS = 100_000
 # `auto` tries Greedy Search as a start while records^2 x attributes stays below this (a tenth of a second).
 GREEDY_WORK = 500_000_000
-
-
-@dataclass(frozen=True)
-class Work:
-    """How a method may work.
-
-    threads: how many it may use. progress: told the share of work done (0 to 1). seconds: how long a method with a
-    time limit may take; None leaves it to the method, whose result is then the same every time.
-    """
-
-    threads: int = 1
-    progress: Callable[[float], None] = lambda _: None
-    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +113,22 @@ def _refined(start: Callable[[Records, int, Work], Labels], records: Records, k:
     return split.join(labels)
 
 
+def _small_start(records: Records, k: int, work: Work) -> Labels:
+    """A start for methods that go on to prove something: the better it is, the less is left to prove."""
+    visits = max(min(50.0 * len(records), 400_000 / len(records)), default_budget(len(records), k).visits)
+    return refine(records, _start(records, k, work), k, Budget(visits), work.threads)
+
+
+def _certified(solve: Callable[[Records, int, Labels, Work], Solution], records: Records, k: int, work: Work) -> Labels:
+    began = monotonic()
+    start = _small_start(records, k, work)
+    left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
+    solution = solve(records, k, start, replace(work, seconds=left))
+    work.certify(solution.bound / len(records))
+    work.progress(1.0)
+    return solution.labels
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -156,6 +162,20 @@ METHODS: dict[str, Method] = {
             lambda records, k, work: greedy(records.space, k, work.progress),
             "Liang and Samavi 2020, Algorithm 2",
             "O(n^2 m)",
+        ),
+        Method(
+            "exact",
+            partial(_certified, exact),
+            "set partition by column generation; up to 2,000 records",
+            "grows quickly with k and with attributes' distinct values; stops at a gap when its budget ends",
+            timed=True,
+        ),
+        Method(
+            "milp",
+            partial(_certified, milp),
+            "Liang and Samavi 2020, equations 21 to 35; up to 200 records",
+            "exponential in n: a baseline",
+            timed=True,
         ),
         Method(
             "refine",

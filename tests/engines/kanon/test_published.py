@@ -10,9 +10,10 @@ from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.consecutive import best_consecutive
 from duckanon.engines.kanon.greedy import greedy
 from duckanon.engines.kanon.loss import utility
-from duckanon.engines.kanon.methods import METHODS, Work
+from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records, attribute, records
+from duckanon.engines.kanon.work import Work
 from tests.engines.kanon import plain
 
 PUBLISHED = Path(__file__).parents[3] / "fixtures" / "published"

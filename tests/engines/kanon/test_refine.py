@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from duckanon.engines.kanon import refine as engine
 from duckanon.engines.kanon.box import total_loss
-from duckanon.engines.kanon.methods import METHODS, Work
+from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.neighbours import neighbours, shuffled_orders
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.points import core, runs
 from duckanon.engines.kanon.records import Records, attribute, records
 from duckanon.engines.kanon.refine import Budget, refine
+from duckanon.engines.kanon.work import Work
 from tests.engines.kanon import plain
 from tests.engines.kanon.strategies import tables
 from tests.engines.kanon.test_search import methods_table
