@@ -149,11 +149,9 @@ def exact(records: Records, k: int, start: Labels, work: Work) -> Solution:
     for c, cost in enumerate(class_losses(space, inside, edges)):
         classes.add(tuple(inside[edges[c] : edges[c + 1]].tolist()), float(cost))
     steps, idle, work_left = _STEPS, 0, _WORK
-    while (
-        loss - bound > 1e-9 * max(1.0, loss)
-        and not over(0.6)
-        and (until is not None or (idle < _PATIENCE and work_left > 0))
-    ):
+    while loss - bound > 1e-9 * max(1.0, loss) and not over(0.6):
+        if until is None and (idle >= _PATIENCE or work_left <= 0):
+            break
         value, prices = classes.prices()
         work.progress(min(1.0, bound / value) if value else 1.0)
         if value - bound <= 1e-8 * max(1.0, value):
