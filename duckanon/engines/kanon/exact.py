@@ -33,7 +33,7 @@ _ZERO = -1e-9
 # What a seed's search may try at first; ten times as much whenever that is too little, up to the second figure.
 _STEPS, _MOST_STEPS = 3_000, 3_000_000
 # What all searches together may try, unless a time limit says when to stop.
-_WORK = 100_000_000
+WORK = 100_000_000
 # Rounds without a better bound after which the linear program is given up, unless a time limit says when.
 _PATIENCE = 60
 # Classes from which the integer program may pick, and how far it goes.
@@ -120,11 +120,11 @@ def _pooled(found: Found) -> Iterable[tuple[tuple[int, ...], float]]:
         yield as_class(members), float(cost)
 
 
-def exact(records: Records, k: int, start: Labels, work: Work) -> Solution:
+def exact(records: Records, k: int, start: Labels, work: Work, steps: int = WORK) -> Solution:
     """The best partition of a small table, with a proof, or the best found with a bound.
 
     records: in canonical order. start: a good partition, shape (n,), from 0. Without a time limit the effort is limited
-    by counted steps, so that the result is the same every time. Raises InvalidInput above `MANY_RECORDS` records.
+    by counted `steps`, so that the result is the same every time. Raises InvalidInput above `MANY_RECORDS` records.
     """
     n, space = len(records), records.space
     if n > MANY_RECORDS:
@@ -148,9 +148,9 @@ def exact(records: Records, k: int, start: Labels, work: Work) -> Solution:
     inside = by_label(start)
     for c, cost in enumerate(class_losses(space, inside, edges)):
         classes.add(tuple(inside[edges[c] : edges[c + 1]].tolist()), float(cost))
-    steps, idle, work_left = _STEPS, 0, _WORK
+    tries, idle, left = _STEPS, 0, steps
     while loss - bound > 1e-9 * max(1.0, loss) and not over(0.6):
-        if until is None and (idle >= _PATIENCE or work_left <= 0):
+        if until is None and (idle >= _PATIENCE or left <= 0):
             break
         value, prices = classes.prices()
         work.progress(min(1.0, bound / value) if value else 1.0)
@@ -158,10 +158,10 @@ def exact(records: Records, k: int, start: Labels, work: Work) -> Solution:
             break
         added = 0
         for tried in (_SMOOTHING * centre + (1 - _SMOOTHING) * prices, prices):
-            found = price(space, tried, k, _ZERO, 3, 4 * n, steps)
+            found = price(space, tried, k, _ZERO, 3, 4 * n, tries)
             lower = float(tried.sum() + found.least.sum())
             idle += 1
-            work_left -= found.spent
+            left -= found.spent
             if found.complete and lower > bound:
                 idle = 0 if lower > bound + 1e-6 * loss else idle
                 bound, centre = lower, tried
@@ -170,9 +170,9 @@ def exact(records: Records, k: int, start: Labels, work: Work) -> Solution:
             if added:
                 break
         if not added:
-            if steps >= _MOST_STEPS or found.complete:
+            if tries >= _MOST_STEPS or found.complete:
                 break
-            steps = min(10 * steps, _MOST_STEPS)
+            tries = min(10 * tries, _MOST_STEPS)
     if result().proven:
         return result()
     picked, _ = _pick(n, classes.known, until)
@@ -180,20 +180,20 @@ def exact(records: Records, k: int, start: Labels, work: Work) -> Solution:
         best, loss = picked, total_loss(space, picked)
     if result().proven or over(0.8):
         return result()
-    return _close(records, k, result(), centre, until)
+    return _close(records, k, result(), centre, until, steps)
 
 
-def _close(records: Records, k: int, solution: Solution, prices: Floats, until: float | None) -> Solution:
+def _close(records: Records, k: int, solution: Solution, prices: Floats, until: float | None, steps: int) -> Solution:
     """List every class that a partition better than the best could use, and pick from them."""
     n, space = len(records), records.space
-    steps = max(min(_MOST_STEPS, _WORK // n), 1)
-    found = price(space, prices, k, _ZERO, 1, 4 * n, steps)
+    tries = max(min(_MOST_STEPS, steps // n), 1)
+    found = price(space, prices, k, _ZERO, 1, 4 * n, tries)
     if not found.complete:
         return solution
     lower = float(prices.sum() + found.least.sum())
     # Reduced costs of a partition add up to its loss less the sum of prices, and no seed's is below its least.
     slack = solution.loss - lower + 1e-9
-    listed = price(space, prices, k, slack + _ZERO, 0, _LISTED, steps)
+    listed = price(space, prices, k, slack + _ZERO, 0, _LISTED, tries)
     if not listed.complete:
         return solution
     classes = dict(_pooled(listed))

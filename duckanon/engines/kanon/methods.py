@@ -19,10 +19,12 @@ from duckanon.engines.kanon.exact import Solution, exact
 from duckanon.engines.kanon.greedy import greedy
 from duckanon.engines.kanon.initial import initial
 from duckanon.engines.kanon.milp import milp
+from duckanon.engines.kanon.mondrian import mondrian
 from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
 from duckanon.engines.kanon.refine import Budget, default_budget, refine
+from duckanon.engines.kanon.split_carry import bubble_carry, split_carry
 from duckanon.engines.kanon.work import Work
 from duckanon.engines.parallel import spread
 
@@ -162,6 +164,38 @@ METHODS: dict[str, Method] = {
             lambda records, k, work: greedy(records.space, k, work.progress),
             "Liang and Samavi 2020, Algorithm 2",
             "O(n^2 m)",
+        ),
+        Method(
+            "kmember",
+            lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
+            "Byun, Kamra, Bertino and Li 2007",
+            "O(n^2 m)",
+        ),
+        Method(
+            "mondrian",
+            lambda records, k, _: mondrian(records, k),
+            "LeFevre, DeWitt and Ramakrishnan 2006, strict, with tight bounds",
+            "O(n (m + log n) log(n / k))",
+        ),
+        Method(
+            "mondrian_relaxed",
+            lambda records, k, _: mondrian(records, k, relaxed=True),
+            "LeFevre, DeWitt and Ramakrishnan 2006, relaxed, with tight bounds",
+            "O(n (m + log n) log(n / k))",
+        ),
+        Method(
+            "split_carry",
+            split_carry,
+            "Liang and Samavi 2020, Algorithm 1, with S = 4; sub-problems by `exact`",
+            "linear in n; grows quickly with k",
+            timed=True,
+        ),
+        Method(
+            "bubble_carry",
+            bubble_carry,
+            "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept",
+            "linear in n, twice as many sub-problems as `split_carry`",
+            timed=True,
         ),
         Method(
             "exact",

@@ -9,6 +9,7 @@ from duckanon.engines.kanon import consecutive, greedy, methods
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.bestcut import bestcut
 from duckanon.engines.kanon.loss import utility
+from duckanon.engines.kanon.mondrian import mondrian
 from duckanon.engines.kanon.records import Records
 from duckanon.engines.kanon.work import Work
 from tests.engines.kanon import plain
@@ -76,12 +77,29 @@ def test_greedy_is_algorithm_2(records: Records, k: int, by_class: bool) -> None
     assert found == sorted(sorted(c) for c in plain.greedy(records, k, by_class))
 
 
+@given(tables(), st.integers(2, 5))
+def test_kmember_grows_around_the_farthest(records: Records, k: int) -> None:
+    k = min(k, len(records))
+    labels = greedy.greedy(records.space, k, lambda share: None, farthest=True)
+    found = sorted(sorted(c) for c in plain.classes_of(labels))
+    assert found == sorted(sorted(c) for c in plain.greedy(records, k, farthest=True))
+
+
+@given(tables(max_size=30), st.integers(2, 5), st.booleans())
+def test_mondrian_halves_at_the_median(records: Records, k: int, relaxed: bool) -> None:
+    k = min(k, len(records))
+    found = sorted(sorted(c) for c in plain.classes_of(mondrian(records, k, relaxed=relaxed)))
+    assert found == sorted(sorted(c) for c in plain.mondrian(records, k, relaxed))
+
+
 def test_greedy_in_small_steps_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     records = methods_table(np.random.default_rng(2), 700)
     whole = greedy.greedy(records.space, 4, lambda share: None)
+    far = greedy.greedy(records.space, 4, lambda share: None, farthest=True)
     shares: list[float] = []
     monkeypatch.setattr(greedy, "_STRIDE", 5000)
     assert (greedy.greedy(records.space, 4, shares.append) == whole).all()
+    assert (greedy.greedy(records.space, 4, lambda share: None, farthest=True) == far).all()
     assert len(shares) > 10
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -133,8 +151,8 @@ def test_bestcut_stays_fast_when_each_cut_slices_one_class() -> None:
     assert sorted(order.tolist()) == list(range(20_000))
 
 
-# The programs of `milp` and `exact` have tests of their own: the first is slow, the second refuses thousands of rows.
-SEARCHES = [name for name in methods.METHODS if name not in ("milp", "exact")]
+# What solves programs has tests of its own: it is slow, or refuses thousands of rows.
+SEARCHES = [name for name in methods.METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]
 
 
 @pytest.mark.parametrize("name", SEARCHES)
