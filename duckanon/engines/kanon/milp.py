@@ -25,7 +25,7 @@ from duckanon.errors import InvalidInput
 # The model has n^2 / 2 binaries and 2 n^2 m rows.
 MANY_RECORDS = 200
 # Without a time limit the search tree is limited instead, so that the result is the same every time.
-_NODES = 20_000
+_NODES = 1_000
 
 
 class _Model:
