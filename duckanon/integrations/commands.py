@@ -38,6 +38,9 @@ Categorical = Annotated[
 Weights = Annotated[
     list[str] | None, typer.Option("--weights", metavar="WEIGHTS", help="What counts how much, as in age=2,zip=1.")
 ]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", metavar="S", help="How long to search. Results with it may differ by run.")
+]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
 
 
@@ -76,7 +79,8 @@ def k_anonymize(
         list[str] | None, typer.Option("--drop", metavar="COLUMNS", help="Columns to leave out, such as names.")
     ] = None,
     weights_: Weights = None,
-    method: Annotated[str, typer.Option("--method", help="auto, initial, order, bestcut or greedy.")] = "auto",
+    method: Annotated[str, typer.Option("--method", help="How classes are found; auto picks.")] = "auto",
+    seconds: Seconds = None,
     table: TableName = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
@@ -97,6 +101,7 @@ def k_anonymize(
         given = {
             "k": k,
             "method": method,
+            "seconds": seconds,
             "weights": weights(weights_),
             "categorical": split(categorical),
             "drop": split(drop),
@@ -139,6 +144,7 @@ def compare(
     ] = None,
     categorical: Categorical = None,
     weights_: Weights = None,
+    seconds: Seconds = None,
     table: TableName = None,
     form: OutputFormat = Format.TABLE,
 ) -> None:
@@ -153,6 +159,7 @@ def compare(
             "methods": split(methods),
             "categorical": split(categorical),
             "weights": weights(weights_),
+            "seconds": seconds,
         }
         result = _answer(source, table, "k_compare", split(qi), **given)
         if form is Format.TABLE:
