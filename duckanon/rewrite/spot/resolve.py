@@ -127,10 +127,8 @@ class Resolver:
 
     def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
         """Something that is not followed, with whatever it names: tables, and queries in it."""
-        reads = []
-        for table in node.find_all(exp.Table):
-            reads.append(self._item(table, scope).source.relation)
-        return Opaque(reason, tuple(reads), None, node)
+        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table))
+        return Opaque(reason, reads, None, node)
 
     # FROM
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import sqlglot
 from sqlglot import exp
 
-from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.names import NOWHERE, TableName, fold
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Schema:
     views: Mapping[TableName, View] = field(default_factory=dict)
     macros: frozenset[str] = frozenset()
     protected: frozenset[TableName] | None = None
-    home: TableName = TableName("", "", "")
+    home: TableName = NOWHERE
 
     @classmethod
     def of(

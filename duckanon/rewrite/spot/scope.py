@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from duckanon.rewrite.spot.expressions import SOMEWHERE, Column, Expr, Star
-from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.names import NOWHERE, TableName, fold
 from duckanon.rewrite.spot.relations import Output, Relation, Source
 from duckanon.rewrite.spot.trees import Node
 
@@ -31,7 +31,7 @@ class Scope:
     macros: frozenset[str]
     ctes: dict[str, tuple[Node, Scope]] = field(default_factory=dict)
     outer: Scope | None = None
-    home: TableName = field(default_factory=lambda: TableName("", "", ""))
+    home: TableName = NOWHERE
     visible: list[Visible] = field(default_factory=list)
     windows: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, Expr] = field(default_factory=dict)
