@@ -1,4 +1,4 @@
-"""Reads the fixtures of the recognisers: a title, a query, and what is found in it, one after the other in files of SQL."""
+"""Reads the fixtures of the recognisers: titles, queries and what is found in them, in files of SQL."""
 
 import re
 from dataclasses import dataclass
