@@ -185,7 +185,8 @@ def manifest(**more: object) -> dict[str, object]:
     def model(name: str, code: str | None) -> dict[str, object]:
         return {
             "resource_type": "model", "name": name, "alias": name, "database": "lake", "schema": "marts",
-            "original_file_path": f"models/{name}.sql", "compiled_path": f"target/compiled/{name}.sql", "compiled_code": code,
+            "original_file_path": f"models/{name}.sql", "compiled_path": f"target/compiled/{name}.sql",
+            "language": "sql", "compiled_code": code,
         }  # fmt: skip
 
     nodes = {

@@ -187,12 +187,12 @@ class Resolver:
         if not isinstance(node.this, exp.Identifier):
             return self._function(node.this, scope)
         name = TableName(fold(node.catalog), fold(node.db), fold(node.name))
-        if not node.db and (found := scope.cte(node.name)) is not None:
-            return self._cte(*found)
+        if not node.db and (cte := scope.cte(node.name)) is not None:
+            return self._cte(*cte)
         # A name is looked up at home, then where unqualified names are, then wherever it can only mean one thing.
         places = (name.within(scope.home), name.within(self.schema.home), name)
-        known = next((found for place in places if (found := self.schema.table(place)) is not None), None)
-        view = next((found for place in places if (found := self.schema.view(place)) is not None), None)
+        known = next((one for one in map(self.schema.table, places) if one is not None), None)
+        view = next((one for one in map(self.schema.view, places) if one is not None), None)
         if view is not None and (known is None or known[0] == view[0]):
             followed = self._view(*view, scope)
             watched = self.schema.protected is not None and self.schema.is_protected(view[0])
