@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,16 @@ Weights = Annotated[
 Seconds = Annotated[
     float | None, typer.Option("--seconds", metavar="S", help="How long to search. Results with it may differ by run.")
 ]
+
+
+class AuditFormat(StrEnum):
+    """How an audit's report is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    SARIF = "sarif"
+
+
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
 
 
@@ -166,6 +177,46 @@ def compare(
             answers().print(compared(result.records()))
         else:
             show(result, form)
+
+
+@app.command()
+def audit(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help=".sql files, folders, dbt projects or DuckDB databases.")
+    ],
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NAMES", help="Tables to watch. May be repeated.")
+    ] = None,
+    form: Annotated[AuditFormat, typer.Option("--format", help="How to print the report.")] = AuditFormat.TABLE,
+) -> None:
+    """List what SQL asks of tables with people in them, without running it. Exit code 1 if something is unsafe.
+
+    Of the tables named in --table every row-level read, group-size query, table of
+    proportions and count is listed. Without --table: group-size queries and tables
+    of proportions, of any table.
+    """
+    with one_sentence():
+        from duckanon.integrations.audit import Verdict
+        from duckanon.integrations.audit import audit as audited
+        from duckanon.integrations.corpus import corpus
+
+        read = corpus(paths)
+        listed = audited(read, split(table))
+        if form is AuditFormat.SARIF:
+            from duckanon.integrations.sarif import as_sarif
+
+            as_sarif(listed, sys.stdout)
+        elif form is AuditFormat.JSON:
+            from duckanon.integrations.listing import as_json
+
+            as_json(listed, sys.stdout)
+        else:
+            from duckanon.integrations.listing import listing
+            from duckanon.integrations.terminal import answers
+
+            answers().print(listing(listed, len(read.scripts)))
+    if any(one.verdict is Verdict.UNSAFE for one in listed):
+        raise typer.Exit(1)
 
 
 @app.command()
