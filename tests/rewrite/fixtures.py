@@ -1,4 +1,4 @@
-"""Reads `fixtures/rewrite`: a title, a query, and what is found in it, one after the other in a file of SQL."""
+"""Reads the fixtures of the recognisers: titles, queries and what is found in them, in files of SQL."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import duckdb
 
 from duckanon.rewrite.spot import Schema, Stored, TableName, View
 
-ROOT = Path(__file__).parents[2] / "fixtures" / "rewrite"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,9 @@ class Entry:
 
 
 def entries(name: str) -> list[Entry]:
+    """The entries of a file, named by its path under `fixtures` without its suffix."""
     read = []
-    for part in re.split(r"\n\s*\n(?=-- )", (ROOT / f"{name}.sql").read_text(encoding="utf-8").strip()):
+    for part in re.split(r"\n\s*\n(?=-- )", (FIXTURES / f"{name}.sql").read_text(encoding="utf-8").strip()):
         title, *lines = part.splitlines()
         sql = "\n".join(line for line in lines if not line.startswith("-->"))
         found = tuple(line.removeprefix("--> ") for line in lines if line.startswith("-->"))
@@ -31,16 +32,17 @@ def entries(name: str) -> list[Entry]:
     return read
 
 
-def database() -> duckdb.DuckDBPyConnection:
+def database(script: str = "rewrite/database") -> duckdb.DuckDBPyConnection:
+    """A database made by a script under `fixtures`."""
     con = duckdb.connect()
-    con.execute((ROOT / "database.sql").read_text(encoding="utf-8")).fetchall()
+    con.execute((FIXTURES / f"{script}.sql").read_text(encoding="utf-8")).fetchall()
     return con
 
 
 @cache
-def schema(*protected: str) -> Schema:
-    """The schema of the small database; `persons` and `visits` are protected unless others are named."""
-    with database() as con:
+def schema(*protected: str, script: str = "rewrite/database") -> Schema:
+    """What the database of a script holds; `persons` and `visits` are protected unless others are named."""
+    with database(script) as con:
         tables: dict[TableName, dict[str, str]] = {}
         for table, column, kind in con.execute(
             "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal "
@@ -48,14 +50,16 @@ def schema(*protected: str) -> Schema:
         ).fetchall():
             tables.setdefault(TableName("memory", "main", table), {})[column] = kind
         views = con.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall()
+        keys = con.execute(
+            "SELECT table_name, constraint_column_names FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY'"
+        ).fetchall()
+    unique: dict[str, tuple[frozenset[str], ...]] = {}
+    for table, columns in keys:
+        unique[table] = (*unique.get(table, ()), frozenset(columns))
     watched = [TableName("memory", "main", name) for name in protected or ("persons", "visits")]
     return Schema(
-        tables={name: Stored(columns, _keys(name.object)) for name, columns in tables.items()},
+        tables={name: Stored(columns, unique.get(name.object, ())) for name, columns in tables.items()},
         views={TableName("memory", "main", name): View.of(sql) for name, sql in views},
         protected=frozenset(watched),
         home=TableName("memory", "main", ""),
     )
-
-
-def _keys(table: str) -> tuple[frozenset[str], ...]:
-    return (frozenset(["hid"]),) if table == "households" else ()

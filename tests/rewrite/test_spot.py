@@ -14,7 +14,7 @@ from tests.rewrite.fixtures import Entry, database, entries, schema
 KINDS = {"group_size": GroupSizes, "conditional": Conditional, "plain_count": Counts}
 FOUND = ["group_size", "conditional", "plain_count", "row_level"]
 FILES = [*FOUND, *(f"{name}_look_alikes" for name in FOUND)]
-ALL = [pytest.param(name, entry, id=f"{name}: {entry.title}") for name in FILES for entry in entries(name)]
+ALL = [pytest.param(name, entry, id=f"{name}: {entry.title}") for name in FILES for entry in entries(f"rewrite/{name}")]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_finding(con: duckdb.DuckDBPyConnection, name: str, entry: Entry) ->
 def test_there_are_forty_of_each(name: str) -> None:
     kind = name.replace("plain_", "").replace("_", "-")
     for file, is_found in ((name, True), (f"{name}_look_alikes", False)):
-        told = entries(file)
+        told = entries(f"rewrite/{file}")
         assert len({re.sub(r"\s+", " ", entry.sql) for entry in told}) >= 40
         for entry in told:
             assert any(one.startswith(f"{kind} ") for one in entry.found) == is_found, entry.title

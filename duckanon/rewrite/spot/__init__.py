@@ -5,11 +5,12 @@ columns), gives equal queries one form, and tells each reach for a protected tab
 to be, else as a row-level read or as unknown.
 """
 
+from duckanon.rewrite.spot.canonical import canonical
 from duckanon.rewrite.spot.classify import relation, spot
 from duckanon.rewrite.spot.findings import Conditional, Counts, Finding, GroupSizes, RowLevel, Unknown
 from duckanon.rewrite.spot.names import TableName, fold
-from duckanon.rewrite.spot.render import canonical, summary
 from duckanon.rewrite.spot.schema import Schema, Stored, View
+from duckanon.rewrite.spot.summary import summary
 
 __all__ = [
     "Conditional",

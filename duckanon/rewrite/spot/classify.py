@@ -20,9 +20,10 @@ from duckanon.rewrite.spot.resolve import Resolver
 from duckanon.rewrite.spot.row_level import row_level
 from duckanon.rewrite.spot.rows import is_closed
 from duckanon.rewrite.spot.schema import Schema
-from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.spot.trees import ROOT, Node
 
 # Statements that only wrap a query, by the argument that holds it.
+_WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
 _WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Insert, "expression"), (exp.Copy, "this"))
 
 
@@ -45,31 +46,37 @@ def relation(statement: Node | str, schema: Schema) -> Relation:
 
 
 def _statement(tree: Node, schema: Schema) -> Iterator[Finding]:
-    for kind, name in _WRAPPERS:
-        if isinstance(tree, kind):
-            inner = tree.args.get(name)
-            target = tree.this if name == "expression" else None
-            if (
-                isinstance(inner, exp.Query | exp.Subquery)
-                and not tree.args.get("returning")
-                and _harmless(target, schema)
-            ):
-                yield from _relation(Resolver(schema).top(inner))
-                return
     if isinstance(tree, exp.Query | exp.Pivot | exp.Values):
         yield from _relation(Resolver(schema).top(tree))
         return
-    yield from _mentions(tree, schema, f"a statement of this kind ({tree.key.upper()}) is not followed")
+    queries: list[Node] = []
+    for kind, name in _WRAPPERS:
+        inner = tree.args.get(name) if isinstance(tree, kind) else None
+        if isinstance(inner, exp.Query | exp.Subquery) and not tree.args.get("returning"):
+            queries.append(inner)
+    if queries and not (isinstance(tree, exp.Insert) and tree.args.get("with")):
+        for query in queries:
+            yield from _relation(Resolver(schema).top(query))
+        yield from _written(tree, schema)
+    elif tree.key in _WRITES and not tree.args.get("returning") and tree.find(exp.Query) is None:
+        yield from _written(tree, schema)
+    else:
+        yield from _mentions(tree, schema, f"a statement of this kind ({tree.key.upper()}) is not followed")
 
 
-def _harmless(target: Node | None, schema: Schema) -> bool:
-    """Whether what is written to is no protected table itself."""
-    if target is None or schema.protected is None:
-        return True
-    return not any(
-        schema.is_protected(TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home))
-        for one in ([target] if isinstance(target, exp.Table) else target.find_all(exp.Table))
+def _written(tree: Node, schema: Schema) -> Iterator[Finding]:
+    """A finding for the protected table that a statement writes to."""
+    target = (
+        tree.this
+        if isinstance(tree.this, exp.Table)
+        else tree.this.find(exp.Table)
+        if isinstance(tree.this, ROOT)
+        else None
     )
+    if isinstance(target, exp.Table) and schema.protected is not None:
+        name = TableName(fold(target.catalog), fold(target.db), fold(target.name)).within(schema.home)
+        if schema.is_protected(name):
+            yield Unknown(table=name, tables=(name,), node=tree, reason="it writes to it", writes=True)
 
 
 def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:

@@ -105,10 +105,11 @@ class RowLevel(Found):
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown(Found):
-    """Something that reads the table and is not proven to be anything above."""
+    """Something that reads the table and is not proven to be anything above. writes: it only fills or changes it."""
 
     kind: ClassVar[str] = "unknown"
     reason: str = ""
+    writes: bool = False
 
 
 Finding: TypeAlias = GroupSizes | Conditional | Counts | RowLevel | Unknown

@@ -231,7 +231,7 @@ def _conditions(block: Block, groups: _Groups) -> list[Expr]:
 
 def _is_of(expr: Expr, size: Aggregate) -> bool:
     """Whether an expression is computed from the size alone, and does depend on it."""
-    inside = [one for one in walk(expr, into=lambda one: one != size)]
+    inside = list(walk(expr, into=lambda one: one != size))
     return size in inside and not any(
         isinstance(one, Column | Star | Aggregate | Nested) and one != size for one in inside
     )

@@ -64,3 +64,6 @@ class TableName:
 
     def __str__(self) -> str:
         return ".".join(part for part in (self.catalog, self.schema, self.object) if part)
+
+
+NOWHERE = TableName("", "", "")

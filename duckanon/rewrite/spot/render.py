@@ -1,9 +1,8 @@
-"""From findings back to SQL: expressions, and the one query that a finding says was asked."""
+"""From symbolic expressions back to SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
@@ -19,10 +18,7 @@ from duckanon.rewrite.spot.expressions import (
     Star,
     Unclear,
     Window,
-    rebuilt,
-    walk,
 )
-from duckanon.rewrite.spot.findings import Conditional, Counts, Finding, GroupSizes, RowLevel, Unknown
 from duckanon.rewrite.spot.relations import Block, Opaque, Source, Table, Union
 from duckanon.rewrite.spot.trees import Node
 
@@ -43,7 +39,7 @@ class Renderer:
         """The expression as a new sqlglot tree."""
         if isinstance(expr, Column):
             table = None if self._bare or expr.source == SOMEWHERE else exp.to_identifier(self.alias(expr.source))
-            return exp.Column(this=_identifier(expr.name), table=table)
+            return exp.Column(this=identifier(expr.name), table=table)
         if isinstance(expr, Star):
             return exp.Star()
         if isinstance(expr, Constant):
@@ -103,7 +99,7 @@ class Renderer:
             ifs = [exp.If(this=pairs[at], true=pairs[at + 1]) for at in range(0, len(pairs), 2)]
             return exp.Case(ifs=ifs, default=None if isinstance(default, exp.Null) else default)
         if expr.kind == "Dot":
-            return exp.Dot(this=self.node(expr.operands[0]), expression=_identifier(str(expr.shape[0][1])))  # type: ignore[index]
+            return exp.Dot(this=self.node(expr.operands[0]), expression=identifier(str(expr.shape[0][1])))  # type: ignore[index]
         if expr.kind == "WindowFunction":
             return exp.Anonymous(this=expr.shape[0][1], expressions=[self.node(one) for one in expr.operands])  # type: ignore[index]
         if expr.kind == "Row":
@@ -127,7 +123,7 @@ class Renderer:
             elif what == "type":
                 args[name] = exp.DataType.build(rest[0], dialect="duckdb")
             elif what in ("Var", "Identifier") and rest:
-                args[name] = exp.Var(this=rest[0]) if what == "Var" else _identifier(rest[0])
+                args[name] = exp.Var(this=rest[0]) if what == "Var" else identifier(rest[0])
             else:
                 args[name] = what
         return kind(**args)
@@ -152,7 +148,7 @@ class Renderer:
             one = source.relation
             if isinstance(one, Table):
                 name = ".".join(
-                    _identifier(part).sql(dialect="duckdb")
+                    identifier(part).sql(dialect="duckdb")
                     for part in (one.name.catalog, one.name.schema, one.name.object)
                     if part
                 )
@@ -169,141 +165,5 @@ class Renderer:
         return " ".join(found)
 
 
-def _identifier(name: str) -> Node:
+def identifier(name: str) -> Node:
     return exp.to_identifier(name, quoted=not (name.isidentifier() and name.isascii() and name.islower()))
-
-
-def canonical(found: GroupSizes | Conditional | Counts) -> str:
-    """The query that a finding says was asked, from the finding's data alone."""
-    if isinstance(found, GroupSizes):
-        return _group_sizes(found)
-    return _shares(found) if isinstance(found, Conditional) else _counts(found)
-
-
-def _where(clause: str, conditions: str) -> str:
-    return f" {clause} {conditions}" if conditions else ""
-
-
-def _group_sizes(found: GroupSizes) -> str:
-    """Columns: the regions r0.., then those of the finding's columns that are sizes or groups, each by its position."""
-    inner = Renderer(found.sources)
-    outer = Renderer((*found.sources, *found.frame)) if found.frame else inner
-    frame = {one.number for one in found.frame}
-
-    def framed(expr: Expr) -> bool:
-        return any(isinstance(one, Column) and one.source in frame for one in walk(expr))
-
-    keys = [*found.unit, *(one for one in found.regions if not framed(one))]
-    aggregates = [one for one in keys if any(isinstance(part, Aggregate) for part in walk(one))]
-    named = {key: Column(0, f"k{at}") for at, key in enumerate(keys)}
-    groups = (
-        "SELECT "
-        + ", ".join(f"{inner.text(key)} AS k{at}" for at, key in enumerate(keys))
-        + f", {inner.text(found.size)} AS size FROM {inner.tables()}"
-        + _where("WHERE", inner.all_of(found.filter))
-        + " GROUP BY "
-        + ", ".join(str(at + 1) for at, key in enumerate(keys) if key not in aggregates)
-        + _where("HAVING", inner.all_of(one for one in found.kept))
-    )
-
-    def lifted(expr: Expr) -> str:
-        changed = rebuilt(expr, lambda one: Column(0, "size") if one == found.size else named.get(one))
-        return outer.text(changed)
-
-    beside = " CROSS JOIN ".join(Renderer((one,)).tables() for one in found.frame)
-    how = "LEFT JOIN" if found.zeros else "JOIN"
-    met = " AND ".join(sorted(map(lifted, found.joins)))
-    joined = f"{beside} {how} groups ON {met}" if found.frame else "groups"
-    shown = [f"{lifted(one)} AS r{at}" for at, one in enumerate(found.regions)]
-    sizes = []
-    for at, role in enumerate(found.columns):
-        if role.what == "size" and role.expr is not None:
-            shown.append(f"{lifted(role.expr)} AS c{at}")
-            sizes.append(lifted(role.expr))
-        elif role.what == "groups":
-            where = " AND ".join(sorted(f"({lifted(one)})" for one in role.where))
-            shown.append("count(*)" + (f" FILTER (WHERE {where})" if where else "") + f" AS c{at}")
-    regions = [lifted(one) for one in found.regions]
-    sets = ", ".join("(" + ", ".join([*(regions[at] for at in level), *sizes]) + ")" for level in found.levels)
-    return f"WITH groups AS ({groups}) SELECT {', '.join(shown)} FROM {joined} GROUP BY GROUPING SETS ({sets})"
-
-
-def _shares(found: Conditional) -> str:
-    """Columns: rows and cols as k0.., then the share as p, neither scaled nor rounded."""
-    write = Renderer(found.sources)
-    keys = [*found.rows, *found.cols]
-    weight = "count(*)" if found.weight is None else f"sum({write.text(found.weight)})"
-
-    def filtered(conditions: frozenset[Expr]) -> str:
-        return weight + (f" FILTER (WHERE {write.all_of(conditions)})" if conditions else "")
-
-    partition = ", ".join(map(write.text, found.rows))
-    over = f"OVER ({'PARTITION BY ' + partition if partition else ''})"
-    shown = [f"{write.text(key)} AS k{at}" for at, key in enumerate(keys)]
-    shown.append(f"{filtered(found.of | found.event)} / sum({filtered(found.of)}) {over} AS p")
-    grouped = f" GROUP BY {', '.join(str(at + 1) for at in range(len(keys)))}" if keys else ""
-    return f"SELECT {', '.join(shown)} FROM {write.tables()}{_where('WHERE', write.all_of(found.filter))}{grouped}"
-
-
-def _counts(found: Counts) -> str:
-    """Columns: those of the finding's that are keys or counts, each as c with its position."""
-    write = Renderer(found.sources)
-    counted = "count(*)" if found.unit is None else f"count(DISTINCT {write.text(found.unit)})"
-    shown = []
-    for at, role in enumerate(found.columns):
-        if role.what == "key" and role.expr is not None:
-            shown.append(f"{write.text(role.expr)} AS c{at}")
-        elif role.what == "count":
-            where = write.all_of(role.where)
-            shown.append(counted + (f" FILTER (WHERE {where})" if where else "") + f" AS c{at}")
-    keys = [write.text(key) for key in found.keys]
-    sets = found.sets or (tuple(range(len(keys))),)
-    grouped = ", ".join("(" + ", ".join(keys[at] for at in one) + ")" for one in sets)
-    having = write.all_of(found.kept)
-    return (
-        f"SELECT {', '.join(shown)} FROM {write.tables()}{_where('WHERE', write.all_of(found.filter))}"
-        f" GROUP BY GROUPING SETS ({grouped}){_where('HAVING', having)}"
-    )
-
-
-def summary(found: Finding) -> str:
-    """A finding in one line, for people and for tests."""
-    write = Renderer(found.sources)
-    told = [f"{found.kind} of {found.table}"]
-
-    def add(what: str, said: str) -> None:
-        if said:
-            told.append(f"{what} {said}".strip())
-
-    if isinstance(found, GroupSizes):
-        wide = Renderer((*found.sources, *found.frame))
-        add("unit", write.list(found.unit))
-        add("size", write.text(found.size))
-        add("by", wide.list(found.regions))
-        add("kept", write.all_of(found.kept))
-        if len(found.levels) > 1 or (found.levels and len(found.levels[0]) < len(found.regions)):
-            add("levels", " ".join("(" + wide.list(found.regions[at] for at in one) + ")" for one in found.levels))
-        add("", "zeros" if found.zeros else "")
-    elif isinstance(found, Conditional):
-        told[0] = f"conditional {found.name} of {found.table}"
-        add("rows", write.list(found.rows))
-        add("cols", write.list(found.cols))
-        add("event", write.all_of(found.event))
-        add("of", write.all_of(found.of))
-        add("weight", write.text(found.weight) if found.weight is not None else "")
-        add("scale", "" if Fraction(found.scale) == 1 else found.scale)
-        add("digits", "" if found.digits is None else str(found.digits))
-    elif isinstance(found, Counts):
-        add("keys", write.list(found.keys))
-        add("unit", write.text(found.unit) if found.unit is not None else "")
-        add("sets", " ".join("(" + write.list(found.keys[at] for at in one) + ")" for one in found.sets))
-        add(
-            "events", "; ".join(sorted(write.all_of(one) or "all" for one in found.events)) if any(found.events) else ""
-        )
-        add("kept", write.all_of(found.kept))
-    elif isinstance(found, RowLevel):
-        add("columns", write.list(found.columns))
-    elif isinstance(found, Unknown):
-        add("because", found.reason)
-    add("where", write.all_of(found.filter))
-    return " | ".join(told)

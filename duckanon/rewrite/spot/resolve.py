@@ -43,6 +43,7 @@ class Resolver:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self.macros = {name: tuple(self._mentioned(text)) for name, text in schema.macros.items()}
         self._numbers = count(1)
 
     def number(self) -> int:
@@ -52,7 +53,7 @@ class Resolver:
         return number
 
     def scope(self, **rest: Any) -> Scope:
-        given = {"home": self.schema.home, "macros": self.schema.macros, **rest}
+        given = {"home": self.schema.home, "macros": self.macros, **rest}
         return Scope(self.query, self.number, **given)
 
     def top(self, node: Node) -> Relation:
@@ -127,10 +128,8 @@ class Resolver:
 
     def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
         """Something that is not followed, with whatever it names: tables, and queries in it."""
-        reads = []
-        for table in node.find_all(exp.Table):
-            reads.append(self._item(table, scope).source.relation)
-        return Opaque(reason, tuple(reads), None, node)
+        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table))
+        return Opaque(reason, reads, None, node)
 
     # FROM
 
@@ -188,20 +187,23 @@ class Resolver:
         if not isinstance(node.this, exp.Identifier):
             return self._function(node.this, scope)
         name = TableName(fold(node.catalog), fold(node.db), fold(node.name))
-        if not node.db and (found := scope.cte(node.name)) is not None:
-            return self._cte(*found)
-        view = self.schema.view(name.within(scope.home))
-        if view is not None and self.schema.table(name) is None:
+        if not node.db and (cte := scope.cte(node.name)) is not None:
+            return self._cte(*cte)
+        # A name is looked up at home, then where unqualified names are, then wherever it can only mean one thing.
+        places = (name.within(scope.home), name.within(self.schema.home), name)
+        known = next((one for one in map(self.schema.table, places) if one is not None), None)
+        view = next((one for one in map(self.schema.view, places) if one is not None), None)
+        if view is not None and (known is None or known[0] == view[0]):
             followed = self._view(*view, scope)
             watched = self.schema.protected is not None and self.schema.is_protected(view[0])
             return Table(view[0], columns(followed), protected=True) if watched else followed
-        known = self.schema.table(name.within(scope.home))
         if known is None:
-            full = name.within(scope.home)
-            return Table(full, None, self.schema.is_protected(full))
+            # A name that nobody knows could be any table that is called so.
+            return Table(places[0], None, self.schema.is_protected(name))
         full, stored = known
         types = tuple(stored.columns.items())
-        return Table(full, tuple(stored.columns), self.schema.is_protected(full), stored.keys, types)
+        named = tuple(stored.columns) if stored.complete else None
+        return Table(full, named, self.schema.is_protected(full), stored.keys, types)
 
     def _cte(self, cte: Node | None, written: Scope) -> Relation:
         if cte is None:
@@ -229,11 +231,19 @@ class Resolver:
 
     def _function(self, node: Node, scope: Scope) -> Relation:
         """A table function. Text in it may name a table: query_table('persons'), read_csv, query('FROM persons')."""
+        name = name_of(node)
+        if name in self.schema.releases:
+            return Opaque("")
         texts = [one.this for one in node.find_all(exp.Literal) if one.is_string]
         reads = [self.query(one, scope) for one in _queries(node)]
+        reads += self.macros.get(name, ())
+        plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
+        if name in ("query", "query_table") and not plain:
+            # A text that is put together may name any of them.
+            reads += [Table(one, None, protected=True) for one in sorted(self.schema.protected or ())]
         for text in texts:
             reads += self._mentioned(text)
-        return Opaque(f"the function {name_of(node)} is not followed", tuple(reads), None, node)
+        return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
 
     def _mentioned(self, text: str) -> list[Relation]:
         """The protected tables that a text could name."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 import sqlglot
 from sqlglot import exp
 
-from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.names import NOWHERE, TableName, fold
 
 T = TypeVar("T")
 
@@ -18,11 +18,12 @@ T = TypeVar("T")
 class Stored:
     """A table. columns: folded name to type as DuckDB writes it, '' where it is not known.
 
-    keys: sets of columns that no two rows share.
+    keys: sets of columns that no two rows share. complete: whether those are all columns.
     """
 
     columns: Mapping[str, str]
     keys: tuple[frozenset[str], ...] = ()
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,17 @@ class View:
 class Schema:
     """All that the recognisers are told.
 
-    tables, views: by full name. macros: folded names of functions that somebody defined: what they do is not known.
+    tables, views: by full name. macros: folded names of functions that somebody defined, with their definitions; they
+    are not followed. releases: folded names of table functions whose results may be seen by all.
     protected: the tables to watch; None watches every table. home: catalog and schema of names without them.
     """
 
     tables: Mapping[TableName, Stored] = field(default_factory=dict)
     views: Mapping[TableName, View] = field(default_factory=dict)
-    macros: frozenset[str] = frozenset()
+    macros: Mapping[str, str] = field(default_factory=dict)
+    releases: frozenset[str] = frozenset()
     protected: frozenset[TableName] | None = None
-    home: TableName = TableName("", "", "")
+    home: TableName = NOWHERE
 
     @classmethod
     def of(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from duckanon.rewrite.spot.expressions import SOMEWHERE, Column, Expr, Star
-from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.expressions import SOMEWHERE, Column, Expr, Nested, Star, Unclear
+from duckanon.rewrite.spot.names import NOWHERE, TableName, fold
 from duckanon.rewrite.spot.relations import Output, Relation, Source
 from duckanon.rewrite.spot.trees import Node
 
@@ -28,10 +28,10 @@ class Scope:
 
     resolve: Callable[[Node, Scope], Relation]
     number: Callable[[], int]
-    macros: frozenset[str]
+    macros: Mapping[str, tuple[Relation, ...]]
     ctes: dict[str, tuple[Node, Scope]] = field(default_factory=dict)
     outer: Scope | None = None
-    home: TableName = field(default_factory=lambda: TableName("", "", ""))
+    home: TableName = NOWHERE
     visible: list[Visible] = field(default_factory=list)
     windows: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, Expr] = field(default_factory=dict)
@@ -45,6 +45,11 @@ class Scope:
     def query(self, node: Node) -> Relation:
         """A subquery of an expression here: it sees these sources too."""
         return self.resolve(node, self)
+
+    def macro(self, name: str, operands: tuple[Expr, ...]) -> Expr:
+        """A call of a macro: not followed, but what it may read is read."""
+        reads = tuple(Nested("scalar", relation) for relation in self.macros[name])
+        return Unclear(name, self.fresh(), (*operands, *reads))
 
     def column(self, name: str) -> Expr:
         """An unqualified name: a column, else an output's name, else a source as one value, else a column around."""

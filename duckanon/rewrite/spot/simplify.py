@@ -1,4 +1,4 @@
-"""Rules that give one form to queries that mean the same: sources that only project are dissolved, DISTINCT is grouping."""
+"""Rules that give one form to queries that mean the same: what only projects is dissolved, DISTINCT is grouping."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _No(Exception):
 
 
 def raised(block: Block, _: Callable[[], int]) -> Block | None:
-    """A block that reads a grouped source and totals beside it: the grouped source itself, with what is computed of it."""
+    """A block that reads a grouped source and totals beside it, as that grouped source with totals joined to it."""
     if block.keys is not None or block.qualify or block.distinct is not None or len(block.sources) < 2:
         return None
     first = max(block.sources, key=_keys)
@@ -128,8 +128,8 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
 
     def change(expr: Expr) -> Expr | None:
         if isinstance(expr, Aggregate) and expr.name in _SAME and len(expr.operands) == 1 and not expr.where:
-            if isinstance(one := expr.operands[0], Column) and one.source == total.number:
-                return change(one)
+            one = expr.operands[0]
+            return change(one) if isinstance(one, Column) and one.source == total.number else None
         if isinstance(expr, Column) and expr.source == total.number:
             found = inner.output(expr.name)
             if found in bound:

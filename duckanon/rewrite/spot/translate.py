@@ -51,10 +51,10 @@ def translate(node: Node, scope: Scope) -> Expr:
         return Unclear("COLUMNS", scope.fresh(), scope.stars())
     if isinstance(node, exp.Lambda | exp.Comprehension):
         return _lambda(node, scope)
+    if isinstance(node, exp.Func) and name_of(node) in scope.macros:
+        return scope.macro(name_of(node), tuple(_operands(node, scope)))
     if isinstance(node, exp.AggFunc | exp.WithinGroup) or name_of(node) in AGGREGATES:
         return _aggregate(node, scope)
-    if isinstance(node, exp.Anonymous) and name_of(node) in scope.macros:
-        return Unclear(name_of(node), scope.fresh(), tuple(translate(one, scope) for one in node.expressions))
     return _call(node, scope)
 
 
@@ -103,7 +103,7 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
     name = name_of(node)
     name = ONE_NAME.get(name, name)
     if name in scope.macros:
-        return Unclear(name, scope.fresh(), tuple(_operands(node, scope)))
+        return scope.macro(name, tuple(_operands(node, scope)))
     operands, distinct = [], False
     for one in _arguments(node):
         if isinstance(one, exp.Distinct):

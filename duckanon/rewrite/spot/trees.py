@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
-ROOT: type = getattr(exp, "Expr", exp.Expression)
+ROOT: Any = getattr(exp, "Expr", exp.Expression)
 
 
 def arg(node: Node, name: str) -> Any:
