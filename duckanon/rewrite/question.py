@@ -77,7 +77,9 @@ class Question:
             name: Known({fold(column): kind for column, kind in one.columns.items()})
             for name, one in self.catalog.tables.items()
         }
-        return Schema(tables=tables, macros=self.catalog.macros, protected=frozenset(self.catalog.protected))
+        return Schema(
+            tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
+        )
 
     def replace(self, node: Node, by: Node) -> None:
         """Put a release in the place of a part of the query. What nobody reads any more is taken out of WITH."""
