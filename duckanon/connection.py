@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import duckdb
 
-from duckanon.analyst import LOCKED, Analyst
 from duckanon.errors import InvalidInput
 from duckanon.functions import budgets, cells, conditionals, designs, explaining, groups, kanon, metric, perturb
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import Books, books_of
-from duckanon.guard import Guard
+
+if TYPE_CHECKING:
+    from duckanon.analyst import Analyst
 
 Progress = Callable[[str, float], None]
 
@@ -48,6 +49,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
 
 def _explained(text: str, books: Books) -> list[dict[str, Any]]:
     """What an analyst's connection would make of a statement: looked up on a connection of its own."""
+    from duckanon.guard import Guard
+
     with books.door.cursor() as cursor:
         return Guard(cursor, cursor, books).explain(text).rows()
 
@@ -144,12 +147,23 @@ def connect(
     """
     if role not in ("steward", "analyst"):
         raise InvalidInput("role must be 'steward' or 'analyst'.")
-    locked = LOCKED if role == "analyst" else {}
-    settings = {"python_scan_all_frames": True, **(config or {}), **locked}
+    settings = {"python_scan_all_frames": True, **(config or {}), **_locked(role)}
     con = register(duckdb.connect(os.fspath(database), read_only=read_only, config=settings), progress=progress)
     return _guarded(con) if role == "analyst" else Connection(con)
 
 
+def _locked(role: str) -> dict[str, Any]:
+    """The settings that a role cannot change. What the guard is made of loads for an analyst only."""
+    if role != "analyst":
+        return {}
+    from duckanon.analyst import LOCKED
+
+    return LOCKED
+
+
 def _guarded(con: duckdb.DuckDBPyConnection) -> Analyst:
+    from duckanon.analyst import Analyst
+    from duckanon.guard import Guard
+
     books = books_of(Instance(con).identity, con)
     return Analyst(con, Guard(con, register(con.cursor()), books), lambda: _guarded(register(con.cursor())))

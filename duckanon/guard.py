@@ -105,7 +105,6 @@ class Guard:
             self._books.counts(
                 self._own,
                 copy.table,
-                copy.exact,
                 copy.path,
                 charge,
                 lambda con: noisy.count(con, copy.exact),

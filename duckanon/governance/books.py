@@ -110,14 +110,13 @@ class Books:
         self,
         con: duckdb.DuckDBPyConnection,
         table: Path,
-        exact: str,
         copy: Path,
         charge: Charge,
         prepare: Callable[[duckdb.DuckDBPyConnection], None],
         noisy: Callable[[duckdb.DuckDBPyConnection], str],
     ) -> None:
         """Have counts with noise stand under the name `copy`; see `Copies.draw`."""
-        self._copies.draw(con, table, exact, copy, charge, prepare, noisy)
+        self._copies.draw(con, table, copy, charge, prepare, noisy)
 
     def policies(self) -> list[tuple[str, str, str, Policy, Fraction]]:
         """Every protected table: database, schema, name, policy, and what is left of its budget."""

@@ -57,7 +57,6 @@ class Copies:
         self,
         con: duckdb.DuckDBPyConnection,
         table: Path,
-        exact: str,
         copy: Path,
         charge: Charge,
         prepare: Callable[[duckdb.DuckDBPyConnection], None],
@@ -65,16 +64,17 @@ class Copies:
     ) -> None:
         """Make a release with noise, unless it stands: prepared, charged, and then drawn.
 
-        exact: the query that it is of, which tells releases apart. prepare: refuses what may be refused. noisy: draws,
+        copy: a name that no other release has. prepare: refuses what may be refused. noisy: draws,
         and returns the query that gives the release.
         """
         with self._turn:
             content = _content(con, table)
-            if _stored(con, copy) == (content, exact) and _stands(con, copy):
+            # (Its text holds what the sender wrote, which is nobody's to read; the name tells it apart.)
+            if _stored(con, copy) == (content, copy[2]) and _stands(con, copy):
                 return
             prepare(con)
             self._ledger.charge(Place(*table), charge, f"{copy[2]} {content}")
-            _make(con, copy, content, exact, noisy(con))
+            _make(con, copy, content, copy[2], noisy(con))
 
 
 def _make(con: duckdb.DuckDBPyConnection, copy: Path, content: str, call: str, query: str) -> None:
