@@ -85,20 +85,13 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
         cost = np.concatenate([np.zeros(len(wanted)), 2.0 * (lowest[owner] + rank - wanted[owner]) + 1])
         terms = [(r, column, factor) for r, (row, _, _) in enumerate(rows) for column, factor in row]
         at, columns, factors = (np.array(part) for part in zip(*terms, strict=True)) if terms else (np.empty(0),) * 3
-        # number - its steps = lowest
+        # number - its steps = lowest. HiGHS wants 32-bit places.
         links = len(rows) + np.arange(len(wanted))
-        matrix = coo_array(
-            (
-                np.concatenate([factors, np.ones(len(wanted)), -np.ones(len(owner))]),
-                (
-                    np.concatenate([at, links, links[owner]]).astype(np.int64),
-                    np.concatenate([columns, np.arange(len(wanted)), len(wanted) + np.arange(len(owner))]).astype(
-                        np.int64
-                    ),
-                ),
-            ),
-            shape=(len(rows) + len(wanted), len(cost)),
-        )
+        numbers, stairs = np.arange(len(wanted)), len(wanted) + np.arange(len(owner))
+        values = np.concatenate([factors, np.ones(len(wanted)), -np.ones(len(owner))])
+        places = (np.concatenate([at, links, links[owner]]), np.concatenate([columns, numbers, stairs]))
+        shape = (len(rows) + len(wanted), len(cost))
+        matrix = coo_array((values, tuple(place.astype(np.int32) for place in places)), shape=shape)
         ends = (
             np.concatenate([[low for _, low, _ in rows], lowest]),
             np.concatenate([[high for _, _, high in rows], lowest]),

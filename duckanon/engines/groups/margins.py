@@ -18,12 +18,13 @@ _SWEEPS = 60
 @compiled
 def price(wanted: Floats, weights: Floats, total: float) -> float:
     """The price at which max(0, wanted + price * weight) adds up to `total`."""
-    order = np.argsort(-wanted / weights)
+    join = np.empty(len(wanted))
+    for i in range(len(wanted)):
+        join[i] = -wanted[i] / weights[i]
     found, weight, value = 0.0, 0.0, 0.0
-    for rank in range(len(order)):
-        i = order[rank]
-        # Cell i joins where its own price, -wanted / weight, is still above what the cells so far ask.
-        if rank > 0 and wanted[i] + found * weights[i] <= 0:
+    for rank, i in enumerate(np.argsort(join)):
+        # Cell i joins where its own price, -wanted / weight, is still below what the cells so far ask.
+        if rank > 0 and join[i] >= found:
             break
         weight += weights[i]
         value += wanted[i]
@@ -34,7 +35,10 @@ def price(wanted: Floats, weights: Floats, total: float) -> float:
 @compiled
 def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
     """Numbers x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
-    return np.maximum(0.0, wanted + price(wanted, weights, total) * weights)
+    found, asked = np.empty(len(wanted)), price(wanted, weights, total)
+    for i in range(len(wanted)):
+        found[i] = max(0.0, wanted[i] + asked * weights[i])
+    return found
 
 
 @compiled
@@ -48,8 +52,9 @@ def column(wanted: Floats, total: int, found: Ints) -> None:
     for i in range(len(wanted)):
         found[i] = int(np.floor(real[i] + 1e-9))
         left -= found[i]
+        real[i] = found[i] - real[i]
     if left > 0:
-        for i in np.argsort(found - real)[:left]:
+        for i in np.argsort(real)[:left]:
             found[i] += 1
 
 
@@ -61,20 +66,26 @@ def balance(wanted: Floats, weights: Floats, rows: Ints, columns: Ints) -> Float
     """
     many, sizes = wanted.shape
     row_prices, column_prices = np.zeros(many), np.zeros(sizes)
-    found = np.empty(wanted.shape)
+    found = np.empty((many, sizes))
+    line, weight = np.empty(max(many, sizes)), np.empty(max(many, sizes))
     for _ in range(_SWEEPS):
         off = 0.0
         for s in range(sizes):
-            moved = wanted[:, s] + weights[:, s] * row_prices
-            step, gap = _step(moved, weights[:, s], column_prices[s], columns[s])
+            for c in range(many):
+                weight[c] = weights[c, s]
+                line[c] = wanted[c, s] + weight[c] * row_prices[c]
+            step, gap = _step(line[:many], weight[:many], column_prices[s], columns[s])
             column_prices[s] += step
             off = max(off, gap)
         for c in range(many):
-            moved = wanted[c] + weights[c] * column_prices
-            step, gap = _step(moved, weights[c], row_prices[c], rows[c])
+            for s in range(sizes):
+                weight[s] = weights[c, s]
+                line[s] = wanted[c, s] + weight[s] * column_prices[s]
+            step, gap = _step(line[:sizes], weight[:sizes], row_prices[c], rows[c])
             row_prices[c] += step
             off = max(off, gap)
-            found[c] = np.maximum(0.0, moved + weights[c] * row_prices[c])
+            for s in range(sizes):
+                found[c, s] = max(0.0, line[s] + weight[s] * row_prices[c])
         if off < 1e-3:
             break
     return found
@@ -118,7 +129,9 @@ def whole(wanted: Floats, rows: Ints, columns: Ints) -> Ints:
             owed[c] = target[c] - part[c]
     last = order[-1]
     for c in range(many):
-        found[c, last] = rows[c] - found[c].sum()
+        found[c, last] = rows[c]
+        for s in order[:-1]:
+            found[c, last] -= found[c, s]
     for c in range(many):
         while found[c, last] < 0:
             give, most = -1, -np.inf

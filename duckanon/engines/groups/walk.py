@@ -52,8 +52,10 @@ def smooth(
     for k in range(many - 1):
         for m in range(many - 1):
             precision[k, m] += products[max(k, m) + 1, min(k, m) + 1]
-    covariance: Floats = np.linalg.inv(precision).astype(np.float64)
-    coefficients: Floats = covariance @ products[1:, 0].copy()
+    covariance, coefficients = _inverse(precision), np.zeros(many - 1)
+    for k in range(many - 1):
+        for m in range(many - 1):
+            coefficients[k] += covariance[k, m] * products[m + 1, 0]
     own: Floats = np.empty((many - 1, length))
     later, later_var = filtered[length].copy(), filtered_var[length]
     here = np.empty(many)
@@ -76,3 +78,22 @@ def smooth(
             later[k] = here[k]
         later_var = here_var
     return coefficients, covariance, own
+
+
+@compiled
+def _inverse(matrix: Floats) -> Floats:
+    """Of a small positive definite matrix, by Gauss and Jordan; there it needs no pivoting."""
+    size = len(matrix)
+    found = matrix.copy()
+    for k in range(size):
+        pivot = found[k, k]
+        found[k, k] = 1.0
+        for j in range(size):
+            found[k, j] /= pivot
+        for i in range(size):
+            if i != k:
+                factor = found[i, k]
+                found[i, k] = 0.0
+                for j in range(size):
+                    found[i, j] -= factor * found[k, j]
+    return found

@@ -235,7 +235,7 @@ def test_intervals_hold_what_they_promise(epsilon: Fraction, totals: Totals) -> 
 def test_intervals_of_the_others(name: str) -> None:
     """From the noise alone: what is measured is within them 95 times in a hundred, whatever the data."""
     inside = []
-    for seed in range(4):
+    for seed in range(2):
         tree, groups = simulated(seed, sizes=6)
         found = release(tree, groups, epsilon=Fraction(1, 2), mechanism=name, source=Seeded(seed))
         for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
@@ -251,7 +251,7 @@ def test_auto_is_the_most_accurate() -> None:
             name: np.mean(
                 [
                     [np.abs(ours.groups - level).sum() for ours, level in zip(found.levels, truth, strict=True)]
-                    for seed in range(5)
+                    for seed in range(3)
                     for found in [release(tree, groups, epsilon=epsilon, mechanism=name, source=Seeded(seed))]
                 ],
                 axis=0,

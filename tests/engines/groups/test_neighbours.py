@@ -18,7 +18,9 @@ from tests.engines.groups.plain import TREES
 from tests.engines.seeded import Seeded
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-EPSILON = 1
+EPSILON = Fraction(1)
+# Most of it goes to the level of eight regions, where a chain that is wrongly calibrated leaks most.
+SPLIT = (Fraction(1, 20), Fraction(1, 20), Fraction(9, 10))
 PLANS = [(name, "public") for name in MECHANISMS] + [(name, "private") for name, m in MECHANISMS.items() if m.private]
 SLOW = {"h_exact", "c_exact", "h_relaxed", "c_relaxed"}
 
@@ -36,7 +38,9 @@ def seen(name: str, totals: Totals, groups: np.ndarray, runs: int, seed: int) ->
     source = Seeded(seed)
     rows = []
     for _ in range(runs):
-        found = release(TREES["eight"], groups, epsilon=Fraction(EPSILON), mechanism=name, totals=totals, source=source)
+        found = release(
+            TREES["eight"], groups, epsilon=EPSILON, mechanism=name, totals=totals, split=SPLIT, source=source
+        )
         leaves = found.levels[-1].groups
         running = np.cumsum(leaves.T.reshape(-1))
         rows.append(
@@ -62,7 +66,7 @@ def loss(first: np.ndarray, second: np.ndarray) -> float:
 
 @pytest.mark.parametrize(("name", "totals"), PLANS)
 def test_no_event_tells_neighbours_apart(name: str, totals: Totals) -> None:
-    runs = (60 if name in SLOW else 500) * (40 if LONG else 1)
+    runs = (40 if name in SLOW else 300) * (40 if LONG else 1)
     before, after = pair(totals)
     assert loss(seen(name, totals, before, runs, 1), seen(name, totals, after, runs, 2)) <= EPSILON
 
@@ -72,7 +76,7 @@ def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = replace(CHAIN, sensitivity=lambda _, step: step)
     monkeypatch.setitem(methods.MECHANISMS, "chain", replace(MECHANISMS["chain"], public=printed))
     before, after = pair("public")
-    assert loss(seen("chain", "public", before, 2000, 1), seen("chain", "public", after, 2000, 2)) > EPSILON
+    assert loss(seen("chain", "public", before, 1000, 1), seen("chain", "public", after, 1000, 2)) > EPSILON
 
 
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,4 +84,4 @@ def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     thin = replace(MECHANISMS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))
     monkeypatch.setitem(methods.MECHANISMS, "auto", replace(MECHANISMS["auto"], public=thin))
     before, after = pair("public")
-    assert loss(seen("auto", "public", before, 600, 1), seen("auto", "public", after, 600, 2)) > EPSILON
+    assert loss(seen("auto", "public", before, 400, 1), seen("auto", "public", after, 400, 2)) > EPSILON
