@@ -40,6 +40,15 @@ def whole(given: object, argument: str) -> int:
     return given
 
 
+def seconds(given: object) -> float | None:
+    """A time limit in seconds; None if there is none."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 < given < math.inf:
+        raise InvalidInput("seconds must be a number above zero, as in seconds := 10.")
+    return float(given)
+
+
 def text(given: object, argument: str) -> str:
     if not isinstance(given, str):
         raise InvalidInput(f"{argument} must be a name in quotes.")

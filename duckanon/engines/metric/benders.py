@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 # What a subproblem may be short of before it is infeasible, in units of probability.
-_SHORT = 1e-9
+_SHORT = 1e-8
 # The master's value is a bound to the solver's tolerance, of which this share is taken off.
 _TOLERANCE = 1e-7
 
@@ -98,7 +98,7 @@ class _Sub:
         if lacking.value > _SHORT:
             # A dual ray: duals . (fixed - outer u) <= 0 for every u with a solution.
             ray = lacking.duals / np.abs(lacking.duals).max()
-            return _Cut(self._outer.T @ ray, float(ray @ fixed) - _SHORT, None), None
+            return _Cut(self._outer.T @ ray, float(ray @ fixed), None), None
         found = self._best.solve(limits.left)
         if found is None:
             return None, None
@@ -122,7 +122,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     place[boundary] = np.arange(len(boundary)) * outputs
     width = len(boundary) * outputs
     master = Model(
-        np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides)), _SHORT
+        np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides))
     )
     if len(boundary):
         # Edges among boundary nodes and, as initial cuts, shortest paths between them (property 3.2), less those that

@@ -98,6 +98,8 @@ def _basis(rays: Floats, cost: Floats) -> Interior | None:
 
 def columns(program: Program, limits: Limits) -> Solution:
     """Column generation to a relative gap of `limits.gap`, or the best there is when the time is up."""
+    # Loaded first, so that its threads are limited too.
+    import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
     # Factors of a few hundred rows come several times slower from BLAS threads than from one.

@@ -12,7 +12,7 @@ from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(domains())
 def test_reduction_keeps_every_path(domain: Domain) -> None:
     graph = mdp_graph(domain.distances, domain.epsilon, domain.radius)

@@ -1,5 +1,7 @@
 """The partitions follow the paper's descriptions, and Benders decomposition finds the same optimum with each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,11 +79,13 @@ def test_benders_finds_the_optimum_with_every_partition(name: str) -> None:
 
 def test_feasibility_cuts() -> None:
     """Here the first choices of the boundary leave the internal nodes no rows that add up to 1."""
-    domain = blobs(1)
+    domain = replace(blobs(1), epsilon=0.3)
     steps: list[Step] = []
-    found = optimise(domain, named("benders", "k-m-dv", 3), ENOUGH, lambda part, step: steps.append(step))
+    found = optimise(
+        domain, named("benders", "k-m-dv", 3), Options(gap=1e-3, time_limit=60), lambda part, step: steps.append(step)
+    )
     assert steps[0].upper == np.inf
-    assert found.loss == pytest.approx(optimise(domain, METHODS[DEFAULT], Options(gap=1e-7)).loss, rel=3e-6)
+    assert found.loss == pytest.approx(optimise(domain, METHODS[DEFAULT], Options(gap=1e-7)).loss, rel=2e-3)
 
 
 def test_without_a_boundary_one_solve_is_enough() -> None:

@@ -16,7 +16,7 @@ from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(
     st.integers(2, 9),
     st.integers(1, 6),
