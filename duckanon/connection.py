@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon
+from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon, metric, perturb
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import books_of
@@ -24,9 +24,9 @@ def _silent(step: str, share: float) -> None:
 def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None) -> duckdb.DuckDBPyConnection:
     """Put duckanon's SQL functions on a DuckDB connection, and return it.
 
-    The functions are temporary: nothing is written into the database file. Other cursors of the same database need
-    their own `register`. progress: told what runs and the share done (0 to 1), from the thread that runs it; the
-    first `register` of a database decides. Calling it again is harmless.
+    The functions are temporary: nothing is written into the database file, until the first charge or budget is. Other
+    cursors of the same database need their own `register`. progress: told what runs and the share done (0 to 1), from
+    the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
     on, told = Instance(con), progress or _silent
     kanon.register(on, told)
@@ -36,6 +36,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     books = books_of(on.identity, con)
     groups.register(on, books.once)
     budgets.register(on, books)
+    metric.register(on, told)
+    perturb.register(on)
     con.execute(macros()).fetchall()
     return con
 

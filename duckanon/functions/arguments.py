@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from duckanon.errors import InvalidInput
 
@@ -37,6 +38,15 @@ def whole(given: object, argument: str) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         raise InvalidInput(f"{argument} must be a whole number, as in {argument} := 5.")
     return given
+
+
+def seconds(given: object) -> float | None:
+    """A time limit in seconds; None if there is none."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 < given < math.inf:
+        raise InvalidInput("seconds must be a number above zero, as in seconds := 10.")
+    return float(given)
 
 
 def text(given: object, argument: str) -> str:
@@ -103,3 +113,19 @@ def disjoint(given: Sequence[str], of: Sequence[str], argument: str) -> None:
     for name in given:
         if name.lower() in known:
             raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')
+
+
+def real(given: object, argument: str, example: str) -> float:
+    """A number, as a float. example: a call that is right."""
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not math.isfinite(given):
+        raise InvalidInput(f"{argument} must be a number, as in {argument} := {example}.")
+    return float(given)
+
+
+def optional_table(given: object, argument: str) -> str | None:
+    """The name of another table, or none."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
+        raise InvalidInput(f"{argument} must be the name of a table or view, in quotes.")
+    return given

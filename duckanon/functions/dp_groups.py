@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from hashlib import sha256
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from duckanon.accounting import Charge, sequential
+from duckanon.accounting import Charge, parallel, sequential
 from duckanon.errors import DuckanonError, InvalidInput
 
 # Cells of the last level: a release of so many needs some 8 GiB.
@@ -132,7 +133,10 @@ def releaser(once: Once) -> Callable[..., pa.Array]:
         parents = _parents(ranks, len(asked.hierarchy))
         counts = _matrix(asked, leaves, sizes, groups, len(parents[-1]) if parents else 1)
         planned = plan(_hierarchy(parents), counts, **asked.engine)
-        charge = Charge(sequential(planned.charges), str(asked), asked.neighbours())
+        # Regions of a level are disjoint, levels are not.
+        levels = zip(planned.charges, planned.hierarchy.sizes, strict=True)
+        cost = sequential(parallel(repeat(each, regions)) for each, regions in levels)
+        charge = Charge(cost, str(asked), asked.neighbours())
         if charge.epsilon != Fraction(asked.epsilon):
             raise DuckanonError(
                 "The charges of the levels do not add up: this is a bug in duckanon, nothing was released."

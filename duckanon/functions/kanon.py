@@ -48,6 +48,11 @@ def _structs(columns: Sequence[str]) -> str:
     return f"system.main.list({{{fields}}})"
 
 
+def _number(given: float | None) -> str:
+    """The number as a SQL literal."""
+    return "NULL::DOUBLE" if given is None else f"{given!r}::DOUBLE"
+
+
 def _absent(columns: Sequence[str]) -> str:
     """The columns that a call names, and the one it must not find, as NULLs."""
     return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
@@ -68,7 +73,14 @@ def _in_order(cell: Sequence[str]) -> str:
 
 
 def _write_anonymize(
-    tbl: object, qi: object, k: object, method: object, weights: object, categorical: object, drop: object
+    tbl: object,
+    qi: object,
+    k: object,
+    method: object,
+    weights: object,
+    categorical: object,
+    drop: object,
+    seconds: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
@@ -104,7 +116,7 @@ def _write_anonymize(
         classes=(
             f"system.main._dk_k_classes({_structs(columns)}, system.main.list(system.main.hash({_ROW})), "
             f"{least}, {literal(arguments.text(method, 'method'))}, {weighed}, {literals(sets)}, "
-            "system.main.current_setting('threads'))"
+            f"{_number(arguments.seconds(seconds))}, system.main.current_setting('threads'))"
         ),
         cells=", ".join(cells),
         released=", ".join(identifier(name) for name in names),
@@ -116,7 +128,9 @@ def _write_anonymize(
     )
 
 
-def _write_compare(tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object) -> str:
+def _write_compare(
+    tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object, seconds: object
+) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
     sets = arguments.names(categorical, "categorical", empty=True)
@@ -135,7 +149,7 @@ def _write_compare(tbl: object, qi: object, k: object, methods: object, weights:
         source="_dk_source",
         answer=(
             f"system.main._dk_k_compare({_structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
-            "system.main.current_setting('threads'))"
+            f"{_number(arguments.seconds(seconds))}, system.main.current_setting('threads'))"
         ),
         rows="unnest(answer.runs, recursive := true)",
     )
@@ -232,16 +246,18 @@ class _Engines:
         method: pa.Scalar,
         weights: pa.Scalar,
         categorical: pa.Scalar,
+        seconds: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
-        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method
-        from duckanon.engines.kanon.methods import Work
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
         from duckanon.engines.kanon.orders import by_label
+        from duckanon.engines.kanon.work import Work
 
         check_method(method.as_py())
+        check_seconds(seconds.as_py(), method.as_py())
         check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
-        work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"))
+        work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"), seconds.as_py())
         labels = anonymize(
             self._records(rows, weights, categorical, workers),
             k.as_py(),
@@ -266,34 +282,46 @@ class _Engines:
         methods: pa.Scalar,
         weights: pa.Scalar,
         categorical: pa.Scalar,
+        seconds: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
-        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method
-        from duckanon.engines.kanon.bounds import affordable, nearest_neighbour_bounds
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
+        from duckanon.engines.kanon.bounds import box_bound
         from duckanon.engines.kanon.loss import utility
-        from duckanon.engines.kanon.methods import Work
+        from duckanon.engines.kanon.methods import METHODS
+        from duckanon.engines.kanon.orders import canonical
+        from duckanon.engines.kanon.work import Work
 
         wanted, names = ks.as_py(), methods.as_py()
         for name in names:
             check_method(name)
+        if seconds.is_valid and not any(METHODS[name].timed for name in names):
+            check_seconds(seconds.as_py(), names[0])
         for k in wanted:
             check_k(k, len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
         records = self._records(rows, weights, categorical, workers)
-        bounds: dict[int, float] = {}
-        if affordable(records):
-            bounds = dict(zip(wanted, nearest_neighbour_bounds(records, wanted, workers), strict=True))
+        ordered = records.take(canonical(records), workers)
         runs = []
         for k in wanted:
+            bound = box_bound(ordered, k, workers, partial(self._progress, f"lower bound, k = {k}"))
+            rows = []
             for name in names:
-                work = Work(workers, partial(self._progress, f"{name}, k = {k}"))
+                proven: list[float] = []
+                work = Work(
+                    workers,
+                    partial(self._progress, f"{name}, k = {k}"),
+                    seconds.as_py() if METHODS[name].timed else None,
+                    proven.append,
+                )
                 started = perf_counter()
                 labels = anonymize(records, k, name, work=work)
-                seconds = perf_counter() - started
-                measured = asdict(utility(records, labels))
-                loss, bound = measured["information_loss"], bounds.get(k)
-                gap = None if bound is None else (max(0.0, 1.0 - bound / loss) if loss else 0.0)
-                runs.append(dict(method=name, k=k, **measured, lower_bound=bound, gap=gap, seconds=seconds))
+                took = perf_counter() - started
+                bound = max([bound, *proven])
+                rows.append(dict(method=name, k=k, **asdict(utility(records, labels)), seconds=took))
+            for row in rows:
+                loss = row["information_loss"]
+                runs.append(dict(row, lower_bound=bound, gap=max(0.0, 1.0 - bound / loss) if loss else 0.0))
         return pa.array([runs])
 
     def report(self, members: pa.Scalar, sensitive: pa.Scalar) -> pa.Array:

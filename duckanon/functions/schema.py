@@ -54,6 +54,11 @@ def is_integer(kind: str) -> bool:
     return _base(kind) in _INTEGERS or _base(kind) == "BOOLEAN"
 
 
+def is_numbers(kind: str) -> bool:
+    """Whether it is a list or an array of numbers."""
+    return kind.endswith("]") and "[" not in kind[: kind.rindex("[")] and is_number(kind[: kind.rindex("[")])
+
+
 def _is_nested(kind: str) -> bool:
     return kind.endswith("]") or _base(kind) in _NESTED
 

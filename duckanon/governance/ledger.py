@@ -189,7 +189,7 @@ class Ledger:
 
     @contextmanager
     def transaction(self, database: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A transaction of its own, in which the tables of the ledger exist.
+        """A transaction of its own, committed at the end.
 
         Raises InvalidInput if the database cannot be written.
         """

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duckanon.errors import InvalidInput
+
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 # The catalog of temporary tables, which lasts as long as its connection.
 _TEMPORARY = "temp"
@@ -54,15 +56,29 @@ def locate(name: str, seen: Mapping[str, Any]) -> Place:
 
     seen: what the connection sees: database and schema (the current ones), path (its search path), and found, tables
     and views that the last part of `name` may mean, each with database, schema, name and definition.
+    Raises InvalidInput for a name that is not on the search path and that several tables have.
     """
     wanted = [part.lower() for part in parts(name)]
+    same = [one for one in seen["found"] or () if one["name"].lower() == wanted[-1]]
     for database, schema in _order(wanted, seen):
-        for one in seen["found"] or ():
-            if (one["database"].lower(), one["schema"].lower(), one["name"].lower()) == (database, schema, wanted[-1]):
-                if database == _TEMPORARY:
-                    return Place(seen["database"], _TEMPORARY, one["name"], one["definition"] or "")
-                return Place(one["database"], one["schema"], one["name"], one["definition"] or "")
-    return Place(seen["database"], None, name)
+        for one in same:
+            if (one["database"].lower(), one["schema"].lower()) == (database, schema):
+                return _place(one, seen)
+    # A view of another database finds its own neighbours. To charge a table that a CTE only shares its name with is the
+    # lesser evil.
+    beyond = [one for one in same if [one["schema"].lower(), wanted[-1]][-len(wanted) :] == wanted]
+    if len(beyond) > 1:
+        raise InvalidInput(
+            f"{name} is the name of several tables: write its database and schema before it, or rename the CTE."
+        )
+    return _place(beyond[0], seen) if beyond else Place(seen["database"], None, name)
+
+
+def _place(one: Mapping[str, Any], seen: Mapping[str, Any]) -> Place:
+    definition = one["definition"] or ""
+    if one["database"] == _TEMPORARY:
+        return Place(seen["database"], _TEMPORARY, one["name"], definition)
+    return Place(one["database"], one["schema"], one["name"], definition)
 
 
 def expected(name: str, seen: Mapping[str, Any]) -> Place:

@@ -49,8 +49,8 @@ def constant(value: object) -> str:
 
 
 def call(function: str, table: str, qi: Sequence[str], **named: object) -> str:
-    """`FROM function('table', [qi], name := value, ...)`. Empty lists and mappings are left out."""
-    given = {name: value for name, value in named.items() if not (isinstance(value, Sequence | Mapping) and not value)}
+    """`FROM function('table', [qi], name := value, ...)`. None, empty lists and empty mappings are left out."""
+    given = {name: value for name, value in named.items() if value is not None and value not in ("", [], {})}
     first = f"{literal(table)}, {constant(qi)}"
     if not given:
         return f"FROM {function}({first})"

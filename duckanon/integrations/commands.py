@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,19 @@ Categorical = Annotated[
 Weights = Annotated[
     list[str] | None, typer.Option("--weights", metavar="WEIGHTS", help="What counts how much, as in age=2,zip=1.")
 ]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", metavar="S", help="How long to search. Results with it may differ by run.")
+]
+
+
+class AuditFormat(StrEnum):
+    """How an audit's report is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    SARIF = "sarif"
+
+
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
 
 
@@ -76,7 +90,8 @@ def k_anonymize(
         list[str] | None, typer.Option("--drop", metavar="COLUMNS", help="Columns to leave out, such as names.")
     ] = None,
     weights_: Weights = None,
-    method: Annotated[str, typer.Option("--method", help="auto, initial, order, bestcut or greedy.")] = "auto",
+    method: Annotated[str, typer.Option("--method", help="How classes are found; auto picks.")] = "auto",
+    seconds: Seconds = None,
     table: TableName = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
@@ -97,6 +112,7 @@ def k_anonymize(
         given = {
             "k": k,
             "method": method,
+            "seconds": seconds,
             "weights": weights(weights_),
             "categorical": split(categorical),
             "drop": split(drop),
@@ -139,6 +155,7 @@ def compare(
     ] = None,
     categorical: Categorical = None,
     weights_: Weights = None,
+    seconds: Seconds = None,
     table: TableName = None,
     form: OutputFormat = Format.TABLE,
 ) -> None:
@@ -153,12 +170,53 @@ def compare(
             "methods": split(methods),
             "categorical": split(categorical),
             "weights": weights(weights_),
+            "seconds": seconds,
         }
         result = _answer(source, table, "k_compare", split(qi), **given)
         if form is Format.TABLE:
             answers().print(compared(result.records()))
         else:
             show(result, form)
+
+
+@app.command()
+def audit(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help=".sql files, folders, dbt projects or DuckDB databases.")
+    ],
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NAMES", help="Tables to watch. May be repeated.")
+    ] = None,
+    form: Annotated[AuditFormat, typer.Option("--format", help="How to print the report.")] = AuditFormat.TABLE,
+) -> None:
+    """List what SQL asks of tables with people in them, without running it. Exit code 1 if something is unsafe.
+
+    Of the tables named in --table every row-level read, group-size query, table of
+    proportions and count is listed. Without --table: group-size queries and tables
+    of proportions, of any table.
+    """
+    with one_sentence():
+        from duckanon.integrations.audit import Verdict
+        from duckanon.integrations.audit import audit as audited
+        from duckanon.integrations.corpus import corpus
+
+        read = corpus(paths)
+        listed = audited(read, split(table))
+        if form is AuditFormat.SARIF:
+            from duckanon.integrations.sarif import as_sarif
+
+            as_sarif(listed, sys.stdout)
+        elif form is AuditFormat.JSON:
+            from duckanon.integrations.listing import as_json
+
+            as_json(listed, sys.stdout)
+        else:
+            from duckanon.integrations.listing import listing
+            from duckanon.integrations.terminal import answers
+
+            answers().print(listing(listed, len(read.scripts)))
+    if any(one.verdict is Verdict.UNSAFE for one in listed):
+        raise typer.Exit(1)
 
 
 @app.command()

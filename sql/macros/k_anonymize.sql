@@ -2,6 +2,6 @@
 -- The statement that answers a call is written from queries/k_anonymize.sql when the call is bound.
 
 CREATE OR REPLACE TEMP MACRO k_anonymize(
-  tbl, qi, k := 5, method := 'auto', weights := NULL, categorical := [], drop := []
+  tbl, qi, k := 5, method := 'auto', weights := NULL, categorical := [], drop := [], seconds := NULL
 ) AS TABLE
-  FROM system.main.query(system.main._dk_write_k_anonymize(tbl, qi, k, method, weights, categorical, drop));
+  FROM system.main.query(system.main._dk_write_k_anonymize(tbl, qi, k, method, weights, categorical, drop, seconds));

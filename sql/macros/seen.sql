@@ -10,8 +10,11 @@ CREATE OR REPLACE TEMP MACRO _dk_seen(tbl) AS {
     FROM (
       SELECT database_name AS _dk_d, schema_name AS _dk_s, table_name AS _dk_n, '' AS _dk_v
       FROM system.main.duckdb_tables()
+      WHERE NOT internal
       UNION ALL
-      SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views()
+      SELECT database_name, schema_name, view_name, "sql"
+      FROM system.main.duckdb_views()
+      WHERE NOT internal
     )
     WHERE system.main.ends_with(
       system.main.lower(system.main.replace(tbl, '"', '')), system.main.lower(system.main.replace(_dk_n, '"', ''))

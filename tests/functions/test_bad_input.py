@@ -3,6 +3,8 @@
 import duckdb
 import pytest
 
+from duckanon.engines.kanon.methods import METHODS
+
 PREFIX = "Invalid Input Error: "
 
 K_ANONYMIZE = {
@@ -19,7 +21,13 @@ K_ANONYMIZE = {
     "['age'], k := '5'": "k must be a whole number, as in k := 5.",
     "['age'], k := 10": "The table has fewer than k = 10 rows: choose a smaller k, or anonymise more rows together.",
     "['age'], method := 'magic'": (
-        "There is no method 'magic': choose one of 'auto', 'initial', 'order', 'bestcut', 'greedy'."
+        "There is no method 'magic': choose one of " + ", ".join(f"'{name}'" for name in METHODS) + "."
+    ),
+    "['age'], seconds := 0": "seconds must be a number above zero, as in seconds := 10.",
+    "['age'], seconds := 'inf'::DOUBLE": "seconds must be a number above zero, as in seconds := 10.",
+    "['age'], seconds := 'soon'": "seconds must be a number above zero, as in seconds := 10.",
+    "['age'], seconds := 1, method := 'order'": (
+        "Method 'order' takes no time limit: leave seconds out, or choose one of 'auto', 'exact', 'milp', 'refine'."
     ),
     "['age'], method := 3": "method must be a name in quotes.",
     "['age'], weights := {'age': -1}": 'The weight of "age" must be a number that is zero or more.',

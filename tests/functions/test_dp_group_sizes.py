@@ -367,6 +367,14 @@ def test_the_ledger_lies_with_the_table(con: duckdb.DuckDBPyConnection, tmp_path
         assert again.execute("SELECT remaining_exact FROM privacy_budget()").fetchall() == [("0.9",)]
 
 
+def test_a_view_in_another_database_charges_its_own_table(persons: duckdb.DuckDBPyConnection) -> None:
+    persons.execute("ATTACH ':memory:' AS other; USE other").fetchall()
+    fill(persons, "people")
+    persons.execute(f"CREATE VIEW v AS {CALL.replace('persons', 'people')}; USE memory").fetchall()
+    rows(persons, "FROM other.v")
+    assert rows(persons, "SELECT database, tbl FROM privacy_ledger()") == [("other", "main.people")]
+
+
 def test_two_connections_to_one_file_share_one_ledger(tmp_path: Path) -> None:
     file = str(tmp_path / "a.duckdb")
     with duckdb.connect(file) as one, duckdb.connect(file) as two:

@@ -60,7 +60,7 @@ def typed_tables(draw: st.DrawFn) -> dict[str, Any]:
         "n": n,
         "columns": columns,
         "k": draw(st.integers(2, n)),
-        "method": draw(st.sampled_from(list(METHODS))),
+        "method": draw(st.sampled_from([name for name in METHODS if name not in ("milp", "exact", "bubble_carry")])),
         "weights": draw(
             st.none() | st.lists(st.sampled_from([0.5, 1, 2]), min_size=len(columns), max_size=len(columns))
         ),

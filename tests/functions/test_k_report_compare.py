@@ -8,6 +8,8 @@ import pytest
 from duckanon.engines.kanon.methods import METHODS
 
 REPORT = ["records", "classes", "k", "singletons", "avg_class", "max_risk", "avg_risk", "l", "entropy_l", "t"]
+# `milp` may take minutes.
+QUICK = [name for name in METHODS if name != "milp"]
 COMPARE = [
     "method", "k", "classes", "min_class", "information_loss", "gcp", "discernibility", "lower_bound", "gap", "seconds",
 ]  # fmt: skip
@@ -91,11 +93,11 @@ def test_report_of_a_release(people: duckdb.DuckDBPyConnection) -> None:
 
 def test_compare(people: duckdb.DuckDBPyConnection) -> None:
     found = people.execute(
-        "FROM k_compare('people', ['age', 'city'], k := [2, 7], methods := ?, categorical := ['city'])", [list(METHODS)]
+        "FROM k_compare('people', ['age', 'city'], k := [2, 7], methods := ?, categorical := ['city'])", [QUICK]
     )
     assert [column[0] for column in found.description] == COMPARE
     rows = [dict(zip(COMPARE, row, strict=True)) for row in found.fetchall()]
-    assert [(row["k"], row["method"]) for row in rows] == [(k, name) for k in (2, 7) for name in METHODS]
+    assert [(row["k"], row["method"]) for row in rows] == [(k, name) for k in (2, 7) for name in QUICK]
     for row in rows:
         assert row["min_class"] >= row["k"]
         assert 0 < row["lower_bound"] <= row["information_loss"] <= 1
@@ -103,7 +105,8 @@ def test_compare(people: duckdb.DuckDBPyConnection) -> None:
         assert row["seconds"] > 0
     for k in (2, 7):
         losses = {row["method"]: row["information_loss"] for row in rows if row["k"] == k}
-        assert losses["auto"] == min(losses.values())
+        assert losses["exact"] == min(losses.values())
+        assert losses["auto"] <= min(losses[name] for name in ("initial", "order", "bestcut", "greedy"))
 
 
 def test_compare_measures_what_k_anonymize_releases(people: duckdb.DuckDBPyConnection) -> None:
@@ -123,16 +126,6 @@ def test_compare_measures_what_k_anonymize_releases(people: duckdb.DuckDBPyConne
 def test_compare_takes_single_values(people: duckdb.DuckDBPyConnection) -> None:
     rows = people.execute("SELECT k, method FROM k_compare('people', ['age'], k := 3, methods := 'order')").fetchall()
     assert rows == [(3, "order")]
-
-
-def test_no_bound_where_it_would_take_too_long(
-    people: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from duckanon.engines.kanon import bounds
-
-    monkeypatch.setattr(bounds, "_WORK", 10)
-    rows = people.execute("SELECT lower_bound, gap FROM k_compare('people', ['age'])").fetchall()
-    assert rows == [(None, None)]
 
 
 def test_a_table_that_loses_nothing_has_no_gap(con: duckdb.DuckDBPyConnection) -> None:

@@ -19,7 +19,7 @@ import duckanon
 from duckanon.engines.groups.methods import MECHANISMS
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-RELEASES = 1000 if LONG else 80
+RELEASES = 300 if LONG else 80
 REGIONS = 500
 # The chance that one of the many events of one test looks worse than it is.
 DOUBT = 1e-6

@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.errors import InvalidInput
 from duckanon.governance.places import Place, expected, locate, parts
 
 
@@ -75,7 +76,6 @@ def test_locate(databases: duckdb.DuckDBPyConnection, name: str, place: tuple[st
 def test_the_search_path_decides(databases: duckdb.DuckDBPyConnection) -> None:
     databases.execute("USE other").fetchall()
     assert locate("persons", sees(databases, "persons")).database == "other"
-    assert locate("s.persons", sees(databases, "s.persons")).schema is None
     databases.execute("USE memory.s").fetchall()
     assert locate("persons", sees(databases, "persons")).schema == "s"
     assert locate("v", sees(databases, "v")).schema == "main"
@@ -83,6 +83,19 @@ def test_the_search_path_decides(databases: duckdb.DuckDBPyConnection) -> None:
     assert locate('"odd.name"', sees(databases, '"odd.name"')).schema == "s"
     databases.execute("CREATE TEMP TABLE persons(i INT)").fetchall()
     assert locate("persons", sees(databases, "persons")).schema == "temp"
+
+
+def test_a_view_of_another_database_finds_its_neighbours(databases: duckdb.DuckDBPyConnection) -> None:
+    """DuckDB looks for a view's tables beside the view, which the caller's search path does not tell."""
+    databases.execute("USE other").fetchall()
+    for name in ("s.persons", '"odd.name"', 's."odd.name"'):
+        assert locate(name, sees(databases, name)).database == "memory"
+    databases.execute('CREATE SCHEMA other.s; CREATE SCHEMA other.r; CREATE TABLE other.s."odd.name"(i INT)').fetchall()
+    assert locate('s."odd.name"', sees(databases, '"odd.name"')).database == "other"
+    with pytest.raises(InvalidInput, match="is the name of several tables: write its database and schema before it"):
+        locate('"odd.name"', sees(databases, '"odd.name"'))
+    for name in ("tables", "r.persons", "memory.r.persons"):
+        assert locate(name, sees(databases, name)).schema is None
 
 
 def test_a_temporary_table_is_its_connection_s(databases: duckdb.DuckDBPyConnection) -> None:

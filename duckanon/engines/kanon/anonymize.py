@@ -3,10 +3,11 @@
 import numpy as np
 
 from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.methods import METHODS, Work
+from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
 from duckanon.engines.kanon.ties import Hashes, settle
+from duckanon.engines.kanon.work import Work
 from duckanon.errors import InvalidInput
 
 
@@ -27,6 +28,13 @@ def check_method(method: str) -> None:
     if method not in METHODS:
         known = ", ".join(f"'{name}'" for name in METHODS)
         raise InvalidInput(f"There is no method '{method}': choose one of {known}.")
+
+
+def check_seconds(seconds: float | None, method: str) -> None:
+    """Raise InvalidInput for a time limit that the method would not heed."""
+    if seconds is not None and not METHODS[method].timed:
+        timed = ", ".join(f"'{m.name}'" for m in METHODS.values() if m.timed)
+        raise InvalidInput(f"Method '{method}' takes no time limit: leave seconds out, or choose one of {timed}.")
 
 
 def anonymize(

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 Marks = npt.NDArray[np.int64]
@@ -76,3 +77,23 @@ def loss_of(box: Box, space: Space) -> float:
         else:
             loss += (box.distinct[j] - 1) * space.units[j]
     return loss
+
+
+@compiled
+def class_losses(space: Space, members: Codes, starts: Codes) -> Floats:
+    """Loss of each class, summed over its records. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
+    box = new_box(space)
+    marks = new_marks(space)
+    losses = np.empty(starts.shape[0] - 1)
+    for c in range(losses.shape[0]):
+        clear(box)
+        for t in range(starts[c], starts[c + 1]):
+            admit(box, space, members[t], marks, c)
+        losses[c] = (starts[c + 1] - starts[c]) * loss_of(box, space)
+    return losses
+
+
+def total_loss(space: Space, labels: Codes) -> float:
+    """Loss of a partition, summed over records. labels: from 0, without gaps."""
+    starts = np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
+    return float(class_losses(space, by_label(labels), starts).sum())

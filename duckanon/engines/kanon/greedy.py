@@ -22,10 +22,14 @@ _STRIDE = 200_000_000
 
 
 @compiled
-def _grow(space: Space, free: Codes, k: int, first_label: int, labels: Labels, stride: int) -> tuple[Codes, int]:
+def _grow(
+    space: Space, free: Codes, k: int, first_label: int, labels: Labels, stride: int, farthest: bool, last: int
+) -> tuple[Codes, int, int]:
     """Grow classes from the records in `free` (kept in order) until `stride` comparisons are spent.
 
-    Returns the records still free and the next label.
+    farthest: whether each class after the first grows around the record farthest from the one before grew around,
+    which is `last` (-1 for none), or around the first free record. Returns the records still free, the next label, and
+    the record that the last class grew around.
     """
     points, caps, symbols, nulls, units, whole = space
     p = points.shape[1]
@@ -76,6 +80,23 @@ def _grow(space: Space, free: Codes, k: int, first_label: int, labels: Labels, s
             head += 1
         clear(box)
         chosen = head
+        if farthest and last >= 0:
+            most = -1.0
+            for t in range(head, stored):
+                if taken[t] > 0.0:
+                    continue
+                apart = 0.0
+                for j in range(p):
+                    apart += min(abs(columns[j, t] - points[last, j]), caps[j])
+                for j in range(q):
+                    code = symbols[last, j]
+                    if codes[j, t] != code:
+                        apart += whole[j] if code == nulls[j] or codes[j, t] == nulls[j] else units[j]
+                if apart > most + 1e-12:
+                    most = apart
+                    chosen = t
+            spent += stored - head
+        last = names[chosen]
         for member in range(k):
             if member > 0:
                 base = 0.0
@@ -147,7 +168,7 @@ def _grow(space: Space, free: Codes, k: int, first_label: int, labels: Labels, s
         if taken[t] == 0.0:
             rest[kept] = names[t]
             kept += 1
-    return rest, label
+    return rest, label, last
 
 
 @compiled
@@ -188,17 +209,21 @@ def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bo
         labels[rest[r]] = joined[r]
 
 
-def greedy(space: Space, k: int, progress: Callable[[float], None], leftovers: str = "total") -> Labels:
+def greedy(
+    space: Space, k: int, progress: Callable[[float], None], leftovers: str = "total", *, farthest: bool = False
+) -> Labels:
     """Classes of k records each, over records in variance order. Labels of shape (n,).
 
     leftovers: "total" places the last n mod k records where the total grows least, "class" by the rule of Table 7.
+    farthest: K-Member (Byun et al. 2007): each class after the first grows around the free record farthest from the one
+    that the class before grew around, which need not be the first in variance order.
     """
     n = space.points.shape[0]
     labels = np.full(n, -1, dtype=np.int32)
     free = np.arange(n, dtype=np.int32)
-    label = 0
+    label, last = 0, -1
     while len(free) >= k:
-        free, label = _grow(space, free, k, label, labels, _STRIDE)
+        free, label, last = _grow(space, free, k, label, labels, _STRIDE, farthest, last)
         progress(1.0 - (len(free) / n) ** 2)
     if len(free):
         _place(space, free, label, labels, leftovers == "class")

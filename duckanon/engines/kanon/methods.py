@@ -1,46 +1,51 @@
 """The methods of k-anonymity by name. Each takes records in canonical order and returns a label for each.
 
-A method is deterministic: over the same canonical records it returns the same labels, on any number of threads.
+A method is deterministic: over the same canonical records it returns the same labels, on any number of threads, unless
+it is given a time limit.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
+from time import monotonic
 
 import numpy as np
 
 from duckanon.engines.kanon.bestcut import bestcut
+from duckanon.engines.kanon.box import total_loss
 from duckanon.engines.kanon.consecutive import Labels, best_consecutive, sampled_loss
+from duckanon.engines.kanon.exact import Solution, exact
 from duckanon.engines.kanon.greedy import greedy
 from duckanon.engines.kanon.initial import initial
-from duckanon.engines.kanon.loss import utility
+from duckanon.engines.kanon.milp import milp
+from duckanon.engines.kanon.mondrian import mondrian
 from duckanon.engines.kanon.orders import hilbert, lexicographic
+from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
+from duckanon.engines.kanon.refine import Budget, default_budget, refine
+from duckanon.engines.kanon.split_carry import bubble_carry, split_carry
+from duckanon.engines.kanon.work import Work
 from duckanon.engines.parallel import spread
 
 # Up to this many records `order` tries every order it knows; above, only those that cost a few sorts.
 MANY_RECORDS = 100_000
-# `auto` runs Greedy Search while records^2 x attributes stays below this (some seconds of one core).
-GREEDY_WORK = 20_000_000_000
-
-
-@dataclass(frozen=True)
-class Work:
-    """How a method may work: threads it may use, and whom it tells the share of work done (0 to 1)."""
-
-    threads: int = 1
-    progress: Callable[[float], None] = lambda _: None
+# `auto` tries Greedy Search as a start while records^2 x attributes stays below this (a tenth of a second).
+GREEDY_WORK = 500_000_000
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the registry: its name, what runs, its source, and what it costs for n records, m attributes."""
+    """A method of the registry: its name, what runs, its source, and what it costs for n records, m attributes.
+
+    timed: whether it goes on to improve its result, and so obeys `Work.seconds`.
+    """
 
     name: str
     run: Callable[[Records, int, Work], Labels]
     source: str
     cost: str
+    timed: bool = False
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -88,15 +93,42 @@ def _bestcut(records: Records, k: int, work: Work) -> tuple[float, Labels]:
     return _best(records, k, [lambda: bestcut(records, k)], work)
 
 
-def _auto(records: Records, k: int, work: Work) -> Labels:
-    n, m = len(records), len(records.attributes)
+def _start(records: Records, k: int, work: Work) -> Labels:
+    """The best partition to be had in a moment."""
     found = [_order(records, k, work)]
-    if n > MANY_RECORDS:
+    if len(records) > MANY_RECORDS:
         found.append(_bestcut(records, k, work))
-    if n * n * m <= GREEDY_WORK:
+    elif len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
         labels = greedy(records.space, k, work.progress)
-        found.append((utility(records, labels).information_loss * n, labels))
+        found.append((total_loss(records.space, labels), labels))
     return min(found, key=lambda one: one[0])[1]
+
+
+def _refined(start: Callable[[Records, int, Work], Labels], records: Records, k: int, work: Work) -> Labels:
+    """A start, improved by ruin and recreate. Points with many copies take no part with most of them."""
+    until = None if work.seconds is None else monotonic() + work.seconds
+    split = core(records, k)
+    inner = records.take(split.core, work.threads)
+    labels = start(inner, k, replace(work, progress=lambda share: work.progress(share / 10)))
+    budget = replace(default_budget(len(inner), k), until=until)
+    labels = refine(inner, labels, k, budget, work.threads, lambda share: work.progress(0.1 + 0.9 * share))
+    return split.join(labels)
+
+
+def _small_start(records: Records, k: int, work: Work) -> Labels:
+    """A start for methods that go on to prove something: the better it is, the less is left to prove."""
+    visits = max(min(50.0 * len(records), 400_000 / len(records)), default_budget(len(records), k).visits)
+    return refine(records, _start(records, k, work), k, Budget(visits), work.threads)
+
+
+def _certified(solve: Callable[[Records, int, Labels, Work], Solution], records: Records, k: int, work: Work) -> Labels:
+    began = monotonic()
+    start = _small_start(records, k, work)
+    left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
+    solution = solve(records, k, start, replace(work, seconds=left))
+    work.certify(solution.bound / len(records))
+    work.progress(1.0)
+    return solution.labels
 
 
 METHODS: dict[str, Method] = {
@@ -104,9 +136,10 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             "auto",
-            _auto,
-            "the best of `order`, `bestcut` and, while n^2 m <= 2e10, `greedy`",
+            partial(_refined, _start),
+            "the best of `order`, `bestcut` and, while n^2 m <= 5e8, `greedy`, improved by `refine`",
             "as the methods it runs",
+            timed=True,
         ),
         Method(
             "initial",
@@ -131,6 +164,59 @@ METHODS: dict[str, Method] = {
             lambda records, k, work: greedy(records.space, k, work.progress),
             "Liang and Samavi 2020, Algorithm 2",
             "O(n^2 m)",
+        ),
+        Method(
+            "kmember",
+            lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
+            "Byun, Kamra, Bertino and Li 2007",
+            "O(n^2 m)",
+        ),
+        Method(
+            "mondrian",
+            lambda records, k, _: mondrian(records, k),
+            "LeFevre, DeWitt and Ramakrishnan 2006, strict, with tight bounds",
+            "O(n (m + log n) log(n / k))",
+        ),
+        Method(
+            "mondrian_relaxed",
+            lambda records, k, _: mondrian(records, k, relaxed=True),
+            "LeFevre, DeWitt and Ramakrishnan 2006, relaxed, with tight bounds",
+            "O(n (m + log n) log(n / k))",
+        ),
+        Method(
+            "split_carry",
+            split_carry,
+            "Liang and Samavi 2020, Algorithm 1, with S = 4; sub-problems by `exact`",
+            "linear in n; grows quickly with k",
+            timed=True,
+        ),
+        Method(
+            "bubble_carry",
+            bubble_carry,
+            "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept",
+            "linear in n, twice as many sub-problems as `split_carry`",
+            timed=True,
+        ),
+        Method(
+            "exact",
+            partial(_certified, exact),
+            "set partition by column generation; up to 2,000 records",
+            "grows quickly with k and with attributes' distinct values; stops at a gap when its budget ends",
+            timed=True,
+        ),
+        Method(
+            "milp",
+            partial(_certified, milp),
+            "Liang and Samavi 2020, equations 21 to 35; up to 200 records",
+            "exponential in n: a baseline",
+            timed=True,
+        ),
+        Method(
+            "refine",
+            partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
+            "ruin and recreate (Schrimpf et al. 2000) from the classes of `order`",
+            "O(n k m) times a fixed number of rounds, or as long as `seconds` says",
+            timed=True,
         ),
     )
 }

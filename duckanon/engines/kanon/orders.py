@@ -144,25 +144,31 @@ def _hilbert_keys(cells: npt.NDArray[np.uint32], bits: int) -> Keys:
     return keys
 
 
-def hilbert(records: Records, threads: int = 1) -> Order:
+def hilbert(records: Records, threads: int = 1, shuffle: np.random.Generator | None = None) -> Order:
     """Records along a Hilbert curve through the unit cube, sides scaled by weight; ties stay in place.
 
     The grid has 2^b cells a side, with b m about log2(n) + 12: finer cells only cost time. Beyond 64 attributes those
-    of largest weight shape the curve.
+    of largest weight shape the curve. shuffle: draws another curve, through a moved cube, its attributes in another
+    order and their categories too.
     """
     heaviest = sorted(range(len(records.attributes)), key=lambda j: (-records.attributes[j].weight, j))[:_WORD]
     used = [records.attributes[j] for j in sorted(heaviest)]
-    n, bits = len(records), min(16, _WORD // len(used), (len(records).bit_length() + 11) // len(used) + 1)
     most = max(a.weight for a in used)
-    sides = []
-    for a in used:
-        scaled = np.append(a.positions, 1.0) * (a.weight / most) * (1 << bits)
-        sides.append(np.minimum(scaled, (1 << bits) - 1).astype(np.uint32))
+    sides = [np.append(a.positions, 1.0) * (a.weight / most) for a in used]
+    if shuffle is not None:
+        turn = shuffle.permutation(len(used))
+        used, sides = [used[j] for j in turn], [sides[j] for j in turn]
+        for j, a in enumerate(used):
+            if a.categorical:
+                sides[j][: a.distinct] = shuffle.permutation(sides[j][: a.distinct])
+            sides[j] = (sides[j] + shuffle.random()) / 2
+    n, bits = len(records), min(16, _WORD // len(used), (len(records).bit_length() + 11) // len(used) + 1)
+    grid = [np.minimum(side * (1 << bits), (1 << bits) - 1).astype(np.uint32) for side in sides]
     keys = np.empty(n, dtype=np.uint64)
 
     def share(start: int) -> None:
         part = slice(start, start + _SHARE)
-        cells = np.stack([side.take(a.codes[part]) for side, a in zip(sides, used, strict=True)], axis=1)
+        cells = np.stack([side.take(a.codes[part]) for side, a in zip(grid, used, strict=True)], axis=1)
         keys[part] = _hilbert_keys(cells, bits)
 
     spread(share, range(0, n, _SHARE), threads)

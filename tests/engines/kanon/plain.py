@@ -1,10 +1,11 @@
 """The same quantities as the engines', computed the slow and obvious way. Twins to test against."""
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
-from duckanon.engines.kanon.records import Records
+from duckanon.engines.kanon.records import Attribute, Records
 
 
 def class_loss(records: Records, members: Sequence[int]) -> float:
@@ -63,12 +64,16 @@ def optimum(records: Records, k: int) -> float:
     return min(total_loss(records, p) for p in set_partitions(range(len(records)), k))
 
 
-def greedy(records: Records, k: int, by_class: bool = False) -> list[list[int]]:
-    """Algorithm 2, over records in variance order."""
+def greedy(records: Records, k: int, by_class: bool = False, farthest: bool = False) -> list[list[int]]:
+    """Algorithm 2, over records in variance order; or, with `farthest`, K-Member."""
     free = list(range(len(records)))
     classes: list[list[int]] = []
     while len(free) >= k:
-        members = [free.pop(0)]
+        seed = 0
+        if farthest and classes:
+            apart = [class_loss(records, [classes[-1][0], i]) for i in free]
+            seed = next(t for t, x in enumerate(apart) if x >= max(apart) - 1e-12)
+        members = [free.pop(seed)]
         while len(members) < k:
             losses = [class_loss(records, [*members, i]) for i in free]
             least = min(losses)
@@ -86,7 +91,34 @@ def greedy(records: Records, k: int, by_class: bool = False) -> list[list[int]]:
     return classes
 
 
-def nearest_bound(records: Records, k: int) -> float:
+def mondrian(records: Records, k: int, relaxed: bool) -> list[list[int]]:
+    """Strict or relaxed Mondrian, over records in canonical order."""
+
+    def width(a: Attribute, members: list[int]) -> float:
+        places = [*(a.positions * a.weight), 2.0 * a.weight if a.distinct else 0.0]
+        return places[max(a.codes[members])] - places[min(a.codes[members])]
+
+    def split(members: list[int]) -> list[list[int]]:
+        if len(members) < 2 * k:
+            return [members]
+        for a in sorted(records.attributes, key=lambda a: -width(a, members)):
+            if width(a, members) <= 0:
+                break
+            line = sorted(members, key=lambda i: a.codes[i])
+            median = a.codes[line[(len(line) - 1) // 2]]
+            cut = len(line) // 2 if relaxed else sum(a.codes[i] <= median for i in line)
+            if cut >= k and len(line) - cut >= k:
+                return split(line[:cut]) + split(line[cut:])
+        return [members]
+
+    return split(list(range(len(records))))
+
+
+def box_bound(records: Records, k: int) -> float:
+    """Mean over records of the least loss of a class of k that holds the record."""
     n = len(records)
-    pairs = [sorted(class_loss(records, [i, j]) for j in range(n) if j != i)[k - 2] for i in range(n)]
-    return float(np.mean(pairs))
+    least = [
+        min(class_loss(records, [i, *others]) for others in combinations([j for j in range(n) if j != i], k - 1))
+        for i in range(n)
+    ]
+    return float(np.mean(least))

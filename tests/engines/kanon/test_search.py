@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.engines.kanon import bounds, consecutive, greedy, methods
+from duckanon.engines.kanon import consecutive, greedy, methods
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.bestcut import bestcut
 from duckanon.engines.kanon.loss import utility
+from duckanon.engines.kanon.mondrian import mondrian
 from duckanon.engines.kanon.records import Records
+from duckanon.engines.kanon.work import Work
 from tests.engines.kanon import plain
 from tests.engines.kanon.strategies import tables
 
@@ -75,12 +77,29 @@ def test_greedy_is_algorithm_2(records: Records, k: int, by_class: bool) -> None
     assert found == sorted(sorted(c) for c in plain.greedy(records, k, by_class))
 
 
+@given(tables(), st.integers(2, 5))
+def test_kmember_grows_around_the_farthest(records: Records, k: int) -> None:
+    k = min(k, len(records))
+    labels = greedy.greedy(records.space, k, lambda share: None, farthest=True)
+    found = sorted(sorted(c) for c in plain.classes_of(labels))
+    assert found == sorted(sorted(c) for c in plain.greedy(records, k, farthest=True))
+
+
+@given(tables(max_size=30), st.integers(2, 5), st.booleans())
+def test_mondrian_halves_at_the_median(records: Records, k: int, relaxed: bool) -> None:
+    k = min(k, len(records))
+    found = sorted(sorted(c) for c in plain.classes_of(mondrian(records, k, relaxed=relaxed)))
+    assert found == sorted(sorted(c) for c in plain.mondrian(records, k, relaxed))
+
+
 def test_greedy_in_small_steps_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     records = methods_table(np.random.default_rng(2), 700)
     whole = greedy.greedy(records.space, 4, lambda share: None)
+    far = greedy.greedy(records.space, 4, lambda share: None, farthest=True)
     shares: list[float] = []
     monkeypatch.setattr(greedy, "_STRIDE", 5000)
     assert (greedy.greedy(records.space, 4, shares.append) == whole).all()
+    assert (greedy.greedy(records.space, 4, lambda share: None, farthest=True) == far).all()
     assert len(shares) > 10
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -132,38 +151,35 @@ def test_bestcut_stays_fast_when_each_cut_slices_one_class() -> None:
     assert sorted(order.tolist()) == list(range(20_000))
 
 
-@pytest.mark.parametrize("name", methods.METHODS)
+# What solves programs has tests of its own: it is slow, or refuses thousands of rows.
+SEARCHES = [name for name in methods.METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
 @given(records=tables(max_size=8), k=st.integers(2, 4), threads=st.sampled_from([1, 4]))
 def test_no_method_beats_the_optimum_or_breaks_the_rules(name: str, records: Records, k: int, threads: int) -> None:
     n = len(records)
     k = min(k, n)
-    labels = anonymize(records, k, name, work=methods.Work(threads))
+    labels = anonymize(records, k, name, work=Work(threads))
     assert labels.shape == (n,)
     assert np.unique(labels, return_counts=True)[1].min() >= k
     loss = plain.total_loss(records, plain.classes_of(labels))
     best = plain.optimum(records, k)
     assert loss >= best - 1e-9
-    assert bounds.nearest_neighbour_bounds(records, [k])[0] * n <= best + 1e-9
     measured = utility(records, labels)
     assert measured.information_loss * n == pytest.approx(loss, abs=1e-9)
     assert measured.min_class >= k
 
 
-@given(tables(min_size=4), st.integers(2, 4), st.integers(1, 3))
-def test_the_bound_is_the_nearest_neighbour_bound(records: Records, k: int, threads: int) -> None:
-    found = bounds.nearest_neighbour_bounds(records, [k, 2], threads)
-    assert found == pytest.approx([plain.nearest_bound(records, k), plain.nearest_bound(records, 2)], abs=1e-9)
-
-
-@pytest.mark.parametrize("name", methods.METHODS)
+@pytest.mark.parametrize("name", SEARCHES)
 def test_threads_and_input_order_change_nothing(name: str) -> None:
     rng = np.random.default_rng(3)
     records = methods_table(rng, 3000)
     content = rng.integers(0, 2**60, 3000).astype(np.uint64)
     first = anonymize(records, 5, name, content=content)
-    assert (anonymize(records, 5, name, content=content, work=methods.Work(4)) == first).all()
+    assert (anonymize(records, 5, name, content=content, work=Work(4)) == first).all()
     shuffle = rng.permutation(3000).astype(np.int32)
-    second = anonymize(records.take(shuffle), 5, name, content=content[shuffle], work=methods.Work(2))
+    second = anonymize(records.take(shuffle), 5, name, content=content[shuffle], work=Work(2))
     pairs = {(int(a), int(b)) for a, b in zip(first[shuffle], second, strict=True)}
     assert len(pairs) == len(set(first.tolist())) == len(set(second.tolist()))
 

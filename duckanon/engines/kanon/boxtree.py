@@ -1,0 +1,139 @@
+"""Boxes around runs of neighbouring points, and around pairs of boxes, up to the root: what finds all near points."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.records import Codes, Floats, Space
+
+# Points in a leaf.
+LEAF = 8
+
+
+class Tree(NamedTuple):
+    """A binary tree over points in the order given: node v has the children 2v and 2v + 1, the root is 1.
+
+    The last half of the nodes are leaves: leaf `leaves + t` holds points t LEAF .. (t + 1) LEAF - 1.
+    """
+
+    leaves: int
+    low: Floats  # (2 leaves, p)
+    high: Floats  # (2 leaves, p)
+    holds: npt.NDArray[np.uint64]  # (2 leaves, q): bit c mod 64 is set if code c occurs
+
+
+@compiled
+def new_tree(space: Space) -> Tree:
+    """The tree over all points of the space. They should be in an order in which near ones are neighbours."""
+    n, p = space.points.shape
+    q = space.symbols.shape[1]
+    leaves = 1
+    while leaves * LEAF < n:
+        leaves *= 2
+    low = np.full((2 * leaves, p), np.inf)
+    high = np.full((2 * leaves, p), -np.inf)
+    holds = np.zeros((2 * leaves, q), np.uint64)
+    for i in range(n):
+        v = leaves + i // LEAF
+        for j in range(p):
+            low[v, j] = min(low[v, j], space.points[i, j])
+            high[v, j] = max(high[v, j], space.points[i, j])
+        for j in range(q):
+            holds[v, j] |= np.uint64(1) << np.uint64(space.symbols[i, j] & 63)
+    for v in range(leaves - 1, 0, -1):
+        for j in range(p):
+            low[v, j] = min(low[2 * v, j], low[2 * v + 1, j])
+            high[v, j] = max(high[2 * v, j], high[2 * v + 1, j])
+        for j in range(q):
+            holds[v, j] = holds[2 * v, j] | holds[2 * v + 1, j]
+    return Tree(leaves, low, high, holds)
+
+
+@compiled
+def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
+    """The loss of any box around point i and a point below node v is no less."""
+    loss = 0.0
+    for j in range(space.caps.shape[0]):
+        x = space.points[i, j]
+        gap = max(tree.low[v, j] - x, x - tree.high[v, j])
+        if gap > 0.0:
+            loss += min(gap, space.caps[j])
+    for j in range(space.units.shape[0]):
+        code = space.symbols[i, j]
+        if not (tree.holds[v, j] >> np.uint64(code & 63)) & np.uint64(1):
+            loss += space.whole[j] if code == space.nulls[j] else space.units[j]
+    return loss
+
+
+@compiled
+def to_point(space: Space, i: int, other: int) -> float:
+    """Loss of a record of the class of two points."""
+    loss = 0.0
+    for j in range(space.caps.shape[0]):
+        loss += min(abs(space.points[i, j] - space.points[other, j]), space.caps[j])
+    for j in range(space.units.shape[0]):
+        code = space.symbols[i, j]
+        there = space.symbols[other, j]
+        if code != there:
+            loss += space.whole[j] if code == space.nulls[j] or there == space.nulls[j] else space.units[j]
+    return loss
+
+
+@compiled
+def nearest(
+    space: Space, tree: Tree, i: int, within: float, leaves: int, found: Codes, apart: Floats
+) -> tuple[int, float]:
+    """Points nearest to point i and nearer than `within`, the nearest first, into `found` and `apart`.
+
+    Looks into at most so many leaves. Returns how many were found, and a distance below which none was left out.
+    """
+    room = found.shape[0]
+    n = space.points.shape[0]
+    count = 0
+    complete = within
+    stack = [(1, 0.0)]
+    looked = 0
+    while len(stack) > 0:
+        v, bound = stack.pop()
+        if bound >= complete or (count == room and bound >= apart[room - 1]):
+            continue
+        if looked >= leaves:
+            complete = min(complete, bound)
+            continue
+        if v < tree.leaves:
+            left = to_node(space, tree, i, 2 * v)
+            right = to_node(space, tree, i, 2 * v + 1)
+            if left <= right:
+                stack.append((2 * v + 1, right))
+                stack.append((2 * v, left))
+            else:
+                stack.append((2 * v, left))
+                stack.append((2 * v + 1, right))
+            continue
+        looked += 1
+        start = (v - tree.leaves) * LEAF
+        for other in range(start, min(start + LEAF, n)):
+            if other == i:
+                continue
+            loss = to_point(space, i, other)
+            if loss >= complete:
+                continue
+            if count == room:
+                if loss >= apart[room - 1]:
+                    complete = min(complete, loss)
+                    continue
+                complete = min(complete, apart[room - 1])
+                count -= 1
+            t = count
+            while t > 0 and apart[t - 1] > loss:
+                apart[t] = apart[t - 1]
+                found[t] = found[t - 1]
+                t -= 1
+            apart[t] = loss
+            found[t] = other
+            count += 1
+    while count > 0 and apart[count - 1] >= complete:
+        count -= 1
+    return count, complete

@@ -1,0 +1,97 @@
+"""Near points of every distinct point, found as neighbours in several shuffled orders. Any mix of attributes.
+
+No tree is built: records that are near stand together in at least one of a few Hilbert curves and lexicographic
+orders with high probability, and a point keeps the nearest of those it meets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.orders import hilbert, lexicographic
+from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
+from duckanon.engines.parallel import spread
+
+# Points a thread takes at a time.
+_SHARE = 32_768
+
+
+@compiled
+def _meet(space: Space, order: Order, start: int, stop: int, window: int, near: Codes, apart: Floats) -> None:
+    """Let the points at positions start..stop-1 of the order meet the `window` points on either side."""
+    points, caps, symbols, nulls, units, whole = space
+    n = order.shape[0]
+    p = points.shape[1]
+    q = symbols.shape[1]
+    first = max(start - window, 0)
+    last = min(stop + window, n)
+    numbers = np.empty((last - first, p))
+    codes = np.empty((last - first, q), np.int32)
+    for t in range(first, last):
+        for j in range(p):
+            numbers[t - first, j] = points[order[t], j]
+        for j in range(q):
+            codes[t - first, j] = symbols[order[t], j]
+    kept = near.shape[1]
+    for t in range(start, stop):
+        here = order[t]
+        for s in range(max(t - window, 0), min(t + window + 1, n)):
+            if s == t:
+                continue
+            loss = 0.0
+            for j in range(p):
+                loss += min(abs(numbers[t - first, j] - numbers[s - first, j]), caps[j])
+            for j in range(q):
+                mine = codes[t - first, j]
+                other = codes[s - first, j]
+                if mine != other:
+                    loss += whole[j] if mine == nulls[j] or other == nulls[j] else units[j]
+            if loss >= apart[here, kept - 1]:
+                continue
+            there = order[s]
+            known = False
+            for r in range(kept):
+                if near[here, r] == there:
+                    known = True
+                    break
+            if known:
+                continue
+            r = kept - 1
+            while r > 0 and apart[here, r - 1] > loss:
+                apart[here, r] = apart[here, r - 1]
+                near[here, r] = near[here, r - 1]
+                r -= 1
+            apart[here, r] = loss
+            near[here, r] = there
+
+
+def shuffled_orders(records: Records, count: int, threads: int = 1) -> list[Order]:
+    """`count` orders in which near records tend to be neighbours: Hilbert curves and lexicographic ones by turns."""
+    rng = np.random.default_rng(0)
+    orders = []
+    for turn in range(count):
+        if turn % 2 == 0:
+            orders.append(hilbert(records, threads, rng if turn else None))
+        else:
+            orders.append(lexicographic(records, rng.permutation(len(records.attributes)).tolist()))
+    return orders
+
+
+def neighbours(records: Records, orders: list[Order], window: int, kept: int, threads: int = 1) -> Codes:
+    """For each record up to `kept` near ones, the nearest first, -1 where there are no more. Shape (n, kept).
+
+    records: all different. Each record meets the `window` records on either side of it in every order.
+    """
+    n = len(records)
+    near = np.full((n, kept), -1, dtype=np.int32)
+    apart = np.full((n, kept), np.inf)
+    for order in orders:
+        spread(
+            lambda start, order=order: _meet(  # type: ignore[misc]
+                records.space, order, start, min(start + _SHARE, n), window, near, apart
+            ),
+            range(0, n, _SHARE),
+            threads,
+        )
+    return near

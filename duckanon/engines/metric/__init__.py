@@ -1,0 +1,1 @@
+"""Metric differential privacy: optimal perturbation of records, every ratio certified."""

@@ -1,0 +1,174 @@
+"""Benders decomposition as the paper has it (Qiu 2024, section 3.2).
+
+The nodes are parted. A master program decides the rows of boundary nodes, and guesses what the internal nodes of each
+part lose. A subproblem for each part finds their rows given the boundary's, and answers with a cut: a feasibility cut
+if there are none, an optimality cut if the guess was too low. The master's value is a lower bound, what the subproblems
+find an upper one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.metric.graph import edges_of, reduced
+from duckanon.engines.metric.partitions import Partition
+from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
+from duckanon.engines.metric.scaled import FINEST, Scaled
+from duckanon.engines.metric.solver import Model, Optimum
+from duckanon.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# What a subproblem may be short of before it is infeasible, in units of probability.
+_SHORT = 1e-8
+# The master's value is a bound to the solver's tolerance, of which this share is taken off.
+_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """slope . u_Y (+ w_l, for an optimality cut) >= constant, over the boundary's variables."""
+
+    slope: Floats
+    constant: float
+    part: int | None
+
+
+class _Sub:
+    """One part's subproblem (equations 13 to 17): rows of its internal nodes, given the boundary's."""
+
+    def __init__(self, program: Program, scaled: Scaled, inside: Ints, place: Ints, boundary_width: int) -> None:
+        from scipy.sparse import csr_array, eye_array, hstack, vstack
+
+        self.inside, self._scaled = inside, scaled
+        outputs = program.cost.shape[1]
+        self._width = width = len(inside) * outputs
+        own = np.full(program.edges.nodes, -1)
+        own[inside] = np.arange(len(inside)) * outputs
+        first, second = program.edges.ends
+        touching = (own[first] >= 0) | (own[second] >= 0)
+        # All variables side by side: those of the internal nodes, then the boundary's.
+        at = np.where(own >= 0, own, width + place)
+        ratios = scaled.ratios(
+            first[touching], second[touching], program.edges.length[touching], at, width + boundary_width
+        )
+        sums = scaled.sums(inside, at, width + boundary_width)
+        self._ratios, self._sums = ratios.shape[0], sums.shape[0]
+        whole = vstack([ratios, sums]).tocsr()
+        inner, self._outer = csr_array(whole[:, :width]), csr_array(whole[:, width:])
+        cost = scaled.cost[inside].ravel()
+        # Feasible wherever the other model falls short by no more than `_SHORT`.
+        self._best = self._model(inner, cost, 10 * _SHORT)
+        # The same rows with room bought at a price of 1: what it takes at least is 0 if there is a solution.
+        slack = vstack([-eye_array(self._ratios), csr_array((self._sums, self._ratios))])
+        short = vstack(
+            [csr_array((self._ratios, 2 * self._sums)), hstack([eye_array(self._sums), -eye_array(self._sums)])]
+        )
+        room = csr_array(hstack([inner, slack, short]))
+        price = np.concatenate([np.zeros(width), np.ones(self._ratios + 2 * self._sums)])
+        self._possible = self._model(room, price, FINEST)
+
+    def _model(self, rows: csr_array, cost: Floats, tolerance: float) -> Model:
+        model = Model(cost, np.zeros(len(cost)), tolerance)
+        lower = np.concatenate([np.full(self._ratios, -np.inf), np.ones(self._sums)])
+        upper = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)])
+        model.add(rows, lower, upper)
+        return model
+
+    def answer(self, boundary: Floats, guess: float, part: int, limits: Limits) -> tuple[_Cut | None, Optimum | None]:
+        """A cut, unless the guess is right, and the internal rows, if there are any."""
+        given = self._outer @ boundary
+        right = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)]) - given
+        rows = np.arange(self._ratios)
+        for model in (self._possible, self._best):
+            model.bounds(rows, np.full(self._ratios, -np.inf), right[: self._ratios])
+        lacking = self._possible.solve(limits.left)
+        if lacking is None:
+            return None, None
+        fixed = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)])
+        if lacking.value > _SHORT:
+            # A dual ray: duals . (fixed - outer u) <= 0 for every u with a solution.
+            ray = lacking.duals / np.abs(lacking.duals).max()
+            return _Cut(self._outer.T @ ray, float(ray @ fixed), None), None
+        found = self._best.solve(limits.left)
+        if found is None:
+            return None, None
+        if guess >= found.value - 1e-12:
+            return None, found
+        return _Cut(self._outer.T @ found.duals, float(found.duals @ fixed), part), found
+
+
+def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition]) -> Solution:
+    """Iterate until the relative gap or the time is reached.
+
+    Raises InvalidInput if there was no time for a first mechanism.
+    """
+    from scipy.sparse import csr_array
+
+    nodes, outputs = program.cost.shape
+    partition, scaled = cut(program), Scaled(program)
+    boundary = np.flatnonzero(partition.boundary)
+    insides = [inside for inside in partition.internal if len(inside)]
+    place = np.full(nodes, -1)
+    place[boundary] = np.arange(len(boundary)) * outputs
+    width = len(boundary) * outputs
+    master = Model(
+        np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides))
+    )
+    if len(boundary):
+        # Edges among boundary nodes and, as initial cuts, shortest paths between them (property 3.2), less those that
+        # others imply.
+        among = reduced(edges_of(program.paths[np.ix_(boundary, boundary)]), limits.threads)
+        first, second = among.ends
+        ratios = scaled.ratios(boundary[first], boundary[second], among.length, place, width + len(insides))
+        master.add(ratios, upper=np.zeros(ratios.shape[0]))
+        sums = scaled.sums(boundary, place, width + len(insides))
+        master.add(sums, np.ones(len(boundary)), np.ones(len(boundary)))
+    subs = [_Sub(program, scaled, inside, place, width) for inside in insides]
+    history: list[Step] = []
+    best, upper, lower = None, np.inf, -np.inf
+    while True:
+        decided = master.solve(limits.left)
+        if decided is None:
+            break
+        lower = max(lower, decided.value * (1 - _TOLERANCE))
+        boundary_u, guesses = decided.x[:width], decided.x[width:]
+        answers = [
+            sub.answer(boundary_u, guess, part, limits)
+            for part, (sub, guess) in enumerate(zip(subs, guesses.tolist(), strict=True))
+        ]
+        optima = [found for _, found in answers if found is not None]
+        if len(optima) == len(subs):
+            value = float(scaled.cost[boundary].ravel() @ boundary_u) + sum(found.value for found in optima)
+            if value < upper:
+                u = np.zeros((nodes, outputs))
+                u[boundary] = boundary_u.reshape(-1, outputs)
+                for sub, found in zip(subs, optima, strict=True):
+                    u[sub.inside] = found.x.reshape(-1, outputs)
+                best, upper = u, value
+        history.append(Step(len(history) + 1, upper * scaled.scale, lower * scaled.scale))
+        limits.tell(history[-1])
+        cuts = [cut for cut, _ in answers if cut is not None]
+        if relative_gap(upper, lower) <= limits.gap or limits.expired or not cuts:
+            break
+        slopes = np.zeros((len(cuts), width + len(insides)))
+        for row, one in zip(slopes, cuts, strict=True):
+            row[:width] = one.slope
+            if one.part is not None:
+                row[width + one.part] = 1.0
+        master.add(csr_array(slopes), lower=np.array([one.constant for one in cuts]))
+    if best is None:
+        raise InvalidInput(
+            "The method 'benders' had no mechanism when the time was up or its solver gave up: "
+            "take method := 'columns', or a longer time_limit."
+        )
+    return Solution(best * scaled.anchor, lower * scaled.scale, tuple(history))

@@ -1,0 +1,144 @@
+"""A primal-dual interior-point method for a dense program with few rows: min f . x, G x = b, x >= 0.
+
+Mehrotra's predictor-corrector (1992). Column generation wants its duals from the middle of the optimal
+face and stops it early, which no simplex method can do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_STEPS = 80
+# Programs with no more rows are always solved accurately.
+_FEW = 64
+
+
+@dataclass(frozen=True)
+class Interior:
+    """x: shape (columns,), positive. y: the rows' duals. slack: f - G' y, nearly. gap: relative to f . x."""
+
+    x: Floats
+    y: Floats
+    slack: Floats
+    gap: float
+    steps: int
+
+
+def _longest(values: Floats, direction: Floats) -> float:
+    """The longest step, at most 1, that keeps `values` from falling below zero."""
+    falling = direction < 0
+    if not falling.any():
+        return 1.0
+    return min(1.0, float(np.min(-values[falling] / direction[falling])))
+
+
+def _factor(rows: Floats, weight: Floats, accurate: bool) -> tuple[Any, bool]:
+    """A triangular factor of rows * weight * rows'.
+
+    accurate: by QR, which sees the rows' digits once where the product sees them squared, and takes twice as long.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, qr
+
+    if accurate:
+        triangle = qr((rows * np.sqrt(weight)).T, mode="r", check_finite=False)[0][: len(rows)]
+        diagonal = np.abs(triangle.diagonal())
+        triangle[np.diag_indices(len(rows))] += np.where(diagonal < 1e-15 * diagonal.max(), diagonal.max() * 1e-15, 0.0)
+        return triangle, False
+    matrix = (rows * weight) @ rows.T
+    mean = float(np.trace(matrix)) / len(matrix)
+    ridge = 1e-14
+    while True:
+        matrix[np.diag_indices(len(matrix))] += ridge * mean
+        try:
+            triangle, lower = cho_factor(matrix, lower=True, check_finite=False)
+        except LinAlgError:
+            ridge *= 100
+        else:
+            return triangle, bool(lower)
+
+
+def _direction(
+    rows: Floats, weight: Floats, factor: tuple[Any, bool], s: Floats, primal: Floats, dual: Floats, centre: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Newton's step to where x s has moved by `centre` and both residuals are gone, refined once."""
+    from scipy.linalg import cho_solve
+
+    wanted = primal + rows @ (weight * dual - centre / s)
+    dy = cho_solve(factor, wanted, check_finite=False)
+    dy += cho_solve(factor, wanted - rows @ (weight * (dy @ rows)), check_finite=False)
+    ds = dual - dy @ rows
+    return centre / s - weight * ds, dy, ds
+
+
+def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interior:
+    """Solve to a relative gap of `tolerance`. rows: shape (m, n), m no more than n.
+
+    Where rounding keeps the method from getting there, HiGHS's simplex method takes over.
+    """
+    for accurate in (False, True):
+        if accurate or len(rows) > _FEW:
+            found, converged = _solve(rows, cost, right, tolerance, accurate=accurate)
+            if converged:
+                return found
+    return _vertex(rows, cost, right) or found
+
+
+def _vertex(rows: Floats, cost: Floats, right: Floats) -> Interior | None:
+    """An optimal vertex, if HiGHS finds one."""
+    from scipy.optimize import linprog
+
+    scale = float(np.abs(cost).max()) or 1.0
+    found = linprog(cost / scale, A_eq=rows, b_eq=right, method="highs")
+    if found.status != 0:
+        return None
+    prices = np.asarray(found.eqlin.marginals) * scale
+    return Interior(np.maximum(found.x, 0.0), prices, cost - prices @ rows, 0.0, 0)
+
+
+def _solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, *, accurate: bool) -> tuple[Interior, bool]:
+    from scipy.linalg import cho_solve
+
+    transposed = rows.T
+    factor = _factor(rows, np.ones(len(cost)), accurate)
+    x = transposed @ cho_solve(factor, right)
+    y = cho_solve(factor, rows @ cost)
+    s = cost - transposed @ y
+    x = np.maximum(x + max(-1.5 * x.min(), 0.0), 1e-2 * np.abs(x).mean() + 1e-12)
+    s = np.maximum(s + max(-1.5 * s.min(), 0.0), 1e-2 * np.abs(cost).mean() + 1e-300)
+    product = float(x @ s)
+    x, s = x + 0.5 * product / s.sum(), s + 0.5 * product / x.sum()
+    right_size, cost_size = 1 + np.linalg.norm(right), 1e-300 + np.linalg.norm(cost)
+    gap, step, converged = np.inf, 0, False
+    for step in range(_STEPS):  # noqa: B007 # how many were taken is told
+        primal, dual = right - rows @ x, cost - transposed @ y - s
+        upper, lower = float(cost @ x), float(right @ y)
+        gap = abs(upper - lower) / (abs(upper) + 1e-300)
+        if (
+            gap < tolerance
+            and np.linalg.norm(primal) < 1e-9 * right_size
+            and np.linalg.norm(dual) < max(1e-9, 0.01 * tolerance) * cost_size
+        ):
+            converged = True
+            break
+        mu = float(x @ s) / len(x)
+        weight = x / s
+        factor = _factor(rows, weight, accurate)
+
+        towards = partial(_direction, rows, weight, factor, s, primal, dual)
+        dx, dy, ds = towards(-x * s)
+        reached = float((x + _longest(x, dx) * dx) @ (s + _longest(s, ds) * ds)) / len(x)
+        dx, dy, ds = towards((reached / mu) ** 3 * mu - x * s - dx * ds)
+        forward, upward = _longest(x, dx), _longest(s, ds)
+        forward = 0.995 * forward if forward < 1 else 1.0
+        upward = 0.995 * upward if upward < 1 else 1.0
+        x = np.maximum(x + forward * dx, 1e-40)
+        y = y + upward * dy
+        s = np.maximum(s + upward * ds, 1e-40 * cost_size)
+    return Interior(x, y, s, gap, step), converged

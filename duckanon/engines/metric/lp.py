@@ -1,0 +1,46 @@
+"""The whole linear program at once (Qiu 2024, equations 4 to 7), by HiGHS."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.metric.pricing import UNLIMITED, Pricing
+from duckanon.engines.metric.problem import Limits, Program, Solution, Step
+from duckanon.engines.metric.scaled import FINEST, Scaled
+from duckanon.errors import InvalidInput
+
+
+def lp(program: Program, limits: Limits) -> Solution:
+    """The optimum to HiGHS's tolerance, with a bound that does not depend on it.
+
+    Raises InvalidInput if the time does not suffice: there is no solution before the end.
+    """
+    from scipy.optimize import linprog
+
+    nodes, outputs = program.cost.shape
+    scaled = Scaled(program)
+    place = np.arange(nodes) * outputs
+    options = {"primal_feasibility_tolerance": FINEST, "dual_feasibility_tolerance": FINEST}
+    if limits.left < float("inf"):
+        options["time_limit"] = limits.left
+    ratios = scaled.ratios(*program.edges.ends, program.edges.length, place, nodes * outputs)
+    found = linprog(
+        scaled.cost.ravel(),
+        A_ub=ratios,
+        b_ub=np.zeros(ratios.shape[0]),
+        A_eq=scaled.sums(np.arange(nodes), place, nodes * outputs),
+        b_eq=np.ones(nodes),
+        method="highs",
+        options=options,
+    )
+    if found.x is None or found.status == 1:
+        raise InvalidInput(
+            "The method 'lp' was not done when the time was up: take method := 'columns', or a longer time_limit."
+        )
+    matrix = found.x.reshape(nodes, outputs) * scaled.anchor
+    prices = np.asarray(found.eqlin.marginals) * scaled.scale
+    pricing = Pricing(program, limits.threads)
+    pricing.run(prices, UNLIMITED)
+    step = Step(1, float((matrix * program.cost).sum()), pricing.bound(prices))
+    limits.tell(step)
+    return Solution(matrix, step.lower, (step,))

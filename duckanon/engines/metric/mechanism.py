@@ -1,0 +1,142 @@
+"""From a domain to a mechanism: component by component, repaired, put together, and certified as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.metric.certificate import Certificate, certify
+from duckanon.engines.metric.domain import Domain
+from duckanon.engines.metric.graph import Component, Graph, mdp_graph
+from duckanon.engines.metric.methods import Method
+from duckanon.engines.metric.problem import Limits, Program, Step, relative_gap
+from duckanon.engines.metric.repair import repair
+from duckanon.errors import DuckanonError, InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+ISOLATED = ("error", "keep", "suppress")
+
+
+@dataclass(frozen=True)
+class Options:
+    """gap: relative, per component. time_limit: seconds for all components together. isolated: one of `ISOLATED`."""
+
+    gap: float = 1e-4
+    time_limit: float = 600.0
+    isolated: str = "error"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gap < 1:
+            raise InvalidInput("gap must be between 0 and 1, as in gap := 0.0001: the share of the loss left to save.")
+        if not self.time_limit > 0:
+            raise InvalidInput("time_limit must be a number of seconds above 0.")
+        if self.isolated not in ISOLATED:
+            raise InvalidInput("isolated must be 'error', 'keep' or 'suppress'.")
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """matrix: shape (records, outputs); the rows of suppressed records are zero.
+
+    loss: expected, suppressed records counting nothing. lower: no mechanism loses less; -inf where nothing is proved.
+    """
+
+    matrix: Floats
+    suppressed: Flags
+    certificate: Certificate
+    loss: float
+    lower: float
+
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.loss, self.lower)
+
+
+Tell = Callable[[str, Step], None]
+
+
+def _nobody(part: str, step: Step) -> None:
+    """Tell progress to nobody."""
+
+
+def _isolated(graph: Graph, isolated: str) -> Flags:
+    """The records without a neighbour; raises InvalidInput if that is an error."""
+    alone = np.concatenate([part.nodes for part in graph.components if len(part.nodes) == 1] or [np.zeros(0, int)])
+    records = np.isin(graph.node, alone)
+    if records.any() and isolated == "error":
+        raise InvalidInput(
+            f"At this radius {int(records.sum())} records have no neighbour, which means no protection: widen the "
+            "radius, or say isolated := 'keep' to release them as they are or isolated := 'suppress' to withhold them."
+        )
+    return records
+
+
+def _program(domain: Domain, graph: Graph, component: Component, cost: Floats) -> Program:
+    """The component's program; records of a node pay together."""
+    order = np.argsort(graph.node, kind="stable")
+    members = order[np.searchsorted(graph.node[order], component.nodes)]
+
+    def reach() -> Floats:
+        if domain.triangle:
+            return domain.epsilon * domain.distances[np.ix_(members, domain.outputs)]
+        found = np.full((len(members), len(domain.outputs)), np.inf)
+        place = np.full(graph.node.max() + 1, -1)
+        place[component.nodes] = np.arange(len(members))
+        inside = place[graph.node[domain.outputs]]
+        found[:, inside >= 0] = component.shortest()[:, inside[inside >= 0]]
+        return found
+
+    points = None if domain.points is None else domain.points[members]
+    return Program(component, np.ascontiguousarray(cost[component.nodes]), reach, points)
+
+
+def optimise(domain: Domain, method: Method, options: Options = Options(), tell: Tell = _nobody) -> Mechanism:  # frozen
+    """The mechanism of least expected loss that the method finds. Every ratio of it is certified.
+
+    tell: told after each iteration which part of how many it was, and where it stands.
+    Raises InvalidInput for isolated records (unless allowed), and what the method raises.
+    """
+    until = monotonic() + options.time_limit
+    graph = mdp_graph(domain.distances, domain.epsilon, domain.radius, options.threads)
+    alone = _isolated(graph, options.isolated)
+    suppressed = alone if options.isolated == "suppress" else np.zeros(len(alone), dtype=np.bool_)
+    expected = np.where(suppressed[:, None], 0.0, domain.expected)
+    cost = _by_node(expected, graph)
+    rows = np.zeros(cost.shape)
+    lower = 0.0
+    # Small parts first: what time they leave is the large ones'.
+    parts = sorted(graph.components, key=lambda part: len(part.nodes))
+    for number, part in enumerate(parts, 1):
+        if len(part.nodes) == 1:
+            node = int(part.nodes[0])
+            # What costs least; among the impossible ones, what is nearest.
+            own = int(np.lexsort((domain.loss[graph.node == node].sum(axis=0), cost[node]))[0])
+            rows[node, own] = 1.0
+            lower += float(cost[node, own])
+            continue
+        program = _program(domain, graph, part, cost)
+        name = f"part {number} of {len(parts)}"
+        limits = Limits(options.gap, until, options.threads, partial(tell, name))
+        found = method.run(program, limits)
+        rows[part.nodes] = repair(found.matrix, program.edges, program.cost)
+        lower += found.lower
+    matrix = rows[graph.node]
+    certificate = certify(matrix, domain.distances, domain.epsilon, domain.radius, options.threads)
+    if not certificate.holds or certificate.row_sum_error > 1e-12:
+        raise DuckanonError("A ratio of probabilities is too large: this is a bug in duckanon, nothing was released.")
+    matrix[suppressed] = 0.0
+    return Mechanism(matrix, suppressed, certificate, float((matrix * expected).sum()), lower)
+
+
+def _by_node(expected: Floats, graph: Graph) -> Floats:
+    """Sums of the records' rows for each node."""
+    order = np.argsort(graph.node, kind="stable")
+    return np.add.reduceat(expected[order], np.flatnonzero(np.diff(graph.node[order], prepend=-1)), axis=0)

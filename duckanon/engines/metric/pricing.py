@@ -1,0 +1,112 @@
+"""Which vectors of the cone are worth more than they cost, and what that proves of any mechanism's loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.metric.graph import Edges, shortest_paths
+from duckanon.engines.metric.problem import Program
+from duckanon.engines.metric.trees import cheapest_of, raise_into_cone, shortest_path_tree
+from duckanon.engines.parallel import spread
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Lengths are stretched by up to this share, each by another, so that no two trees tie; bounds stay true for the
+# unstretched program, whose cone is smaller.
+_STRETCH = 1e-9
+# Enough moves for any tree.
+UNLIMITED = 10**9
+
+
+def _stretched(edges: Edges) -> Edges:
+    first, second = edges.ends
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    pair = (low * edges.nodes + high).astype(np.uint64)
+    # A fixed hash (Steele, Lea and Flood 2014): the same for both directions, and in every run.
+    with np.errstate(over="ignore"):
+        pair = (pair + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        pair = (pair ^ (pair >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        pair = (pair ^ (pair >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    share = (pair >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return edges.with_length(edges.length * (1 + _STRETCH * (1 + share) / 2))
+
+
+class Pricing:
+    """A tree for each output, kept from one call to the next."""
+
+    def __init__(self, program: Program, threads: int) -> None:
+        self._program, self._threads = program, threads
+        self._edges = _stretched(program.component.edges)
+        self._costs = np.ascontiguousarray(program.cost.T)
+        outputs, nodes = self._costs.shape
+        self._parents = np.empty((outputs, nodes), dtype=np.int32)
+        self._by = np.empty((outputs, nodes), dtype=np.int32)
+        self._above = np.zeros((outputs, nodes), dtype=np.int8)
+        self.logs = np.empty((outputs, nodes))
+        self.values = np.zeros(outputs)
+        self._moves = np.zeros(outputs, dtype=np.int64)
+        self._plant()
+
+    def _plant(self) -> None:
+        edges, roots = self._edges, self._program.roots
+        paths = shortest_paths(edges)
+        planted: dict[int, int] = {}
+        for k, root in enumerate(roots.tolist()):
+            if root in planted:
+                self._parents[k], self._by[k] = self._parents[planted[root]], self._by[planted[root]]
+            else:
+                planted[root] = k
+                shortest_path_tree(root, paths[root], edges.ptr, edges.idx, edges.length, self._parents[k], self._by[k])
+
+    def _run(self, which: Ints, prices: Floats, most: int) -> bool:
+        """Improve the trees of some outputs; whether each got as far as it goes."""
+        edges = self._edges
+
+        def run(part: Ints) -> None:
+            cheapest_of(
+                part, self._program.roots, self._costs, prices, self._parents, self._by, self._above, self.logs,
+                edges.ptr, edges.idx, edges.length, most, self.values, self._moves,
+            )  # fmt: skip
+
+        pieces = min(len(which), 8 * self._threads)
+        spread(run, [which[piece::pieces] for piece in range(pieces)], self._threads)
+        return bool((self._moves[which] < most).all())
+
+    def run(self, prices: Floats, most: int) -> bool:
+        """Price every output: `values` and `logs`. False if some tree was stopped after `most` moves."""
+        return self._run(np.arange(len(self.values)), prices, most)
+
+    def worth(self, share: float) -> Floats:
+        """The vectors of outputs whose value is below -share, raised into the cone proper: shape (vectors, nodes)."""
+        found = self.logs[self.values < -share]
+        edges = self._program.edges
+        spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, self._threads)
+        return np.asarray(np.exp(found))
+
+    def bound(self, prices: Floats) -> float:
+        """A lower bound of the program's value, after `run` of the same prices came to its end.
+
+        The sum of the prices less every output's excess is one, an output being used no more than once at its root. So
+        it is for prices that are evenly lower: they are lowered until no vector is worth more than it costs (Dinkelbach
+        1967), and the best bound on the way is returned.
+        """
+        which = np.flatnonzero(self.values < 0)
+        states: tuple[Any, ...] = (self._parents, self._by, self._above, self.logs, self.values)
+        kept = [state[which] for state in states]
+        left, lowered, best = which, 0.0, -np.inf
+        while True:
+            reached = float(prices.sum()) - len(prices) * lowered + float(self.values[left].sum())
+            better = reached > best
+            best = max(best, reached)
+            if not len(left) or (lowered and not better):
+                break
+            lowered += float((-self.values[left] / np.exp(self.logs[left]).sum(axis=1)).max())
+            self._run(left, prices - lowered, UNLIMITED)
+            left = left[self.values[left] < 0]
+        for state, before in zip(states, kept, strict=True):
+            state[which] = before
+        return best

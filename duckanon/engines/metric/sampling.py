@@ -1,0 +1,96 @@
+"""Draws from discrete distributions given as floats, exactly: by integers alone, as many random bits as it takes.
+
+A float is a whole number of 2^-1074, so a row of probabilities is a row of whole numbers, and what is drawn has exactly
+their proportions, also where the row does not add up to one in the last digit. A draw is a uniform real number whose
+first 64 bits nearly always tell the cell that it falls into; where they come too near to an edge to be sure, more bits
+are taken and the edges computed in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# So many random octets, independent and uniform.
+Octets = Callable[[int], bytes]
+
+# How far from 1 a row of probabilities may add up.
+_SLACK = 1e-9
+
+
+def _edges(weights: Floats) -> list[Fraction]:
+    """The upper ends of the cells, the last one 1."""
+    total, ends = Fraction(0), []
+    for weight in weights.tolist():
+        total += Fraction(weight)
+        ends.append(total)
+    return [end / total for end in ends]
+
+
+def _settle(first: int, weights: Floats, octets: Octets) -> int:
+    """The cell of the uniform number whose first 64 bits are `first`."""
+    ends = _edges(weights)
+    value, bits = first, 64
+    while True:
+        low, high = Fraction(value, 1 << bits), Fraction(value + 1, 1 << bits)
+        cell = sum(end <= low for end in ends)
+        if high <= ends[cell]:
+            return cell
+        value = (value << 64) | int.from_bytes(octets(8), "big")
+        bits += 64
+
+
+class Rows:
+    """Rows of probabilities to draw from.
+
+    ptr: row r has the cells ptr[r] to ptr[r + 1] - 1, shape (rows + 1,). weights: their probabilities, shape (cells,).
+    Raises InvalidInput for probabilities that are none, or do not add up to 1.
+    """
+
+    def __init__(self, ptr: Ints, weights: Floats) -> None:
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise InvalidInput("The mechanism holds NaN, infinity or a negative number: probabilities are 0 or more.")
+        self._ptr, self._weights = ptr, weights
+        starts, ends = ptr[:-1], ptr[1:]
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            if abs(math.fsum(weights[start:end]) - 1) > _SLACK:
+                raise InvalidInput(
+                    "The probabilities of a secret do not add up to 1: take the mechanism as metric_mechanism gives it."
+                )
+
+    def draw(self, row: int, count: int, octets: Octets) -> Ints:
+        """`count` independent cells of one row, as numbers in the whole: shape (count,)."""
+        start, end = int(self._ptr[row]), int(self._ptr[row + 1])
+        weights = self._weights[start:end]
+        drawn = np.frombuffer(octets(8 * count), dtype=">u8").astype(np.uint64)
+        ends = np.cumsum(weights)
+        ends /= ends[-1]
+        # The sum of so many floats may be wrong by this, and the number that is compared by its last bits.
+        doubt = (len(weights) + 8) * 2.0**-52
+        share = drawn.astype(np.float64) * 2.0**-64
+        cells = np.searchsorted(ends, share, side="right")
+        unsure = cells != np.searchsorted(ends, share + doubt, side="right")
+        unsure |= cells != np.searchsorted(ends, share - doubt, side="right")
+        for place in np.flatnonzero(unsure):
+            cells[place] = _settle(int(drawn[place]), weights, octets)
+        return np.asarray(cells + start, dtype=np.int64)
+
+
+def draw(rows: Rows, wanted: Ints, octets: Octets) -> Ints:
+    """A cell for each wanted row, independent of each other: shape (wanted,)."""
+    found = np.empty(len(wanted), dtype=np.int64)
+    order = np.argsort(wanted, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(wanted[order])) + 1)
+    for group in groups:
+        if len(group):
+            found[group] = rows.draw(int(wanted[group[0]]), len(group), octets)
+    return found

@@ -1,0 +1,67 @@
+"""The program in numbers that a solver can take: Z_ik = exp(-D_ir) u_ik, r being the node that output k costs least.
+
+Ratios of u are near 1, where those of Z span hundreds of decimals and a solver's tolerance would let them go to
+infinity (papers' README, section 4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.metric.problem import Program
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Bounds of ratios beyond exp of this are left to the repair: the solver would take them for errors.
+_WIDEST = 60.0
+# Smaller coefficients than exp(-this) would be dropped by the solver.
+_FARTHEST = 18.0
+# The finest tolerance that HiGHS takes.
+FINEST = 1e-10
+
+
+class Scaled:
+    """A program's coefficients in u.
+
+    anchor: exp(-D_ir), shape (nodes, outputs). cost: of u, where the largest cost of Z is 1; `scale` is what it was.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._reach = np.minimum(program.paths[:, program.roots], _FARTHEST)
+        self.anchor = np.exp(-self._reach)
+        self.scale = float(program.cost.max()) or 1.0
+        self.cost = program.cost / self.scale * self.anchor
+
+    def ratios(self, first: Ints, second: Ints, length: Floats, place: Ints, width: int) -> csr_array:
+        """Rows of exp(-a/2) u_i - exp(a/2) u_j <= 0 with a = w_ij + D_ir - D_jr, an edge's outputs together.
+
+        place: where each node's variables begin. width: how many variables there are.
+        """
+        from scipy.sparse import coo_array
+
+        outputs = self.anchor.shape[1]
+        allowed = np.minimum(length[:, None] + self._reach[first] - self._reach[second], _WIDEST).ravel()
+        row = np.arange(len(first) * outputs)
+        k = np.tile(np.arange(outputs), len(first))
+        here, there = np.repeat(place[first], outputs) + k, np.repeat(place[second], outputs) + k
+        values: Any = np.concatenate([np.exp(-allowed / 2), -np.exp(allowed / 2)])
+        return coo_array(
+            (values, (np.concatenate([row, row]), np.concatenate([here, there]))), shape=(len(row), width)
+        ).tocsr()
+
+    def sums(self, nodes: Ints, place: Ints, width: int) -> csr_array:
+        """A row for each of the nodes: its probabilities."""
+        from scipy.sparse import csr_array
+
+        outputs = self.anchor.shape[1]
+        columns = (place[nodes][:, None] + np.arange(outputs)).ravel()
+        return csr_array(
+            (self.anchor[nodes].ravel(), columns, np.arange(len(nodes) + 1) * outputs), shape=(len(nodes), width)
+        )

@@ -1,0 +1,82 @@
+"""HiGHS as a model that grows: rows come one after another, and each solve starts where the last one ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.metric.scaled import FINEST
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """x: shape (columns,). duals: shape (rows,), of the rows' right sides."""
+
+    x: Floats
+    duals: Floats
+    value: float
+
+
+class Model:
+    """min cost . x, lower <= x, and rows with bounds on both sides."""
+
+    def __init__(self, cost: Floats, lower: Floats, tolerance: float = FINEST) -> None:
+        import highspy
+
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._optimal = highspy.HighsModelStatus.kOptimal
+        for option, value in (
+            ("output_flag", False),
+            ("primal_feasibility_tolerance", tolerance),
+            ("dual_feasibility_tolerance", FINEST),
+            ("threads", 1),
+        ):
+            self._highs.setOptionValue(option, value)
+        self._highs.addVars(len(cost), lower, np.full(len(cost), highspy.kHighsInf))
+        self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+        self._infinity = highspy.kHighsInf
+
+    def add(self, rows: csr_array, lower: Floats | None = None, upper: Floats | None = None) -> None:
+        """Add rows with lower <= rows x <= upper; None is no bound."""
+        count = rows.shape[0]
+        self._highs.addRows(
+            count,
+            np.full(count, -self._infinity) if lower is None else lower,
+            np.full(count, self._infinity) if upper is None else upper,
+            rows.nnz,
+            rows.indptr[:-1].astype(np.int32),
+            rows.indices.astype(np.int32),
+            rows.data,
+        )
+
+    def bounds(self, rows: Ints, lower: Floats, upper: Floats) -> None:
+        """Change the bounds of some rows; infinite ones are none."""
+        for row, low, high in zip(rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            self._highs.changeRowBounds(row, max(low, -self._infinity), min(high, self._infinity))
+
+    def solve(self, seconds: float) -> Optimum | None:
+        """The optimum; None if there is none, or not in that time."""
+        for start in ("warm", "cold"):
+            if start == "cold":
+                # What the last solve left can lead astray.
+                self._highs.clearSolver()
+            # HiGHS's clock runs on from solve to solve.
+            self._highs.setOptionValue("time_limit", min(self._highs.getRunTime() + seconds, 1e9))
+            self._highs.run()
+            if self._highs.getModelStatus() == self._optimal:
+                break
+        else:
+            return None
+        found = self._highs.getSolution()
+        return Optimum(
+            np.array(found.col_value), np.array(found.row_dual), float(self._highs.getInfo().objective_function_value)
+        )

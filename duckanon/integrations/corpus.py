@@ -1,0 +1,197 @@
+"""What `duckanon audit` reads: SQL files, folders of them, dbt projects and the views of DuckDB databases."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from duckanon.errors import InvalidInput
+from duckanon.rewrite.spot import Schema, Stored, TableName, View, fold
+
+_DATABASES = {".duckdb", ".db"}
+# Folders with what others made: packages, builds, environments.
+_SKIPPED = {"target", "dbt_packages", "dbt_modules", "node_modules", "venv", "__pycache__"}
+
+
+@dataclass(frozen=True)
+class Script:
+    """SQL text from a file, or an object in one, such as a view. defines: the name of what the text makes."""
+
+    path: Path
+    text: str
+    object: str = ""
+    defines: TableName | None = None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Scripts, what is known of the tables they read, and tables that the sources themselves say to watch."""
+
+    scripts: tuple[Script, ...] = ()
+    schema: Schema = field(default_factory=Schema)
+    protected: frozenset[TableName] = frozenset()
+
+    def __add__(self, other: Corpus) -> Corpus:
+        schema = replace(
+            self.schema,
+            tables={**self.schema.tables, **other.schema.tables},
+            views={**self.schema.views, **other.schema.views},
+            macros={**self.schema.macros, **other.schema.macros},
+        )
+        return Corpus(self.scripts + other.scripts, schema, self.protected | other.protected)
+
+
+def corpus(paths: Sequence[Path]) -> Corpus:
+    """Everything under some paths. Raises InvalidInput for a path that is missing or holds nothing to audit."""
+    found = Corpus()
+    for path in paths:
+        found += _read(path)
+    return found
+
+
+def _read(path: Path) -> Corpus:
+    if not path.exists():
+        raise InvalidInput(f"There is no file or folder {path}.")
+    if path.is_dir():
+        manifest = path / "target" / "manifest.json"
+        if manifest.is_file():
+            return _dbt(manifest, path)
+        if (path / "dbt_project.yml").is_file():
+            raise InvalidInput(f"{path} is a dbt project that was not compiled: run dbt compile first.")
+        scripts = tuple(Script(file, _text(file)) for file in _sql_files(path))
+        if not scripts:
+            raise InvalidInput(f"There is no .sql file in the folder {path}.")
+        return Corpus(scripts)
+    if path.name == "manifest.json":
+        return _dbt(path, path.parent.parent)
+    if path.suffix.lower() in _DATABASES:
+        return _database(path)
+    if path.suffix.lower() == ".sql":
+        return Corpus((Script(path, _text(path)),))
+    raise InvalidInput(f"{path}: audit reads .sql files, folders, dbt's manifest.json and DuckDB databases.")
+
+
+def _sql_files(folder: Path) -> Iterator[Path]:
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+        yield from (Path(where) / name for name in sorted(files) if name.lower().endswith(".sql"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text: save it as UTF-8.") from None
+
+
+def _dbt(manifest: Path, project: Path) -> Corpus:
+    """A dbt project: its models are views to each other, whatever they are built as."""
+    try:
+        content = json.loads(_text(manifest))
+        nodes = [*content["nodes"].values()]
+        sources = [*content.get("sources", {}).values()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidInput(f"{manifest} is no manifest of dbt: run dbt compile to make it again.") from None
+    scripts: list[Script] = []
+    tables: dict[TableName, Stored] = {}
+    views: dict[TableName, View] = {}
+    protected = {_relation(node) for node in [*nodes, *sources] if _is_declared(node)}
+    for node in sources:
+        tables[_relation(node)] = _stored(node)
+    for node in nodes:
+        kind, name = node.get("resource_type"), _relation(node)
+        if kind == "seed":
+            tables[name] = _stored(node)
+        if kind not in ("model", "snapshot", "test", "analysis") or node.get("language", "sql") != "sql":
+            continue
+        code = node.get("compiled_code") or node.get("compiled_sql")
+        if not code:
+            raise InvalidInput(f"The dbt model {node.get('name')} is not compiled: run dbt compile first.")
+        compiled = node.get("compiled_path")
+        path = project / compiled if compiled and (project / compiled).is_file() else None
+        scripts.append(
+            Script(path or project / node.get("original_file_path", "manifest.json"), code, node["name"], name)
+        )
+        if kind in ("model", "snapshot"):
+            views[name] = View(code)
+    return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))
+
+
+def _relation(node: dict[str, Any]) -> TableName:
+    name = node.get("alias") or node.get("identifier") or node.get("name") or ""
+    return TableName(*(fold(str(part or "")) for part in (node.get("database"), node.get("schema"), name)))
+
+
+def _stored(node: dict[str, Any]) -> Stored:
+    """A source's or seed's columns, where they are described. A description may leave some out: then none are known."""
+    columns = {fold(name): str(one.get("data_type") or "") for name, one in (node.get("columns") or {}).items()}
+    return Stored(columns) if columns and all(columns.values()) else Stored({}, complete=False)
+
+
+def _is_declared(node: dict[str, Any]) -> bool:
+    """Whether dbt's meta says to watch the table: `meta: {duckanon: {protected: true}}`."""
+    for meta in (node.get("meta"), (node.get("config") or {}).get("meta")):
+        said = (meta or {}).get("duckanon")
+        if isinstance(said, dict) and said.get("protected"):
+            return True
+    return False
+
+
+def _database(path: Path) -> Corpus:
+    """The views and table macros of a database, which is opened for reading only."""
+    from sqlglot.errors import SqlglotError
+
+    from duckanon.integrations.session import Session
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = session.con.execute(query).fetchall()
+        return found
+
+    with Session(path, read_only=True) as session:
+        ((catalog,),) = rows("SELECT current_database()")
+        made = rows(
+            "SELECT schema_name, view_name, sql FROM duckdb_views() "
+            "WHERE NOT internal AND NOT temporary AND database_name = current_database() ORDER BY ALL"
+        )
+        columns = rows(
+            "SELECT c.schema_name, c.table_name, c.column_name, c.data_type FROM duckdb_columns() c "
+            "JOIN duckdb_tables() t USING (table_oid, database_oid) "
+            "WHERE NOT c.internal AND c.database_name = current_database() ORDER BY c.table_oid, c.column_index"
+        )
+        keys = rows(
+            "SELECT schema_name, table_name, constraint_column_names FROM duckdb_constraints() "
+            "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND database_name = current_database()"
+        )
+        defined = rows(
+            "SELECT schema_name, function_name, function_type, macro_definition FROM duckdb_functions() "
+            "WHERE NOT internal AND function_type LIKE '%macro' AND database_name = current_database() ORDER BY ALL"
+        )
+
+    def full(schema: str, name: str) -> TableName:
+        return TableName(fold(catalog), fold(schema), fold(name))
+
+    types: dict[TableName, dict[str, str]] = {}
+    for schema, table, column, kind in columns:
+        types.setdefault(full(schema, table), {})[fold(column)] = kind
+    unique: dict[TableName, tuple[frozenset[str], ...]] = {}
+    for schema, table, named in keys:
+        unique[full(schema, table)] = (*unique.get(full(schema, table), ()), frozenset(map(fold, named)))
+    views, scripts = {}, []
+    for schema, name, sql in made:
+        scripts.append(Script(path, sql, name, full(schema, name)))
+        try:
+            views[full(schema, name)] = View.of(sql)
+        except SqlglotError:
+            views[full(schema, name)] = View(sql)
+    scripts += [Script(path, text, name) for _, name, kind, text in defined if kind == "table_macro"]
+    known = Schema(
+        tables={name: Stored(kinds, unique.get(name, ())) for name, kinds in types.items()},
+        views=views,
+        macros={fold(name): text for _, name, _, text in defined},
+        home=TableName(fold(catalog), "main", ""),
+    )
+    return Corpus(tuple(scripts), known)

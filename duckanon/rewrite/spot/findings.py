@@ -1,0 +1,115 @@
+"""What recognisers find, as data. Expressions are over the columns of `sources`, whose numbers they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from duckanon.rewrite.spot.expressions import Expr
+from duckanon.rewrite.spot.names import TableName
+from duckanon.rewrite.spot.relations import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What all findings have.
+
+    table: whose records it is about. tables: all protected tables that are read. sources: what is read, joined.
+    filter: conditions on records. node: the part of the statement, as sqlglot's tree; None for what has no part.
+    """
+
+    kind: ClassVar[str]
+    table: TableName
+    tables: tuple[TableName, ...] = ()
+    sources: tuple[Source, ...] = ()
+    filter: frozenset[Expr] = frozenset()
+    node: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """What a column of the query shows: region, size, groups, or derived from these.
+
+    expr: the region, the size's expression, or for groups the condition on sizes that the column is about.
+    """
+
+    name: str
+    what: str
+    expr: Expr | None = None
+    where: frozenset[Expr] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSizes(Found):
+    """How many groups there are of each size.
+
+    unit: what makes a group. size: the aggregate that is its size. regions: by which groups are told apart.
+    kept: conditions on groups. levels: for each grouping set the positions of its regions.
+    zeros: whether units without records are groups of size zero. frame: tables beside the groups, met by
+    `joins`.
+    """
+
+    kind: ClassVar[str] = "group-size"
+    unit: tuple[Expr, ...]
+    size: Expr
+    regions: tuple[Expr, ...] = ()
+    kept: frozenset[Expr] = frozenset()
+    levels: tuple[tuple[int, ...], ...] = ()
+    zeros: bool = False
+    frame: tuple[Source, ...] = ()
+    joins: frozenset[Expr] = frozenset()
+    columns: tuple[Role, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditional(Found):
+    """Proportions within rows.
+
+    name: the column that shows it. rows: the variables within whose combinations shares add up to one. cols: those
+    that the cells differ by. event: conditions that make a cell, where a column of the query is one cell of each row.
+    of: conditions on what is counted at all. weight: what is added up; None counts records.
+    scale: 1, or 100 for percentages. digits: decimals it is rounded to; None if it is not.
+    """
+
+    kind: ClassVar[str] = "conditional"
+    name: str
+    rows: tuple[Expr, ...]
+    cols: tuple[Expr, ...] = ()
+    event: frozenset[Expr] = frozenset()
+    of: frozenset[Expr] = frozenset()
+    weight: Expr | None = None
+    scale: str = "1"
+    digits: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts(Found):
+    """Counts of records, or of different values of `unit`, by `keys`. sets: grouping sets, as positions in keys."""
+
+    kind: ClassVar[str] = "count"
+    keys: tuple[Expr, ...] = ()
+    unit: Expr | None = None
+    events: tuple[frozenset[Expr], ...] = ()
+    kept: frozenset[Expr] = frozenset()
+    sets: tuple[tuple[int, ...], ...] = ()
+    columns: tuple[Role, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowLevel(Found):
+    """Records, or values of single records, as they stand."""
+
+    kind: ClassVar[str] = "row-level"
+    columns: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unknown(Found):
+    """Something that reads the table and is not proven to be anything above. writes: it only fills or changes it."""
+
+    kind: ClassVar[str] = "unknown"
+    reason: str = ""
+    writes: bool = False
+
+
+Finding: TypeAlias = GroupSizes | Conditional | Counts | RowLevel | Unknown

@@ -1,0 +1,32 @@
+"""What differs between versions of sqlglot, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
+ROOT: Any = getattr(exp, "Expr", exp.Expression)
+
+
+def arg(node: Node, name: str) -> Any:
+    """An argument whose name is a Python keyword (`from`, `with`, `except`): later versions write `from_`."""
+    found = node.args.get(name)
+    return found if found is not None else node.args.get(f"{name}_")
+
+
+def name_of(node: Node) -> str:
+    """The folded name of a function as it was called or as sqlglot knows it."""
+    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+        return str(node.this).lower()
+    return str(node.sql_name()).lower() if isinstance(node, exp.Func) else str(node.key)
+
+
+def given(node: Node) -> Iterator[tuple[str, Any]]:
+    """The arguments that are given: `this` first, then in the order of their names."""
+    for name in sorted(node.args, key=lambda name: (name != "this", name)):
+        value = node.args[name]
+        if value is not None and value is not False and value != []:
+            yield name, value

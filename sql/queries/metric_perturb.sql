@@ -1,0 +1,60 @@
+-- What one call of metric_perturb runs. functions/perturb.py fills in:
+--   $table      the table's name, a literal         $absent     NULL AS "<column>" for each column the call names
+--   $problem    the check of names and types        $id         the column that names records
+--   $mechanism  the mechanism's name, a literal     $mechanism_problem  the check of its columns
+WITH _dk_described AS (
+  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
+  FROM (DESCRIBE FROM system.main.query_table($table))
+),
+_dk_mechanism_described AS (
+  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
+  FROM (DESCRIBE FROM system.main.query_table($mechanism))
+),
+-- The empty branch names every column, so a missing one is told by the check and not by the binder.
+_dk_source AS (
+  SELECT * EXCLUDE ("duckanon.row") FROM (
+    FROM system.main.query_table($table)
+    UNION ALL BY NAME
+    SELECT $absent WHERE false
+  )
+  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
+),
+_dk_mechanism AS MATERIALIZED (
+  SELECT
+    secret,
+    output,
+    probability,
+    system.main.dense_rank() OVER (ORDER BY _dk_bytes(secret)) - 1 AS secret_place,
+    system.main.row_number() OVER (ORDER BY _dk_bytes(secret), _dk_bytes(output)) - 1 AS cell
+  FROM (
+    FROM system.main.query_table($mechanism)
+    UNION ALL BY NAME
+    SELECT NULL AS secret, NULL AS output, NULL AS probability WHERE false
+  )
+  WHERE (SELECT _dk_unless($mechanism_problem) FROM _dk_mechanism_described)
+),
+_dk_secrets AS (
+  SELECT DISTINCT _dk_bytes(secret) AS key, secret_place FROM _dk_mechanism
+),
+_dk_rows AS MATERIALIZED (
+  SELECT "duckanon.row", secret_place, system.main.row_number() OVER () - 1 AS place
+  FROM _dk_source AS "duckanon.row"
+  LEFT JOIN _dk_secrets ON key = _dk_bytes($id)
+),
+_dk_answered AS MATERIALIZED (
+  SELECT system.main._dk_metric_perturb(
+    system.main.list(secret_place ORDER BY place),
+    (SELECT system.main.list({'secret': secret_place, 'probability': probability} ORDER BY cell) FROM _dk_mechanism)
+  ) AS answer
+  FROM _dk_rows
+),
+_dk_drawn AS (
+  SELECT unnest(answer.found) AS cell, system.main.generate_subscripts(answer.found, 1) - 1 AS place
+  FROM _dk_answered
+  WHERE _dk_unless(answer.problem)
+)
+SELECT "duckanon.row".*, output AS perturbed
+FROM _dk_rows
+JOIN _dk_drawn USING (place)
+JOIN _dk_mechanism USING (cell)
+ORDER BY place

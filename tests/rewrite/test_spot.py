@@ -1,0 +1,131 @@
+"""Every query of the fixtures is valid SQL, is found to be what its file says, and gives what the finding says."""
+
+import re
+from collections import Counter
+from decimal import Decimal
+
+import duckdb
+import pytest
+from sqlglot import exp
+
+from duckanon.rewrite.spot import Conditional, Counts, Finding, GroupSizes, canonical, spot, summary
+from tests.rewrite.fixtures import Entry, database, entries, schema
+
+KINDS = {"group_size": GroupSizes, "conditional": Conditional, "plain_count": Counts}
+FOUND = ["group_size", "conditional", "plain_count", "row_level"]
+FILES = [*FOUND, *(f"{name}_look_alikes" for name in FOUND)]
+ALL = [pytest.param(name, entry, id=f"{name}: {entry.title}") for name in FILES for entry in entries(f"rewrite/{name}")]
+
+
+@pytest.fixture(scope="module")
+def con() -> duckdb.DuckDBPyConnection:
+    return database()
+
+
+def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[object, ...]]:
+    return con.execute(sql).fetchall()
+
+
+def plain(value: object) -> object:
+    """A value so that numbers that are equal compare equal."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return value
+    return round(float(value), 9)
+
+
+def multiset(found: list[tuple[object, ...]]) -> Counter[tuple[object, ...]]:
+    return Counter(tuple(map(plain, row)) for row in found)
+
+
+@pytest.mark.parametrize(("name", "entry"), ALL)
+def test_the_finding(con: duckdb.DuckDBPyConnection, name: str, entry: Entry) -> None:
+    rows(con, entry.sql)  # valid SQL
+    found = spot(entry.sql, schema())
+    assert [summary(one) for one in found] == list(entry.found)
+    if name in KINDS:
+        chosen = [one for one in found if isinstance(one, KINDS[name])]
+        assert chosen
+        for one in chosen:
+            assert COMPARISONS[KINDS[name]](con, entry.sql, one)  # type: ignore[operator]
+    elif name == "row_level":
+        assert any(one.kind == "row-level" for one in found)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_there_are_forty_of_each(name: str) -> None:
+    kind = name.replace("plain_", "").replace("_", "-")
+    for file, is_found in ((name, True), (f"{name}_look_alikes", False)):
+        told = entries(f"rewrite/{file}")
+        assert len({re.sub(r"\s+", " ", entry.sql) for entry in told}) >= 40
+        for entry in told:
+            assert any(one.startswith(f"{kind} ") for one in entry.found) == is_found, entry.title
+
+
+def same_group_sizes(con: duckdb.DuckDBPyConnection, sql: str, found: GroupSizes) -> bool:
+    """The query's columns that show regions, sizes and numbers of groups, beside those of the finding's own query."""
+    asked = rows(con, canonical(found))
+    # In a UNION ALL of levels each member shows its regions as it likes.
+    shown_kinds = ("size", "groups") if isinstance(found.node, exp.Union) else ("region", "size", "groups")
+    places = [at for at, role in enumerate(found.columns) if role.what in shown_kinds]
+    width = len(found.regions)
+    names = [role.what for role in found.columns]
+    given = [tuple(row[at] for at in places) for row in rows(con, sql)]
+    regions = {repr(one): at for at, one in enumerate(found.regions)}
+    order: list[int] = []
+    shown = width
+    for at in places:
+        if names[at] == "region":
+            order.append(regions[repr(found.columns[at].expr)])
+        else:
+            order.append(shown)
+            shown += 1
+    wanted = [tuple(row[at] for at in order) for row in asked]
+    # Conditions on released figures, LIMIT and HAVING on them leave rows out after the groups are counted.
+    kept, all_of_them = multiset(given), multiset(wanted)
+    if re.search(r"HAVING count\(\*\) > 1$|QUALIFY rank|GROUP BY size HAVING", sql, re.MULTILINE | re.IGNORECASE):
+        return bool(kept) and kept <= all_of_them
+    assert kept == all_of_them, (kept, all_of_them)
+    return bool(kept)
+
+
+def same_shares(con: duckdb.DuckDBPyConnection, sql: str, found: Conditional) -> bool:
+    """The finding's column as often as its own query gives the same shares."""
+    cursor = con.execute(sql)
+    names = [one[0].lower() for one in cursor.description or []]
+    given: list[object]
+    if found.name.lower() in names:
+        at = names.index(found.name.lower())
+        given = [row[at] for row in cursor.fetchall()]
+    else:  # spread over columns by a PIVOT
+        given = [value for row in cursor.fetchall() for value in row if isinstance(value, float)]
+    digits = found.digits
+    wanted = [None if row[-1] is None else float(found.scale) * row[-1] for row in rows(con, canonical(found))]
+    return close(given, wanted, digits)
+
+
+def close(given: list[object], wanted: list[float | None], digits: int | None) -> bool:
+    def number(value: object) -> float:
+        return -1.0 if value is None else float(re.sub(r"[^0-9.eE-]", "", str(value)))
+
+    left, right = sorted(map(number, given)), sorted(-1.0 if one is None else one for one in wanted)
+    room = 1e-9 if digits is None else 0.5 * 10.0**-digits + 1e-9
+    assert len(left) == len(right), (left, right)
+    assert all(abs(one - other) <= room for one, other in zip(left, right, strict=True)), (left, right)
+    return len(set(left)) > 1 or len(left) == 1
+
+
+def same_counts(con: duckdb.DuckDBPyConnection, sql: str, found: Counts) -> bool:
+    places = [at for at, role in enumerate(found.columns) if role.what in ("key", "count")]
+    given = multiset([tuple(row[at] for at in places) for row in rows(con, sql)])
+    wanted = multiset(rows(con, canonical(found)))
+    if re.search(r"\bLIMIT\b", sql):
+        return bool(given) and given <= wanted
+    assert given == wanted, (given, wanted)
+    return bool(given)
+
+
+COMPARISONS: dict[type[Finding], object] = {
+    GroupSizes: same_group_sizes,
+    Conditional: same_shares,
+    Counts: same_counts,
+}
