@@ -37,7 +37,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     groups.register(on, books.once)
     budgets.register(on, books)
     metric.register(on, told)
-    perturb.register(on)
+    perturb.register(on, books)
     con.execute(macros()).fetchall()
     return con
 
