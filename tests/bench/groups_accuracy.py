@@ -1,7 +1,7 @@
 """L1 errors of all mechanisms, side by side, in the layout of Table 7 of Fioretto, Van Hentenryck and Zhu 2021.
 
 Run: python -m tests.bench.groups_accuracy [FILE] [--epsilon 0.1,0.5,1] [--runs 30] [--slow 1] [--only auto,c_dp]
-    [--split 3,3,4]
+    [--split 3,3,4] [--bound 1]
 
 Data as `groups_data` makes it; FILE is us_county_households_2010_h13.csv, for the real counties instead of made-up
 ones. `#CV`: parents and sizes whose children do not add up. `cover`: per cent of the numbers > 0 within their 95 %
@@ -34,9 +34,11 @@ SLOW = ("h_relaxed", "c_relaxed")
 PRINTED = "chain, noise as printed: NOT PRIVATE"
 
 
-def released(tree: Hierarchy, groups: Ints, name: str, split: tuple[Fraction, ...] | None = None) -> Run:
+def released(tree: Hierarchy, groups: Ints, name: str, bound: int, split: tuple[Fraction, ...] | None = None) -> Run:
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, Levels, Levels]:
-        found = release(tree, groups, epsilon=epsilon, mechanism=name, split=split, source=Seeded(seed)).levels
+        found = release(
+            tree, groups, epsilon=epsilon, mechanism=name, split=split, sensitivity=bound, source=Seeded(seed)
+        ).levels
         return tuple(x.groups for x in found), tuple(x.low for x in found), tuple(x.high for x in found)
 
     return run
@@ -88,6 +90,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--slow", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--bound", type=int, default=1, help="by how many sizes a person can move a group")
     parser.add_argument("--split", help="shares of epsilon for auto, the nation's first; the others keep equal ones")
     options = parser.parse_args()
     tree, groups = households(options.file) if options.file else census()
@@ -106,14 +109,14 @@ def main() -> None:
             if name == PRINTED:
                 printed = replace(CHAIN, sensitivity=lambda _, step: step)
                 methods.MECHANISMS["chain"] = replace(chain, public=printed)
-                line(tree, truth, name, released(tree, groups, "chain"), epsilon, options.runs)
+                line(tree, truth, name, released(tree, groups, "chain", options.bound), epsilon, options.runs)
                 methods.MECHANISMS["chain"] = chain
             elif name in SLOW:
                 if options.slow:
-                    line(tree, truth, f"`{name}`", released(tree, groups, name), epsilon, options.slow)
+                    line(tree, truth, f"`{name}`", released(tree, groups, name, options.bound), epsilon, options.slow)
                     line(tree, truth, f"{name}, rounded one by one", rounded(tree, groups, name), epsilon, options.slow)
             else:
-                run = released(tree, groups, name, split if name == "auto" else None)
+                run = released(tree, groups, name, options.bound, split if name == "auto" else None)
                 means[name] = line(tree, truth, f"`{name}`", run, epsilon, options.runs)
         for other in ("c_dp", "topdown"):
             if "auto" in means and other in means:
