@@ -170,6 +170,10 @@ K_COMPARE = {
     "['age'], methods := []": "methods is empty: give at least one value.",
     "['age'], methods := ['order', 'magic']": K_ANONYMIZE["['age'], method := 'magic'"],
     "['city']": K_ANONYMIZE["['city']"],
+    "['age'], target := 'nope'": K_ANONYMIZE["['age'], drop := ['nope']"],
+    "['age'], target := 'age'": 'Column "age" is in both qi and target: name it in one of them.',
+    "['age'], target := 'tags'": "The target column is nested: unnest it, or pick out one field as a column.",
+    "['age'], target := 3": "target must be a name in quotes.",
 }
 
 
