@@ -27,7 +27,9 @@ K_ANONYMIZE = {
     "['age'], seconds := 'inf'::DOUBLE": "seconds must be a number above zero, as in seconds := 10.",
     "['age'], seconds := 'soon'": "seconds must be a number above zero, as in seconds := 10.",
     "['age'], seconds := 1, method := 'order'": (
-        "Method 'order' takes no time limit: leave seconds out, or choose one of 'auto', 'exact', 'milp', 'refine'."
+        "Method 'order' takes no time limit: leave seconds out, or choose one of "
+        + ", ".join(f"'{name}'" for name, method in METHODS.items() if method.timed)
+        + "."
     ),
     "['age'], method := 3": "method must be a name in quotes.",
     "['age'], weights := {'age': -1}": 'The weight of "age" must be a number that is zero or more.',
