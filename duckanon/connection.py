@@ -42,7 +42,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     budgets.register(on, books)
     explaining.register(on, lambda text: _explained(text, books))
     metric.register(on, told)
-    perturb.register(on)
+    perturb.register(on, books)
     con.execute(macros()).fetchall()
     return con
 

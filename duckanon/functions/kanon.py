@@ -129,27 +129,37 @@ def _write_anonymize(
 
 
 def _write_compare(
-    tbl: object, qi: object, k: object, methods: object, weights: object, categorical: object, seconds: object
+    tbl: object,
+    qi: object,
+    k: object,
+    methods: object,
+    weights: object,
+    categorical: object,
+    seconds: object,
+    target: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
     sets = arguments.names(categorical, "categorical", empty=True)
     arguments.subset(sets, columns, "categorical")
     weighed = arguments.weights(weights, columns)
+    learned = [] if target is None else [arguments.text(target, "target")]
+    arguments.disjoint(learned, columns, "target")
     ks = [arguments.whole(one, "k") for one in arguments.many(k, "k")]
     names = [arguments.text(one, "methods") for one in arguments.many(methods, "methods")]
     return fill(
         "k_measure",
         table=literal(table),
-        absent=_absent(columns),
+        absent=_absent([*columns, *learned]),
         problem=(
             f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
-            "[]::VARCHAR[], []::VARCHAR[])"
+            f"{literals(learned)}, []::VARCHAR[])"
         ),
         source="_dk_source",
         answer=(
             f"system.main._dk_k_compare({_structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
-            f"{_number(arguments.seconds(seconds))}, system.main.current_setting('threads'))"
+            f"{_number(arguments.seconds(seconds))}, {_structs(learned) if learned else 'NULL'}, "
+            "system.main.current_setting('threads'))"
         ),
         rows="unnest(answer.runs, recursive := true)",
     )
@@ -208,11 +218,12 @@ def _check_report(names: list[str], types: list[str], table: str, qi: list[str],
 _CLASSES = "STRUCT(members BIGINT[], labels INTEGER[])"
 _COMPARED = (
     "method VARCHAR, k BIGINT, classes BIGINT, min_class BIGINT, information_loss DOUBLE, gcp DOUBLE, "
-    "discernibility HUGEINT, lower_bound DOUBLE, gap DOUBLE, seconds DOUBLE"
+    "discernibility HUGEINT, lower_bound DOUBLE, gap DOUBLE, seconds DOUBLE, avg_class DOUBLE, "
+    "classification DOUBLE"
 )
 _REPORTED = (
     "records BIGINT, classes BIGINT, k BIGINT, singletons BIGINT, avg_class DOUBLE, max_risk DOUBLE, "
-    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE"
+    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE, recursive_c DOUBLE"
 )
 
 
@@ -283,6 +294,7 @@ class _Engines:
         weights: pa.Scalar,
         categorical: pa.Scalar,
         seconds: pa.Scalar,
+        target: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
@@ -291,6 +303,7 @@ class _Engines:
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.orders import canonical
         from duckanon.engines.kanon.work import Work
+        from duckanon.functions.columns import encode
 
         wanted, names = ks.as_py(), methods.as_py()
         for name in names:
@@ -301,6 +314,11 @@ class _Engines:
             check_k(k, len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
         records = self._records(rows, weights, categorical, workers)
+        learned = None
+        if target.is_valid:
+            if pa.types.is_nested(target.values.field(0).type):
+                raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
+            learned = encode("target", target.values.field(0), categorical=True).codes
         ordered = records.take(canonical(records), workers)
         runs = []
         for k in wanted:
@@ -318,7 +336,7 @@ class _Engines:
                 labels = anonymize(records, k, name, work=work)
                 took = perf_counter() - started
                 bound = max([bound, *proven])
-                rows.append(dict(method=name, k=k, **asdict(utility(records, labels)), seconds=took))
+                rows.append(dict(method=name, k=k, **asdict(utility(records, labels, learned)), seconds=took))
             for row in rows:
                 loss = row["information_loss"]
                 runs.append(dict(row, lower_bound=bound, gap=max(0.0, 1.0 - bound / loss) if loss else 0.0))

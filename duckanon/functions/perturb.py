@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import partial
+from hashlib import sha256
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from duckanon.accounting import Charge, epsilon, written
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.cells import absent
@@ -15,19 +20,40 @@ from duckanon.functions.templates import fill, identifier, literal
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 
-def register(on: Instance) -> None:
+class Books(Protocol):
+    """What metric_perturb needs of governance."""
+
+    def once(
+        self,
+        table: str,
+        seen: Mapping[str, Any],
+        content: Mapping[str, Any],
+        charge: Charge,
+        draw: Callable[[], pa.Array],
+    ) -> pa.Array:
+        """What was drawn for the same before, or what is drawn and charged now."""
+        ...
+
+    def protected(self, table: str, seen: Mapping[str, Any]) -> bool: ...
+
+
+def register(on: Instance, books: Books) -> None:
     """Put the functions behind metric_perturb on a database instance."""
     register_writer(on, "_dk_write_metric_perturb", _write)
     register_check(on, "_dk_perturb_problem", _check)
-    register_engine(on, "_dk_metric_perturb", _perturb, "found", "BIGINT[]")
+    register_engine(on, "_dk_metric_perturb", partial(_perturb, books), "found", "BIGINT[]")
 
 
-def _write(tbl: object, id: object, mechanism: object) -> str:  # noqa: A002 # as the caller knows it
+def _write(tbl: object, id: object, mechanism: object, budget: object) -> str:  # noqa: A002 # as the caller knows it
     table, name = arguments.table(tbl), arguments.text(id, "id")
     if not isinstance(mechanism, str) or not mechanism:
         raise InvalidInput("mechanism must be the name of a table that metric_mechanism filled, in quotes.")
+    exact = None if budget is None else written(epsilon(budget))
+    said = f", epsilon := {exact}" if exact else ""
     return fill(
         "metric_perturb",
+        call=literal(f"metric_perturb({literal(table)}, {literal(name)}, {literal(mechanism)}{said})"),
+        epsilon="NULL::VARCHAR" if exact is None else literal(exact),
         table=literal(table),
         absent=absent([name]),
         problem=f"system.main._dk_perturb_problem(names, types, {literal(table)}, {literal(name)})",
@@ -47,9 +73,19 @@ def _check(names: list[str], types: list[str], table: str, id: str) -> None:  # 
     found.leaves_free(["perturbed"], [])
 
 
-def _perturb(wanted: pa.Scalar, mechanism: pa.Scalar) -> pa.Array:
-    """A cell of the mechanism for each record."""
+def _perturb(
+    books: Books,
+    wanted: pa.Scalar,
+    rows: pa.Scalar,
+    mechanism: pa.Scalar,
+    table: pa.Scalar,
+    seen: pa.Scalar,
+    call: pa.Scalar,
+    budget: pa.Scalar,
+) -> pa.Array:
+    """A cell of the mechanism for each record. rows: the records' hashes."""
     from duckanon.engines.metric.sampling import Rows, draw
+    from duckanon.engines.randomness import Entropy
 
     if not mechanism.is_valid:
         raise InvalidInput("The mechanism has no rows.")
@@ -58,7 +94,7 @@ def _perturb(wanted: pa.Scalar, mechanism: pa.Scalar) -> pa.Array:
         raise InvalidInput("The mechanism holds NULL as a probability.")
     secret = cells.field("secret").to_numpy().astype(np.int64)
     weights = cells.field("probability").cast(pa.float64()).to_numpy().astype(np.float64)
-    rows = Rows(np.searchsorted(secret, np.arange(secret[-1] + 2)), weights)
+    chances = Rows(np.searchsorted(secret, np.arange(secret[-1] + 2)), weights)
     if not wanted.is_valid:
         return pa.array([[]], pa.list_(pa.int64()))
     records = wanted.values
@@ -67,5 +103,25 @@ def _perturb(wanted: pa.Scalar, mechanism: pa.Scalar) -> pa.Array:
             f"{records.null_count} records have a name that the mechanism does not have: "
             "make the mechanism from a table of all of them."
         )
-    drawn = draw(rows, records.to_numpy().astype(np.int64), os.urandom)
-    return pa.array([drawn], pa.list_(pa.int64()))
+    places = records.to_numpy().astype(np.int64)
+
+    def release() -> pa.Array:
+        return pa.array([draw(chances, places, Entropy().octets)], pa.list_(pa.int64()))
+
+    if not budget.is_valid:
+        if books.protected(table.as_py(), seen.as_py()):
+            raise InvalidInput(
+                "The table is protected, so a draw is charged: say the mechanism's epsilon, as in epsilon := 1."
+            )
+        return release()
+    content = sha256()
+    for array in (places, rows.values.to_numpy(), secret, weights, cells.field("content").to_numpy()):
+        content.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array).tobytes())
+    charge = Charge(
+        Fraction(budget.as_py()),
+        call.as_py(),
+        "tables that differ in the record of one row, for each unit of distance between the two records",
+    )
+    return books.once(
+        table.as_py(), seen.as_py(), {"call": call.as_py(), "content": content.hexdigest()}, charge, release
+    )

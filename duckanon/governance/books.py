@@ -94,6 +94,10 @@ class Books:
         self._ledger.decide(place, None, "unprotect", lambda _: None)
         return f"{place.label} is no longer protected: releases are recorded, and no budget limits them."
 
+    def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
+        """Whether the table has a policy."""
+        return self._ledger.account(locate(table, seen)).policy is not None
+
     def lines(self) -> list[dict[str, Any]]:
         """Every line of every ledger, as privacy_ledger shows it."""
         return [

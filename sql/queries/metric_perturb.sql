@@ -2,6 +2,7 @@
 --   $table      the table's name, a literal         $absent     NULL AS "<column>" for each column the call names
 --   $problem    the check of names and types        $id         the column that names records
 --   $mechanism  the mechanism's name, a literal     $mechanism_problem  the check of its columns
+--   $call       the call, and $epsilon its epsilon or NULL, as text
 WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
@@ -37,14 +38,32 @@ _dk_secrets AS (
   SELECT DISTINCT _dk_bytes(secret) AS key, secret_place FROM _dk_mechanism
 ),
 _dk_rows AS MATERIALIZED (
-  SELECT "duckanon.row", secret_place, system.main.row_number() OVER () - 1 AS place
-  FROM _dk_source AS "duckanon.row"
-  LEFT JOIN _dk_secrets ON key = _dk_bytes($id)
+  SELECT
+    *,
+    -- Equal tables have equal places, whatever the order of their rows.
+    system.main.row_number() OVER (ORDER BY system.main.hash("duckanon.row"), arrival) - 1 AS place
+  FROM (
+    SELECT "duckanon.row", secret_place, system.main.row_number() OVER () AS arrival
+    FROM _dk_source AS "duckanon.row"
+    LEFT JOIN _dk_secrets ON key = _dk_bytes($id)
+  )
 ),
 _dk_answered AS MATERIALIZED (
   SELECT system.main._dk_metric_perturb(
     system.main.list(secret_place ORDER BY place),
-    (SELECT system.main.list({'secret': secret_place, 'probability': probability} ORDER BY cell) FROM _dk_mechanism)
+    system.main.list(system.main.hash("duckanon.row") ORDER BY place),
+    (
+      SELECT system.main.list({
+        'secret': secret_place,
+        'probability': probability,
+        'content': system.main.hash(_dk_bytes(secret), _dk_bytes(output))
+      } ORDER BY cell)
+      FROM _dk_mechanism
+    ),
+    $table,
+    _dk_seen($table),
+    $call,
+    $epsilon
   ) AS answer
   FROM _dk_rows
 ),
@@ -57,4 +76,4 @@ SELECT "duckanon.row".*, output AS perturbed
 FROM _dk_rows
 JOIN _dk_drawn USING (place)
 JOIN _dk_mechanism USING (cell)
-ORDER BY place
+ORDER BY arrival

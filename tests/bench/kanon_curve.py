@@ -60,7 +60,9 @@ def main(parts: list[str]) -> int:
     small = synthetic(3000)
     for method in ("greedy", "kmember", "mondrian", "auto"):  # load the compiled kernels
         run(small, 3, method, 1.0 if method == "auto" else None)
-    if "adult" in parts:
+    if "adult" in parts and not DATA.exists():
+        print(f"adult skipped: {DATA} is not here")
+    elif "adult" in parts:
         compare(adult(), (3, 10, 50), ("greedy", "kmember", "mondrian", "initial", "order", "auto"))
     if "census" in parts:
         for m in (8, 4):

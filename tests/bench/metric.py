@@ -110,7 +110,7 @@ def solve_one(data: str, given: Domain, name: str, options: Options, plain: floa
     except InvalidInput:
         took = time.perf_counter() - start
         print(
-            f"{line} {took:.1f} | {max(steps.values(), default=0)} | no mechanism | - | - | - | {plain:.6g} |",
+            f"{line} {took:.2f} | {max(steps.values(), default=0)} | no mechanism | - | - | - | {plain:.6g} |",
             flush=True,
         )
         return
@@ -118,7 +118,7 @@ def solve_one(data: str, given: Domain, name: str, options: Options, plain: floa
     checked = certify(found.matrix, given.distances, given.epsilon, given.radius, 2)
     bound = f"{found.lower:.6g} | {found.gap:.1e}" if np.isfinite(found.lower) else "- | -"
     print(
-        f"{line} {took:.1f} | {max(steps.values(), default=0)} | {found.loss:.6g} | {bound} | "
+        f"{line} {took:.2f} | {max(steps.values(), default=0)} | {found.loss:.6g} | {bound} | "
         f"{checked.max_violation:.1e} | {plain:.6g} |",
         flush=True,
     )
@@ -162,7 +162,7 @@ def loss(arguments: argparse.Namespace) -> None:
                 took = time.perf_counter() - start
                 print(
                     f"| {data} | {records} | {epsilon:g} | {found.loss:.6g} | {found.lower:.6g} | {plain:.6g} | "
-                    f"{1 - found.loss / plain:.1%} | {took:.1f} |",
+                    f"{1 - found.loss / plain:.1%} | {took:.2f} |",
                     flush=True,
                 )
 

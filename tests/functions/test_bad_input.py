@@ -27,7 +27,9 @@ K_ANONYMIZE = {
     "['age'], seconds := 'inf'::DOUBLE": "seconds must be a number above zero, as in seconds := 10.",
     "['age'], seconds := 'soon'": "seconds must be a number above zero, as in seconds := 10.",
     "['age'], seconds := 1, method := 'order'": (
-        "Method 'order' takes no time limit: leave seconds out, or choose one of 'auto', 'exact', 'milp', 'refine'."
+        "Method 'order' takes no time limit: leave seconds out, or choose one of "
+        + ", ".join(f"'{name}'" for name, method in METHODS.items() if method.timed)
+        + "."
     ),
     "['age'], method := 3": "method must be a name in quotes.",
     "['age'], weights := {'age': -1}": 'The weight of "age" must be a number that is zero or more.',
@@ -170,6 +172,10 @@ K_COMPARE = {
     "['age'], methods := []": "methods is empty: give at least one value.",
     "['age'], methods := ['order', 'magic']": K_ANONYMIZE["['age'], method := 'magic'"],
     "['city']": K_ANONYMIZE["['city']"],
+    "['age'], target := 'nope'": K_ANONYMIZE["['age'], drop := ['nope']"],
+    "['age'], target := 'age'": 'Column "age" is in both qi and target: name it in one of them.',
+    "['age'], target := 'tags'": "The target column is nested: unnest it, or pick out one field as a column.",
+    "['age'], target := 3": "target must be a name in quotes.",
 }
 
 

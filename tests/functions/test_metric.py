@@ -305,3 +305,34 @@ def test_bad_perturbing(pairs: duckdb.DuckDBPyConnection, query: str, said: str)
 def test_explain_runs_no_engine(cells: duckdb.DuckDBPyConnection) -> None:
     plan = str(rows(cells, f"EXPLAIN FROM {CALL}"))
     assert "0.3095" not in plan
+
+
+def test_a_draw_from_a_protected_table_is_charged_once(cells: duckdb.DuckDBPyConnection) -> None:
+    rows(cells, f"CREATE TABLE m AS FROM {CALL}")
+    rows(cells, "SELECT protect('people', unit := 'who', epsilon := 2.5)")
+    said = "The table is protected, so a draw is charged: say the mechanism's epsilon, as in epsilon := 1."
+    assert sentence(cells, "FROM metric_perturb('people', 'cell', 'm')") == said
+    call = "SELECT who, perturbed FROM metric_perturb('people', 'cell', 'm', epsilon := 1) ORDER BY who"
+    first = rows(cells, call)
+    assert rows(cells, call) == first
+    rows(cells, "CREATE OR REPLACE TABLE m AS FROM m ORDER BY random()")
+    assert rows(cells, call) == first
+    charges = "SELECT epsilon_exact, remaining_exact FROM privacy_ledger() WHERE action = 'charge'"
+    assert rows(cells, charges) == [("1", "1.5")]
+    # Another mechanism is another draw.
+    rows(cells, f"CREATE OR REPLACE TABLE m AS FROM {CALL.replace('radius := 1.5', 'radius := 1')}")
+    assert rows(cells, call) != first
+    assert rows(cells, charges) == [("1", "1.5"), ("1", "0.5")]
+    rows(cells, f"CREATE OR REPLACE TABLE m AS FROM {CALL.replace('radius := 1.5', 'radius := 3')}")
+    with pytest.raises(duckdb.InvalidInputException, match=r"0\.5"):
+        rows(cells, call)
+    assert len(rows(cells, charges)) == 2
+
+
+def test_equal_rows_of_a_protected_table_are_drawn_each(cells: duckdb.DuckDBPyConnection) -> None:
+    rows(cells, f"CREATE TABLE m AS FROM {CALL}")
+    rows(cells, "CREATE TABLE same AS SELECT 'c4' AS cell FROM range(2000)")
+    found = rows(
+        cells, "SELECT perturbed, count(*) FROM metric_perturb('same', 'cell', 'm', epsilon := 1) GROUP BY ALL"
+    )
+    assert len(found) > 1

@@ -43,7 +43,8 @@ def auto(measured: Measurements) -> Estimate:
         groups = np.empty((len(parent), measured.max_size), dtype=np.int64)
         fit(found.start, found.size, wanted, doubt, above, totals, families, groups)
         spread = _spread(found, parent, doubt, spread, above, totals, unsure)
-        low, high = _interval(groups, spread, above, parent, totals, high)
+        most = totals + np.ceil(_WIDTH * np.sqrt(unsure)).astype(np.int64)
+        low, high = _interval(groups, spread, above, parent, totals, np.minimum(high[parent], most[:, None]))
         lows.append(low)
         highs.append(high)
         above = groups
@@ -59,7 +60,7 @@ def _root(measured: Measurements, curve: Floats) -> tuple[Ints, Ints, Ints, Floa
         inner = whole_rows(np.rint(curve[:, :0:-1]).astype(np.int64), 0, total)[:, ::-1]
         steps = np.column_stack([np.array([[total]]), inner])
     groups = -np.diff(steps, axis=1, append=0)
-    noisy = measured.histograms()[0]
+    noisy = measured.histogram(0)
     q = margin(measured.scales[0], measured.query.terms, LEVEL)
     low = np.minimum(np.maximum(noisy - q, 0), groups)
     bound = tail(measured.values[0], measured.scales[0])
@@ -81,17 +82,14 @@ def _spread(
     return spread
 
 
-def _interval(
-    groups: Ints, spread: Floats, above: Ints, parent: Ints, totals: Ints, highest: Ints
-) -> tuple[Ints, Ints]:
+def _interval(groups: Ints, spread: Floats, above: Ints, parent: Ints, totals: Ints, most: Ints) -> tuple[Ints, Ints]:
     """Normal intervals where the parent has groups; elsewhere what chance could give it of the parent's high."""
     reach = _WIDTH * np.sqrt(spread)
     low = np.maximum(np.floor(groups - reach), 0).astype(np.int64)
     high = np.ceil(groups + reach).astype(np.int64)
     share = totals / np.maximum(above.sum(axis=1), 1)[parent]
-    top = highest[parent]
-    chance = share[:, None] * top
+    chance = share[:, None] * most
     unseen = np.where(chance < 0.025, 0, np.ceil(chance + 2 * np.sqrt(chance))).astype(np.int64)
     empty = above[parent] == 0
     low[empty], high[empty] = 0, unseen[empty]
-    return low, np.maximum(np.minimum(high, np.minimum(top, totals[:, None])), groups)
+    return low, np.maximum(np.minimum(high, most), groups)

@@ -31,10 +31,11 @@ class Measurements:
 
     def histograms(self) -> tuple[Ints, ...]:
         """Noisy numbers of groups, (regions, max_size) a level: unbiased, neither consistent nor non-negative."""
-        return tuple(
-            self.query.back(values, None if self.totals is None else self.totals[level])
-            for level, values in enumerate(self.values)
-        )
+        return tuple(self.histogram(level) for level in range(len(self.values)))
+
+    def histogram(self, level: int) -> Ints:
+        """Of one level."""
+        return self.query.back(self.values[level], None if self.totals is None else self.totals[level])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.records import Attribute, Floats, Records
+from duckanon.engines.kanon.records import Attribute, Codes, Floats, Records
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,9 @@ class Utility:
     gcp: unweighted mean over records and attributes of the NCP of Definition 8, where a categorical value counts
         (distinct - 1) / domain size.
     discernibility: sum over classes of the squared size (Bayardo and Agrawal 2005).
+    avg_class: mean size of a class, every class counting once.
+    classification: share of records whose target value is not the commonest of their class (Iyengar 2002), None without
+        a target.
     """
 
     classes: int
@@ -26,6 +29,8 @@ class Utility:
     information_loss: float
     gcp: float
     discernibility: int
+    avg_class: float
+    classification: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +72,16 @@ def _cells(
     return _Cells(loss, ncp, np.where(hidden[:, None], -1, identity))
 
 
-def utility(records: Records, labels: Labels) -> Utility:
-    """Measure the partition given by `labels`, shape (n,)."""
+def _minority(classes: npt.NDArray[np.intp], target: Codes) -> float:
+    """Share of records whose target is not the commonest one of their class."""
+    pairs, count = np.unique(np.stack([classes, target.astype(np.intp)]), axis=1, return_counts=True)
+    commonest = np.zeros(int(classes.max()) + 1, dtype=np.int64)
+    np.maximum.at(commonest, pairs[0], count)
+    return 1.0 - float(commonest.sum()) / len(target)
+
+
+def utility(records: Records, labels: Labels, target: Codes | None = None) -> Utility:
+    """Measure the partition given by `labels`, shape (n,). target: what a classifier would learn, codes, shape (n,)."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     fresh = np.concatenate(([True], ordered[1:] != ordered[:-1]))
@@ -85,4 +98,6 @@ def utility(records: Records, labels: Labels) -> Utility:
         information_loss=total / len(records),
         gcp=sum(float(sizes @ c.ncp) for c in cells) / (len(records) * len(cells)),
         discernibility=sum(int(s) ** 2 for s in released.tolist()),
+        avg_class=len(records) / len(released),
+        classification=None if target is None else _minority(same.ravel()[classes], target[order]),
     )

@@ -148,7 +148,7 @@ class Budget:
 def default_budget(n: int, k: int) -> Budget:
     """Some seconds for tens of thousands of records, half a minute for a million, whatever k."""
     few = min(1000.0, 100_000 / n)
-    return Budget(max(2.0, few, min(96.0, 480.0 / k) * min(1.0, (50_000 / n) ** 0.6)))
+    return Budget(max(2.0, few, min(96.0, 480.0 / k) * min(1.0, (50_000 / n) ** 0.8)))
 
 
 def refine(

@@ -1,7 +1,7 @@
 """How exposed a table is by its quasi-identifiers: re-identification risk, l-diversity, t-closeness.
 
-Sources: Samarati and Sweeney 1998 (k); Machanavajjhala et al. 2007 (distinct and entropy l-diversity); Li, Li and
-Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance).
+Sources: Samarati and Sweeney 1998 (k); Machanavajjhala et al. 2007 (distinct, entropy, recursive l-diversity); Li, Li
+and Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance).
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,10 @@ class Report:
     """One row of k_report.
 
     k: size of the smallest class. singletons: classes of one record. max_risk = 1 / k and avg_risk = classes / records:
-    the chance of a right guess for the most exposed record and on average. l: fewest distinct values of a sensitive
-    column in a class; entropy_l: least exp(entropy); t: largest distance between a class and the table. Over several
-    sensitive columns the worst counts; None without one.
+    the chance of a right guess for the most exposed record and on average (prosecutor's and marketer's risk). l: fewest
+    distinct values of a sensitive column in a class; entropy_l: least exp(entropy); t: largest distance between a class
+    and the table; recursive_c: the table is recursively (c, 2)-diverse for every c above it, infinity where a class has
+    one value. Over several sensitive columns the worst counts; None without one.
     """
 
     records: int
@@ -44,6 +45,7 @@ class Report:
     l: int | None  # noqa: E741 - the column's name in k_report
     entropy_l: float | None
     t: float | None
+    recursive_c: float | None
 
 
 def report(sizes: Sizes, sensitive: Sequence[Sensitive]) -> Report:
@@ -62,6 +64,7 @@ def report(sizes: Sizes, sensitive: Sequence[Sensitive]) -> Report:
         l=min((c.distinct_l() for c in counts), default=None),
         entropy_l=min((c.entropy_l() for c in counts), default=None),
         t=max((c.closeness() for c in counts), default=None),
+        recursive_c=max((c.recursive_c() for c in counts), default=None),
     )
 
 
@@ -89,6 +92,13 @@ class _Counts:
     def entropy_l(self) -> float:
         entropy = np.bincount(self.label, weights=-self.share * np.log(self.share))
         return float(np.exp(entropy.min()))
+
+    def recursive_c(self) -> float:
+        """Largest ratio of a class's commonest value to all its others together (recursive diversity with l = 2)."""
+        first = np.flatnonzero(np.concatenate(([True], self.label[1:] != self.label[:-1])))
+        commonest = float(np.maximum.reduceat(self.share, first).max())
+        alone = int(np.bincount(self.label).min()) == 1
+        return float("inf") if alone else commonest / (1.0 - commonest)
 
     def closeness(self) -> float:
         return self._ordered_distance() if self.ordered else self._equal_distance()

@@ -34,10 +34,17 @@ def test_utility(records: Records, data: st.DataObject) -> None:
     for members in classes:
         key = released(records, members)
         merged[key] = merged.get(key, 0) + len(members)
-    found = utility(records, labels)
+    target = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), dtype=np.int32)
+    found = utility(records, labels, target)
     assert found.information_loss * n == pytest.approx(plain.total_loss(records, classes), abs=1e-9)
     assert found.classes == len(merged)
     assert found.min_class == min(merged.values())
+    assert found.avg_class == pytest.approx(n / len(merged))
+    held: dict[tuple[object, ...], list[int]] = {}
+    for members in classes:
+        held.setdefault(released(records, members), []).extend(target[members].tolist())
+    most = sum(max(values.count(v) for v in values) for values in held.values())
+    assert found.classification == pytest.approx(1 - most / n)
     assert found.discernibility == sum(size**2 for size in merged.values())
 
 
@@ -66,6 +73,8 @@ def test_report(classes: list[list[int]], unused: int, ordered: bool) -> None:
     assert found.l == min(len(set(members)) for members in classes)
     entropies = [-sum(p * np.log(p) for p in row if p) for row in share]
     assert found.entropy_l == pytest.approx(np.exp(min(entropies)))
+    ratios = [max(row) / (1 - max(row)) if max(row) < 1 else np.inf for row in share]
+    assert found.recursive_c == pytest.approx(max(ratios))
     assert found.t == pytest.approx(max(distance(row, overall, ordered) for row in share), abs=1e-12)
     assert found.records == len(codes)
     assert found.k == sizes.min()
