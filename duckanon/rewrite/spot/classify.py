@@ -20,7 +20,7 @@ from duckanon.rewrite.spot.resolve import Resolver
 from duckanon.rewrite.spot.row_level import row_level
 from duckanon.rewrite.spot.rows import is_closed
 from duckanon.rewrite.spot.schema import Schema
-from duckanon.rewrite.spot.trees import ROOT, Node
+from duckanon.rewrite.spot.trees import ROOT, Node, sql
 
 # Statements that only wrap a query, by the argument that holds it.
 _WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
@@ -87,7 +87,7 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
     ]
     found = [name for name in named if schema.is_protected(name)]
     if schema.protected is not None:
-        text = fold(tree.sql(dialect="duckdb"))
+        text = fold(sql(tree))
         found += [name for name in sorted(schema.protected) if name.object in text]
         for full, view in schema.views.items():
             if any(name.may_be(full) for name in named) or full.object in text:

@@ -30,7 +30,7 @@ from duckanon.rewrite.spot.schema import Schema
 from duckanon.rewrite.spot.scope import Scope, Visible
 from duckanon.rewrite.spot.simplify import simplified
 from duckanon.rewrite.spot.translate import translate
-from duckanon.rewrite.spot.trees import ROOT, Node, arg, name_of
+from duckanon.rewrite.spot.trees import ROOT, Node, arg, name_of, sql
 
 # More sources than any query written by hand: a chain of views that each read the last one twice.
 _MOST_SOURCES = 1000
@@ -235,6 +235,7 @@ class Resolver:
         if name in self.schema.releases:
             return Opaque("")
         texts = [one.this for one in node.find_all(exp.Literal) if one.is_string]
+        texts += [one.name for one in node.find_all(exp.Column)]  # a table may be an argument by its name
         reads = [self.query(one, scope) for one in _queries(node)]
         reads += self.macros.get(name, ())
         plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
@@ -368,7 +369,7 @@ class Resolver:
                 continue
             expr = translate(one, scope)
             told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
-            name = told or ("count_star()" if expr == Aggregate("count") else bare.sql(dialect="duckdb").lower())
+            name = told or ("count_star()" if expr == Aggregate("count") else sql(bare).lower())
             outputs.append(Output(name, expr))
             scope.aliases.setdefault(fold(name), expr)
         return outputs
@@ -419,10 +420,12 @@ class Resolver:
         return (Call("DistinctOn"), *(self._positioned(one, scope, outputs) for one in chosen))
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
+        """What decides which rows come first: ORDER BY, and subqueries that say how many."""
         order = node.args.get("order")
+        limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
+        found: list[Expr] = [translate(one, scope) for limit in limits for one in _queries(limit)]
         if order is None:
-            return ()
-        found: list[Expr] = []
+            return tuple(found)
         for one in order.expressions:
             inner = one.this if isinstance(one, exp.Ordered) else one
             alias = scope.aliases.get(fold(inner.name)) if isinstance(inner, exp.Column) and not inner.table else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
 ROOT: Any = getattr(exp, "Expr", exp.Expression)
@@ -30,3 +30,8 @@ def given(node: Node) -> Iterator[tuple[str, Any]]:
         value = node.args[name]
         if value is not None and value is not False and value != []:
             yield name, value
+
+
+def sql(node: Node) -> str:
+    """The node in DuckDB's dialect; sqlglot's warnings of what other dialects lack are left out."""
+    return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
