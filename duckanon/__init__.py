@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duckanon import errors
+    from duckanon.analyst import Analyst
     from duckanon.connection import Connection, connect, register
 
 __version__ = "0.1.0"
 
-__all__ = ["Connection", "__version__", "connect", "errors", "register"]
+__all__ = ["Analyst", "Connection", "__version__", "connect", "errors", "register"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Analyst":
+        return import_module("duckanon.analyst").Analyst
     if name in {"Connection", "connect", "register"}:
         return getattr(import_module("duckanon.connection"), name)
     if name == "errors":

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import duckdb
 
-from duckanon.functions import budgets, cells, conditionals, designs, groups, kanon, metric, perturb
+from duckanon.errors import InvalidInput
+from duckanon.functions import budgets, cells, conditionals, designs, explaining, groups, kanon, metric, perturb
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
-from duckanon.governance.books import books_of
+from duckanon.governance.books import Books, books_of
+
+if TYPE_CHECKING:
+    from duckanon.analyst import Analyst
 
 Progress = Callable[[str, float], None]
 
@@ -36,10 +40,19 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     books = books_of(on.identity, con)
     groups.register(on, books.once)
     budgets.register(on, books)
+    explaining.register(on, lambda text: _explained(text, books))
     metric.register(on, told)
     perturb.register(on, books)
     con.execute(macros()).fetchall()
     return con
+
+
+def _explained(text: str, books: Books) -> list[dict[str, Any]]:
+    """What an analyst's connection would make of a statement: looked up on a connection of its own."""
+    from duckanon.guard import Guard
+
+    with books.door.cursor() as cursor:
+        return Guard(cursor, cursor, books).explain(text).rows()
 
 
 class Connection:
@@ -93,18 +106,64 @@ class Connection:
         return getattr(self._con, name)
 
 
+@overload
 def connect(
     database: str | os.PathLike[str] = ":memory:",
     *,
+    role: Literal["steward"] = "steward",
     read_only: bool = False,
     config: dict[str, Any] | None = None,
     progress: Progress | None = None,
-) -> Connection:
-    """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`.
+) -> Connection: ...
 
-    progress: as for `register`. DuckDB finds a data frame by its variable's name in the frame that calls it; here that
-    frame is ours, so all frames are searched (setting `python_scan_all_frames`).
+
+@overload
+def connect(
+    database: str | os.PathLike[str] = ":memory:",
+    *,
+    role: Literal["analyst"],
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Analyst: ...
+
+
+def connect(
+    database: str | os.PathLike[str] = ":memory:",
+    *,
+    role: str = "steward",
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Connection | Analyst:
+    """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`, and two more.
+
+    role: 'steward' runs everything as it is written, and sets policies with `protect`. 'analyst' is guarded: protected
+    tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables).
+    progress: as for `register`. Raises InvalidInput for another role.
+
+    DuckDB finds a data frame by its variable's name in the frame that calls it; here that frame is ours, so for a
+    steward all frames are searched (setting `python_scan_all_frames`).
     """
-    settings = {"python_scan_all_frames": True, **(config or {})}
-    con = duckdb.connect(os.fspath(database), read_only=read_only, config=settings)
-    return Connection(register(con, progress=progress))
+    if role not in ("steward", "analyst"):
+        raise InvalidInput("role must be 'steward' or 'analyst'.")
+    settings = {"python_scan_all_frames": True, **(config or {}), **_locked(role)}
+    con = register(duckdb.connect(os.fspath(database), read_only=read_only, config=settings), progress=progress)
+    return _guarded(con) if role == "analyst" else Connection(con)
+
+
+def _locked(role: str) -> dict[str, Any]:
+    """The settings that a role cannot change. What the guard is made of loads for an analyst only."""
+    if role != "analyst":
+        return {}
+    from duckanon.analyst import LOCKED
+
+    return LOCKED
+
+
+def _guarded(con: duckdb.DuckDBPyConnection) -> Analyst:
+    from duckanon.analyst import Analyst
+    from duckanon.guard import Guard
+
+    books = books_of(Instance(con).identity, con)
+    return Analyst(con, Guard(con, register(con.cursor()), books), lambda: _guarded(register(con.cursor())))

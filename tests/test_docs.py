@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 FUNCTIONS = {
     "k_anonymize", "k_report", "k_compare", "cell_bounds", "cell_values", "conditional_bounds", "disclosure_report",
     "table_designs", "group_sizes", "dp_group_sizes", "protect", "unprotect", "privacy_ledger", "privacy_budget",
-    "metric_mechanism", "metric_report", "metric_perturb",
+    "metric_mechanism", "metric_report", "metric_perturb", "policies", "explain_privacy",
 }  # fmt: skip
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -1,7 +1,8 @@
-"""protect, unprotect, privacy_ledger and privacy_budget: what SQL says to governance, and what it gets to read."""
+"""protect, unprotect, policies, privacy_ledger, privacy_budget: what SQL says to governance, and gets to read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
@@ -19,13 +20,17 @@ from duckanon.functions.udf import Instance, register_engine, register_writer
 class Books(Protocol):
     """Governance, as SQL sees it. Each of its sentences says what now holds."""
 
-    def protect(self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None) -> str: ...
+    def protect(
+        self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None, **offers: Any
+    ) -> str: ...
 
     def unprotect(self, table: str, seen: Mapping[str, Any]) -> str: ...
 
     def lines(self) -> list[dict[str, Any]]: ...
 
     def budgets(self) -> list[dict[str, Any]]: ...
+
+    def decisions(self) -> list[dict[str, Any]]: ...
 
 
 _LINE = (
@@ -55,7 +60,28 @@ _BUDGET = (
     ("charges", "BIGINT"),
     ("protected_at", "TIMESTAMP"),
 )
-_ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TIMESTAMP": pa.timestamp("us")}
+_POLICY = (
+    ("database", "VARCHAR"),
+    ("tbl", "VARCHAR"),
+    ("unit", "VARCHAR"),
+    ("hierarchy", "VARCHAR[]"),
+    ("epsilon", "DOUBLE"),
+    ("per_query", "DOUBLE"),
+    ("max_size", "BIGINT"),
+    ("public", "VARCHAR[]"),
+    ("quasi_identifiers", "VARCHAR[]"),
+    ("k", "BIGINT"),
+    ("sensitive", "VARCHAR[]"),
+    ("small", "BIGINT"),
+    ("drop", "VARCHAR[]"),
+)
+_ARROW = {
+    "VARCHAR[]": pa.list_(pa.string()),
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "TIMESTAMP": pa.timestamp("us"),
+}
 
 
 def register(on: Instance, books: Books) -> None:
@@ -65,6 +91,7 @@ def register(on: Instance, books: Books) -> None:
     register_engine(on, "_dk_protect", _protect(books), "said", "VARCHAR")
     register_engine(on, "_dk_unprotect", _unprotect(books), "said", "VARCHAR")
     register_engine(on, "_dk_ledger", _rows(books.lines, _LINE), "rows", _kind(_LINE))
+    register_engine(on, "_dk_policies", _rows(books.decisions, _POLICY), "rows", _kind(_POLICY))
     register_engine(on, "_dk_budget", _rows(books.budgets, _BUDGET), "rows", _kind(_BUDGET))
 
 
@@ -82,12 +109,73 @@ def _rows(read: Callable[[], list[dict[str, Any]]], columns: Sequence[tuple[str,
     return answer
 
 
-def _write_protect(tbl: object, unit: object, budget: object) -> str:
-    table = arguments.table(tbl)
+def _write_protect(
+    tbl: object,
+    unit: object,
+    budget: object,
+    hierarchy: object,
+    per_query: object,
+    max_size: object,
+    public: object,
+    quasi_identifiers: object,
+    k: object,
+    sensitive: object,
+    small: object,
+    drop: object,
+) -> str:
+    table, whole = arguments.table(tbl), epsilon(budget)
     if unit is not None and (not isinstance(unit, str) or not unit):
         raise InvalidInput("unit must be the name of the column that tells groups apart, as in 'household_id'.")
+    given = {
+        "hierarchy": hierarchy,
+        "public": public,
+        "quasi_identifiers": quasi_identifiers,
+        "sensitive": sensitive,
+        "drop": drop,
+    }
+    offers: dict[str, Any] = {name: arguments.names(one, name, empty=True) for name, one in given.items()}
+    for one, other in _APART:
+        _apart(one, offers[one], other, [unit] if other == "unit" and unit else offers.get(other, []))
+    offers["k"] = _least(k, "k", 2, "with k = 1 every record may stand alone")
+    offers["small"] = _least(small, "small", 1, "counts from 1 to small - 1 are small")
+    if max_size is not None:
+        offers["max_size"] = _least(max_size, "max_size", 1, "larger groups are counted as groups of that size")
+    if per_query is not None:
+        each = epsilon(per_query, "per_query")
+        if each > whole:
+            raise InvalidInput("per_query must not be more than epsilon: it is what one release may cost of it.")
+        offers["per_query"] = written(each)
     column = "NULL::VARCHAR" if unit is None else literal(str(unit))
-    return fill("protect", table=literal(table), unit=column, epsilon=literal(written(epsilon(budget))))
+    return fill(
+        "protect",
+        table=literal(table),
+        unit=column,
+        epsilon=literal(written(whole)),
+        offers=literal(json.dumps(offers)),
+    )
+
+
+# Arguments that must not name the same column.
+_APART = (
+    ("hierarchy", "unit"),
+    ("quasi_identifiers", "drop"),
+    ("quasi_identifiers", "sensitive"),
+    ("sensitive", "drop"),
+)
+
+
+def _apart(one: str, names: list[str], other: str, others: list[str]) -> None:
+    taken = {name.lower() for name in others}
+    for name in names:
+        if name.lower() in taken:
+            raise InvalidInput(f'Column "{name}" is both in {one} and in {other}: name it in one of them.')
+
+
+def _least(given: object, argument: str, least: int, why: str) -> int:
+    found = arguments.whole(given, argument)
+    if found < least:
+        raise InvalidInput(f"{argument} must be {least} or more: {why}.")
+    return found
 
 
 def _write_unprotect(tbl: object) -> str:
@@ -96,11 +184,21 @@ def _write_unprotect(tbl: object) -> str:
 
 def _protect(books: Books) -> Callable[..., pa.Array]:
     def answer(
-        names: pa.Scalar, types: pa.Scalar, tbl: pa.Scalar, seen: pa.Scalar, unit: pa.Scalar, budget: pa.Scalar
+        names: pa.Scalar,
+        types: pa.Scalar,
+        tbl: pa.Scalar,
+        seen: pa.Scalar,
+        unit: pa.Scalar,
+        budget: pa.Scalar,
+        offers: pa.Scalar,
     ) -> pa.Array:
-        found = Table(tbl.as_py(), names.as_py(), types.as_py())
-        found.has([unit.as_py()] if unit.is_valid else [])
-        return pa.array([books.protect(tbl.as_py(), seen.as_py(), epsilon(budget.as_py()), unit.as_py())])
+        found, more = Table(tbl.as_py(), names.as_py(), types.as_py()), json.loads(offers.as_py())
+        lists = {name: tuple(one) for name, one in more.items() if isinstance(one, list)}
+        found.has([*([unit.as_py()] if unit.is_valid else []), *(name for one in lists.values() for name in one)])
+        if "per_query" in more:
+            more["per_query"] = epsilon(more["per_query"], "per_query")
+        said = books.protect(tbl.as_py(), seen.as_py(), epsilon(budget.as_py()), unit.as_py(), **(more | lists))
+        return pa.array([said])
 
     return answer
 

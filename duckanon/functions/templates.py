@@ -1,9 +1,13 @@
 """Finds the SQL text that ships with the package, and fills in the parts that differ from call to call."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
+
+# No default of a parameter holds a comma or a bracket of this kind.
+_TABLE_MACRO = re.compile(r"CREATE OR REPLACE TEMP MACRO (\w+)\(([^()]*)\) AS TABLE")
 
 
 @cache
@@ -23,6 +27,17 @@ def sql_root() -> Path:
 def macros() -> str:
     """All macro definitions, as one script."""
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted((sql_root() / "macros").glob("*.sql")))
+
+
+@cache
+def table_functions() -> Mapping[str, Sequence[str]]:
+    """The names of duckanon's table functions, and of their parameters in order."""
+    found = _TABLE_MACRO.findall(macros())
+    return {
+        name: [part.split(":=")[0].strip() for part in parameters.split(",") if part.strip()]
+        for name, parameters in found
+        if not name.startswith("_dk_")
+    }
 
 
 @cache

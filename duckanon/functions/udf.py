@@ -21,7 +21,10 @@ class Instance:
     """A database instance, and which of our functions it has: they are shared by all its cursors."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        found = con.execute("SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, '_dk_')")
+        found = con.execute(
+            "SELECT function_name FROM system.main.duckdb_functions() "
+            "WHERE system.main.starts_with(function_name, '_dk_')"
+        )
         self._known = {name for (name,) in found.fetchall()}
         self._con = con
 

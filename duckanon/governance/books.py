@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput
+from duckanon.governance.copies import Copies, Path
 from duckanon.governance.door import Door
 from duckanon.governance.ledger import Account, Ledger, Line, accounts
 from duckanon.governance.places import expected, locate
@@ -36,6 +38,7 @@ class Books:
         self.door = Door()
         self._ledger = Ledger(self.door)
         self._releases = Releases(self.door, self._ledger)
+        self._copies = Copies(self._ledger)
 
     def once(
         self,
@@ -56,12 +59,13 @@ class Books:
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         return self._releases.once(place, key, charge, draw)
 
-    def protect(self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None) -> str:
+    def protect(self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None, **offers: Any) -> str:
         """Set the policy of a table. Saying the same twice is harmless. Returns a sentence that says what now holds.
 
+        offers: more of the policy, by the names of its fields.
         Raises InvalidInput for what is no table or view of a database, and for a table that has another policy.
         """
-        place, policy = locate(table, seen), Policy(epsilon, unit)
+        place, policy = locate(table, seen), Policy(epsilon, unit, **offers)
         if not place.lasting:
             raise InvalidInput(
                 f"{table} is no table or view that lasts, so it cannot be protected: make it a table of a database."
@@ -100,6 +104,46 @@ class Books:
             _shown(database, line, account)
             for database in self._ledger.databases()
             for line, account in accounts(self._ledger.lines(database))
+        ]
+
+    def copy(self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path) -> None:
+        """Have a k-anonymous copy of a table stand under the name `copy`; see `Copies.keep`."""
+        self._copies.keep(con, table, call, copy)
+
+    def counts(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: Path,
+        copy: Path,
+        charge: Charge,
+        prepare: Callable[[duckdb.DuckDBPyConnection], None],
+        noisy: Callable[[duckdb.DuckDBPyConnection], str],
+    ) -> None:
+        """Have counts with noise stand under the name `copy`; see `Copies.draw`."""
+        self._copies.draw(con, table, copy, charge, prepare, noisy)
+
+    def policies(self) -> list[tuple[str, str, str, Policy, Fraction]]:
+        """Every protected table: database, schema, name, policy, and what is left of its budget."""
+        found = []
+        for database in self._ledger.databases():
+            last = {line.place.identity: (line, account) for line, account in accounts(self._ledger.lines(database))}
+            for line, account in last.values():
+                if account.policy is not None and account.budget is not None and line.schema_name is not None:
+                    left = account.budget.remaining
+                    found.append((database, line.schema_name, line.table_name, account.policy, left))
+        return sorted(found, key=lambda one: one[:3])
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """Every policy that holds, as policies() shows it."""
+        return [
+            {
+                "database": database,
+                "tbl": f"{schema}.{name}",
+                **{one.name: getattr(policy, one.name) for one in fields(policy)},
+                "epsilon": float(policy.epsilon),
+                "per_query": None if policy.per_query is None else float(policy.per_query),
+            }
+            for database, schema, name, policy, _ in self.policies()
         ]
 
     def budgets(self) -> list[dict[str, Any]]:

@@ -41,8 +41,19 @@ class Door:
                 "duckanon has no connection left to record a charge with: keep the connection that was registered open."
             )
         try:
-            # No variable of Python's called `ledger` may stand in for a table.
-            found.execute("SET enable_progress_bar = false; SET SESSION python_enable_replacements = false").fetchall()
+            _alone(found)
             yield found
         finally:
             found.close()
+
+
+def _alone(con: duckdb.DuckDBPyConnection) -> None:
+    """No progress bar, and no variable of Python's called `ledger` that stands in for a table.
+
+    A locked configuration stays as it is: an analyst's instance looks at no variables anyway.
+    """
+    try:
+        con.execute("SET enable_progress_bar = false; SET SESSION python_enable_replacements = false").fetchall()
+    except duckdb.InvalidInputException:
+        if con.execute("SELECT system.main.current_setting('python_enable_replacements')").fetchall() != [(False,)]:
+            raise

@@ -53,8 +53,8 @@ _PATIENCE = 60.0
 class Line:
     """One line. recorded_at is UTC; schema_name is None for files, data frames and CTEs.
 
-    action: 'charge', 'protect' or 'unprotect'. epsilon: exact, of a charge. release: the key of what a charge was for.
-    policy: JSON, of a table that is protected from here on.
+    action: 'charge', 'release' (one without noise, which costs no epsilon), 'protect' or 'unprotect'. epsilon: exact,
+    of a charge. release: the key of what a charge was for. policy: JSON, of a table that is protected from here on.
     """
 
     number: int
@@ -104,6 +104,8 @@ class Account:
         """The account after one more line."""
         if line.action == "charge":
             return Account(self.policy, sequential([self.spent, line.charge]), self.charges + 1, self.since)
+        if line.action == "release":
+            return self
         policy = None if line.policy is None else Policy.load(line.policy)
         return Account(policy, self.spent, self.charges, None if policy is None else line.recorded_at)
 
@@ -187,6 +189,10 @@ class Ledger:
             policy=None if policy is None else policy.dump(),
         )
 
+    def note(self, place: Place, what: str) -> None:
+        """Record a release that costs no epsilon."""
+        self._append(place, lambda _: None, action="release", what=what)
+
     @contextmanager
     def transaction(self, database: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction of its own, committed at the end.
@@ -254,7 +260,9 @@ class Ledger:
             f"SELECT epsilon, system.main.count(*) {of_place} AND action = 'charge' GROUP BY epsilon", where
         ).fetchall()
         changes = cursor.execute(
-            f"SELECT policy, recorded_at {of_place} AND action <> 'charge' ORDER BY number DESC LIMIT 1", where
+            f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') "
+            "ORDER BY number DESC LIMIT 1",
+            where,
         ).fetchall()
         policy, since = changes[0] if changes else (None, None)
         return Account(

@@ -226,6 +226,9 @@ def sql(
     ] = None,
     command: Annotated[str | None, typer.Option("-c", "--command", metavar="SQL", help="Run this and exit.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Open the database for reading only.")] = False,
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="steward, or analyst: guarded by the policies.")
+    ] = "steward",
     form: OutputFormat = Format.TABLE,
 ) -> None:
     """Run SQL with duckanon's functions: from -c, from a pipe, or in a console."""
@@ -235,7 +238,7 @@ def sql(
 
         if read_only and database is None:
             raise InvalidInput("--read-only needs a database: name its file.")
-        with Session(database or ":memory:", read_only=read_only) as session:
+        with Session(database or ":memory:", read_only=read_only, role=role) as session:
             if command is not None:
                 run_script(session, command, form)
             elif sys.stdin.isatty():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from duckanon.functions.templates import identifier
+from duckanon.functions.templates import identifier, table_functions
 from duckanon.integrations.typing_sql import open_quote
 
 if TYPE_CHECKING:
@@ -47,7 +47,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, con: Connection) -> Vocabulary:
-        """What the database knows now. Raises duckdb.Error inside a transaction that has failed."""
+        """What the database knows now; to an analyst, names of tables and functions.
+
+        Raises duckdb.Error inside a transaction that has failed.
+        """
+        if hasattr(con, "decision"):
+            functions = {name: ", ".join(parameters) for name, parameters in table_functions().items()}
+            return cls({}, functions, {name: "table" for (name,) in con.execute("SHOW TABLES").fetchall()})
         queries = (_KEYWORDS, _FUNCTIONS, _TABLES, _COLUMNS)
         return cls(*(dict(con.execute(query).fetchall()) for query in queries))
 

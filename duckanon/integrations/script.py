@@ -33,6 +33,9 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
             print(*(row[-1] for row in result.rows), sep="\n")
         else:
             show(result, form)
+        decision = getattr(session.con, "decision", None) if chatty else None
+        for step in decision.steps if decision is not None else ():
+            print(f"-- {step.line}")
 
 
 def _is_unicode(text: str) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckanon.integrations.complaints import Cancelled
 from duckanon.integrations.progress import ProgressLine
@@ -24,12 +24,16 @@ _GLANCE = 0.2
 class Session:
     """One database and the line that tells what runs. Raises duckdb.Error if the database cannot be opened."""
 
-    def __init__(self, database: str | os.PathLike[str] = ":memory:", *, read_only: bool = False) -> None:
+    def __init__(
+        self, database: str | os.PathLike[str] = ":memory:", *, read_only: bool = False, role: str = "steward"
+    ) -> None:
         from duckanon.connection import connect
 
         self._line = ProgressLine(messages())
         self._stopped = False
-        self.con: Connection = connect(database, read_only=read_only, progress=self._progress)
+        # Whatever runs here uses what both kinds of connection have.
+        opened: Any = connect(database, role=role, read_only=read_only, progress=self._progress)  # type: ignore[call-overload]
+        self.con: Connection = opened
 
     def _progress(self, step: str, share: float) -> None:
         """Pass progress on. An engine cannot be interrupted from outside, but it can be told here that it is over."""

@@ -1,0 +1,205 @@
+"""The guard of an analyst's connection: it wires the rules to the database that they decide about.
+
+It reads the catalog and the policies, lets `rewrite` decide, has DuckDB itself parse what came out, verifies that, and
+makes the copies that must stand first. What it hands back is the text to run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from duckanon.accounting import Charge
+from duckanon.errors import DuckanonError, UnsupportedQuery
+from duckanon.functions import noisy
+from duckanon.functions.templates import table_functions
+from duckanon.governance.books import Books
+from duckanon.governance.ledger import SCHEMA
+from duckanon.rewrite.admit import Kind, Statement, admit
+from duckanon.rewrite.bind import LISTED
+from duckanon.rewrite.catalog import Catalog, Protection, Stored, View
+from duckanon.rewrite.decide import decide
+from duckanon.rewrite.decision import Copy, Decision, Noisy, Step, Verdict
+from duckanon.rewrite.question import Refused
+from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.verify import Allowed, call, verify
+
+_MACROS = """
+SELECT DISTINCT function_name FROM system.main.duckdb_functions()
+WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND database_name <> 'temp'
+"""
+_SEARCH = """
+SELECT system.main.current_database(), system.main.current_schema(), system.main.current_setting('search_path')
+"""
+_COLUMNS = """
+SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
+WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index
+"""
+_TABLES = """
+SELECT database_name, schema_name, table_name, temporary FROM system.main.duckdb_tables() WHERE NOT internal
+"""
+_VIEWS = """
+SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views() WHERE NOT internal
+"""
+_SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
+
+
+class Guard:
+    """Decides about the statements of one connection.
+
+    con: the connection that will run them; its temporary tables are looked up. own: another connection to the same
+    instance, with duckanon on it, on which the guard does its own work.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, books: Books) -> None:
+        self._con, self._own, self._books = con, own, books
+        # A connection does one thing at a time.
+        self._turn = RLock()
+        self._functions = table_functions()
+        # An analyst cannot make macros, and nobody else is in an analyst's instance: they are read once.
+        self._macros = frozenset(fold(name) for (name,) in own.execute(_MACROS).fetchall())
+
+    def decide(self, statement: object) -> Decision:
+        """What becomes of a statement; nothing is run, charged or made.
+
+        statement: text, or what DuckDB's `extract_statements` gives. Raises UnsupportedQuery and PolicyRefusal.
+        """
+        admitted = admit(_text(statement))
+        try:
+            catalog = self._catalog(admitted)
+            decision = decide(admitted, catalog, self._functions)
+            if decision.query is not None:
+                self._verify(decision, catalog)
+        except RecursionError:
+            raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
+        return decision
+
+    def admit(self, statement: object) -> Decision:
+        """As `decide`; what must stand before the statement runs is made."""
+        decision = self.decide(statement)
+        for copy in decision.copies:
+            with self._turn:
+                self._make(copy)
+        return decision
+
+    def explain(self, statement: object) -> Decision:
+        """As `decide`, and a refusal is an answer like any other."""
+        try:
+            return self.decide(statement)
+        except Refused as refused:
+            return Decision([refused.step], None)
+        except DuckanonError as error:
+            return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
+
+    def _make(self, copy: Copy | Noisy) -> None:
+        if isinstance(copy, Copy):
+            self._books.copy(self._own, copy.table, copy.call, copy.path)
+            return
+        charge = Charge(copy.epsilon, copy.what, "one unit's records, or one record where the policy has no unit")
+        try:
+            self._books.counts(
+                self._own,
+                copy.table,
+                copy.path,
+                charge,
+                lambda con: noisy.count(con, copy.exact),
+                lambda con: noisy.noisy(con, copy.scale),
+            )
+        finally:
+            noisy.forget(self._own)
+
+    def close(self) -> None:
+        """Close the guard's own connection: nothing is admitted any more."""
+        self._own.close()
+
+    def _verify(self, decision: Decision, catalog: Catalog) -> None:
+        readable = frozenset(name for name in catalog.tables if name not in catalog.protected)
+        copies = frozenset(TableName(*(fold(part) for part in copy.path)) for copy in decision.copies)
+        calls = tuple(call(self._serialized(f"SELECT * FROM {one}")) for one in decision.calls)
+        allowed = Allowed(readable | copies | {LISTED}, calls, self._macros, catalog.objects)
+        verify(self._serialized(decision.query or ""), allowed)
+
+    def _serialized(self, text: str) -> Any:
+        """DuckDB's own tree of a query."""
+        with self._turn:
+            return json.loads(self._own.execute(_SERIALIZE, [text]).fetchall()[0][0])
+
+    def _catalog(self, admitted: Statement) -> Catalog:
+        """What the connection sees; nothing where the statement names no table."""
+        if admitted.kind in (Kind.TRANSACTION, Kind.TABLES):
+            return Catalog()
+        if admitted.kind is Kind.QUERY and admitted.tree.find(exp.Table) is None:
+            return Catalog()
+        read = self._con.execute
+        ((database, schema, path),) = read(_SEARCH).fetchall()
+        columns: dict[TableName, dict[str, str]] = {}
+        for *owner, column, kind in read(_COLUMNS).fetchall():
+            columns.setdefault(_name(owner), {})[column] = kind
+        tables, views = {}, {}
+        for *whole, temporary in read(_TABLES).fetchall():
+            if fold(whole[1]) != SCHEMA:
+                tables[_name(whole)] = Stored(_path(whole), columns.get(_name(whole), {}), temporary)
+        for *whole, query in read(_VIEWS).fetchall():
+            if fold(whole[1]) != SCHEMA:
+                views[_name(whole)] = View(_path(whole), query)
+        return Catalog(_search(database, schema, path), tables, views, self._macros, self._protected(tables, views))
+
+    def _protected(
+        self, tables: Mapping[TableName, Stored], views: Mapping[TableName, View]
+    ) -> dict[TableName, Protection]:
+        found: dict[TableName, Protection] = {}
+        policies = self._books.policies()
+        for database, schema, name, policy, remaining in policies:
+            protection = Protection(
+                policy.epsilon,
+                remaining,
+                policy.per_query,
+                policy.unit,
+                policy.hierarchy,
+                policy.max_size,
+                policy.public,
+                policy.quasi_identifiers,
+                policy.k,
+                policy.sensitive,
+                policy.drop,
+                policy.small,
+            )
+            found[_name((database, schema, name))] = protection
+            # The ledger takes names for equal whose letters differ in case only, whatever the alphabet.
+            for known in [*tables, *views]:
+                if (known.catalog, known.schema.lower(), known.object.lower()) == (
+                    fold(database),
+                    schema.lower(),
+                    name.lower(),
+                ):
+                    found[known] = protection
+        return found
+
+
+def _text(statement: object) -> str:
+    if isinstance(statement, str):
+        return statement
+    if isinstance(statement, duckdb.Statement):
+        return str(statement.query)
+    raise UnsupportedQuery("A statement is a text, or what extract_statements gives.")
+
+
+def _name(path: Sequence[str]) -> TableName:
+    return TableName(*(fold(part) for part in path))
+
+
+def _path(path: Sequence[str]) -> tuple[str, str, str]:
+    catalog, schema, name = path
+    return catalog, schema, name
+
+
+def _search(database: str, schema: str, path: str) -> list[tuple[str, str]]:
+    """Where a name is looked for, in DuckDB's order."""
+    entries = [entry.strip().replace('"', "").split(".") for entry in (path or "").split(",") if entry.strip()]
+    search = [(fold(entry[0] if len(entry) > 1 else database), fold(entry[-1])) for entry in entries]
+    return list(dict.fromkeys([*search, (fold(database), fold(schema)), (fold(database), "main")]))

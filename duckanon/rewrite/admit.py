@@ -1,0 +1,189 @@
+"""The first gate: one statement of a kind that an analyst may run, made of parts that are known.
+
+Everything that is not listed is refused. Functions are not looked at here: `verify` does that on DuckDB's own tree of
+what will run, under DuckDB's own names.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.spot.trees import Node, arg
+
+# A statement longer than this is no analysis; parsing it would take seconds.
+_LONGEST = 100_000
+_DEEPEST = 200
+# Versions of sqlglot differ on it.
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.ASCII | re.IGNORECASE)
+
+# sqlglot warns about what it cannot parse; the guard refuses it anyway, in its own words.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+
+class Kind(Enum):
+    """What a statement does."""
+
+    QUERY = "query"
+    CREATE = "create a temporary table"
+    INSERT = "insert into a temporary table"
+    DROP = "drop a temporary table"
+    TRANSACTION = "transaction"
+    TABLES = "list tables"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that was admitted. tree: all of it. query: the query in it, if there is one."""
+
+    kind: Kind
+    tree: Node
+    query: Node | None = None
+
+
+# Parts of queries that are no functions, under sqlglot's names. Those of later versions are unknown to earlier ones.
+_PARTS = frozenset(
+    """
+    Select From Where Group Having Qualify Order Ordered Limit Offset Distinct Join With CTE Subquery Table
+    TableAlias Alias Aliases Column Identifier Star Literal Boolean Null Paren Tuple Values Union Except Intersect
+    Cube Rollup GroupingSets Window WindowSpec Windows Filter WithinGroup IgnoreNulls RespectNulls HavingMax
+    Lateral Unnest Placeholder Parameter Var Between In Exists Any All Is Not Neg BitwiseNot And Or Xor EQ NEQ
+    NullSafeEQ NullSafeNEQ GT GTE LT LTE Add Sub Mul Div IntDiv Mod Pow DPipe BitwiseAnd BitwiseOr BitwiseXor
+    BitwiseLeftShift BitwiseRightShift Like ILike SimilarTo RegexpLike RegexpILike Glob Escape Collate Case If
+    Cast TryCast DataType DataTypeParam Interval IntervalSpan Bracket Slice Dot Lambda Kwarg PropertyEQ KeyValue
+    Struct Array Map ToMap Columns Comprehension AtTimeZone Extract ColumnDef RowColumnExpand RawString JSONPath
+    JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard JSONPathSlice
+    """.split()
+)
+_QUERIES = (exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.Values)
+
+
+def admit(text: str) -> Statement:
+    """The one statement in `text`. Raises UnsupportedQuery, with the reason and what to do instead."""
+    if len(text) > _LONGEST:
+        raise UnsupportedQuery(f"The statement is longer than {_LONGEST:,} characters: split it with temporary tables.")
+    if "\0" in text or not _is_unicode(text):
+        raise UnsupportedQuery("The statement holds characters that are no text: write it in plain Unicode.")
+    if _SHOW_TABLES.fullmatch(text):
+        return Statement(Kind.TABLES, exp.Null())
+    try:
+        trees = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        # The parser's own text would quote the statement; DuckDB's complaint about it would be another.
+        raise UnsupportedQuery(
+            "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
+        ) from None
+    trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(trees) != 1:
+        raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
+    return _kind(trees[0])
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kind(tree: Node) -> Statement:
+    if isinstance(tree, _QUERIES):
+        return Statement(Kind.QUERY, tree, known(tree))
+    if isinstance(tree, exp.Create):
+        return _create(tree)
+    if isinstance(tree, exp.Insert):
+        return _insert(tree)
+    if isinstance(tree, exp.Drop):
+        return _drop(tree)
+    if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback) and not any(tree.args.values()):
+        return Statement(Kind.TRANSACTION, tree)
+    said = tree.this if isinstance(tree, exp.Command) and isinstance(tree.this, str) else tree.key
+    raise UnsupportedQuery(
+        f"An analyst's connection does not run {str(said).upper()[:20]} statements: it answers queries, and keeps "
+        "results in temporary tables (CREATE TEMP TABLE name AS query)."
+    )
+
+
+def known(query: Node) -> Node:
+    """The query, if it is made of known parts and not too deep. Raises UnsupportedQuery."""
+    level = {id(query): 1}
+    for node in query.walk(bfs=True):
+        above = node.parent
+        level[id(node)] = 1 + (level.get(id(above), 0) if above is not None else 0)
+        if level[id(node)] > _DEEPEST:
+            raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.")
+        name = type(node).__name__
+        if name not in _PARTS and not isinstance(node, exp.Func):
+            raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
+        if isinstance(node, exp.Select):
+            for part in ("into", "locks", "sample", "hint", "operation_modifiers", "pivots", "match"):
+                _without(node, part)
+        if isinstance(node, exp.Table):
+            for part in ("pivots", "sample", "version", "when", "changes", "hints", "partition", "only", "rows_from"):
+                _without(node, part)
+        if isinstance(node, exp.Subquery):
+            for part in ("pivots", "sample"):
+                _without(node, part)
+    return query
+
+
+def _without(node: Node, part: str) -> None:
+    if arg(node, part):
+        raise UnsupportedQuery(f"The guard does not know {part.upper()} here: write the query without it.")
+
+
+def _only(node: Node, *names: str) -> bool:
+    """Whether nothing is given but these arguments."""
+    return all(name in names or value is None or value is False or value == [] for name, value in node.args.items())
+
+
+def _create(tree: Node) -> Statement:
+    properties = [type(one).__name__ for one in getattr(tree.args.get("properties"), "expressions", [])]
+    query = tree.args.get("expression")
+    plain = (
+        tree.args.get("kind") == "TABLE"
+        and properties == ["TemporaryProperty"]
+        and isinstance(tree.this, exp.Table)
+        and isinstance(query, _QUERIES)
+        and _only(tree, "this", "kind", "replace", "exists", "properties", "expression")
+    )
+    if not plain:
+        raise UnsupportedQuery(
+            "An analyst creates nothing but temporary tables with a result in them: CREATE TEMP TABLE name AS query."
+        )
+    return Statement(Kind.CREATE, tree, known(query))
+
+
+def _insert(tree: Node) -> Statement:
+    target, query = tree.this, tree.args.get("expression")
+    if isinstance(target, exp.Schema):
+        columns, target = target.expressions, target.this
+    else:
+        columns = []
+    plain = (
+        isinstance(target, exp.Table)
+        and not target.args.get("alias")
+        and all(isinstance(one, exp.Identifier) for one in columns)
+        and isinstance(query, _QUERIES)
+        and _only(tree, "this", "expression", "by_name")
+    )
+    if not plain:
+        raise UnsupportedQuery("An analyst inserts into temporary tables, as in INSERT INTO name query: nothing else.")
+    return Statement(Kind.INSERT, tree, known(query))
+
+
+def _drop(tree: Node) -> Statement:
+    targets = tree.args.get("tables") or [tree.this]
+    if not (tree.args.get("kind") == "TABLE" and len(targets) == 1 and isinstance(targets[0], exp.Table)) or not _only(
+        tree, "this", "tables", "kind", "exists"
+    ):
+        raise UnsupportedQuery("An analyst drops nothing but temporary tables, one at a time: DROP TABLE name.")
+    return Statement(Kind.DROP, tree)

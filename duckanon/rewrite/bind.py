@@ -1,0 +1,200 @@
+"""Names: every table of a query becomes catalog.schema.object, and every view the query behind it.
+
+Nothing is left for DuckDB to look up. A name that could be a file, a Python variable or a table of the system is not
+found, and refused. CTEs are renamed where a table has their name, so that neither can stand in for the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.admit import known
+from duckanon.rewrite.allowed import TABLE_FUNCTIONS
+from duckanon.rewrite.catalog import Catalog, View
+from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.trees import Node, arg
+
+# What stands for a list of tables and needs no look into the catalog: it tells names and kinds, no sizes.
+LISTED = TableName("system", "information_schema", "tables")
+# Views in views in views: a circle cannot be made, but deep towers can.
+_DEEPEST = 20
+
+
+@dataclass
+class Bound:
+    """A query whose names are resolved. It has its own tree, which may be changed.
+
+    protected: each place where it reads a protected table, by the table's name. calls: each call of a table function
+    of duckanon's. has_parameters: whether values are still to come.
+    """
+
+    query: Node
+    protected: list[tuple[TableName, Node]] = field(default_factory=list)
+    calls: list[tuple[str, Node]] = field(default_factory=list)
+    has_parameters: bool = False
+
+
+def bind(query: Node, catalog: Catalog, functions: frozenset[str]) -> Bound:
+    """Resolve all names of an admitted query. functions: the folded names of duckanon's own table functions.
+
+    Raises UnsupportedQuery for a name that means nothing here.
+    """
+    bound = Bound(query.copy())
+    _Binder(catalog, functions, bound).within(bound.query, {}, None, 0)
+    bound.has_parameters = any(True for _ in bound.query.find_all(exp.Placeholder, exp.Parameter))
+    return bound
+
+
+def table(path: tuple[str, str, str]) -> Node:
+    """A table's full name, in quotes."""
+    catalog, schema, name = (exp.to_identifier(part, quoted=True) for part in path)
+    return exp.Table(this=name, db=schema, catalog=catalog)
+
+
+def named(node: Node) -> TableName:
+    """The name that a table node holds, folded."""
+    return TableName(fold(node.catalog), fold(node.db), fold(node.name))
+
+
+class _Binder:
+    def __init__(self, catalog: Catalog, functions: frozenset[str], bound: Bound) -> None:
+        self._catalog, self._functions, self._bound = catalog, functions, bound
+        self._renamed = 0
+
+    def within(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+        """Resolve everything in `node`. ctes: names in sight, and what they are called now."""
+        given = arg(node, "with")
+        if given is not None:
+            ctes = self._common(given, ctes, home, depth)
+        for value in list(node.args.values()):
+            for child in value if isinstance(value, list) else [value]:
+                if not isinstance(child, _NODE) or child is given:
+                    continue
+                if isinstance(child, exp.Table):
+                    self._table(child, ctes, home, depth)
+                else:
+                    self.within(child, ctes, home, depth)
+
+    def _common(self, given: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> dict[str, str]:
+        ctes = dict(ctes)
+        for one in given.expressions:
+            name = fold(one.alias)
+            taken = name in self._catalog.objects or name in _SYSTEM
+            mine = f"_dk_with_{self._number()}" if taken else one.alias
+            inside = {**ctes, name: mine} if given.args.get("recursive") else ctes
+            self.within(one.this, inside, home, depth)
+            one.args["alias"].set("this", exp.to_identifier(mine, quoted=True))
+            ctes[name] = mine
+        return ctes
+
+    def _number(self) -> int:
+        self._renamed += 1
+        return self._renamed
+
+    def _table(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+        for child in node.args.get("joins") or []:
+            self.within(child, ctes, home, depth)
+        if not isinstance(node.this, exp.Identifier):
+            self._function(node, ctes, home, depth)
+            return
+        written = named(node)
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+        if not written.schema and not written.catalog and written.object in ctes:
+            _becomes(node, exp.Table(this=exp.to_identifier(ctes[written.object], quoted=True)), alias)
+            return
+        if (written.schema, written.object) == (LISTED.schema, LISTED.object):
+            _becomes(node, table((LISTED.catalog, LISTED.schema, LISTED.object)), alias)
+            return
+        found = self._catalog.find(written, home)
+        if found is None:
+            raise UnsupportedQuery(
+                "The statement reads something that is neither a table nor a view of this database: look at its names. "
+                "Files, data frames and tables of the system are not read here."
+            )
+        if found in self._catalog.protected:
+            _becomes(node, table(self._path(found)), alias)
+            self._bound.protected.append((found, node))
+        elif found in self._catalog.views:
+            self._view(node, self._catalog.views[found], alias, depth)
+        else:
+            _becomes(node, table(self._path(found)), alias)
+
+    def _path(self, name: TableName) -> tuple[str, str, str]:
+        if name in self._catalog.tables:
+            return self._catalog.tables[name].path
+        if name in self._catalog.views:
+            return self._catalog.views[name].path
+        return (name.catalog, name.schema, name.object)
+
+    def _function(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+        name = fold(_called(node.this))
+        path = (fold(node.catalog), fold(node.db))
+        if name in self._functions and path in _OURS:
+            node.set("catalog", exp.to_identifier("temp", quoted=True))
+            node.set("db", exp.to_identifier("main", quoted=True))
+            self._bound.calls.append((name, node))
+            return
+        if name not in TABLE_FUNCTIONS or path not in _THEIRS:
+            raise UnsupportedQuery(
+                f"An analyst cannot read from the function {name[:40]}: ask the steward for a table or a release."
+            )
+        self.within(node.this, ctes, home, depth)
+
+    def _view(self, node: Node, view: View, alias: Node, depth: int) -> None:
+        if depth >= _DEEPEST:
+            raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
+        query, columns = _behind(view)
+        catalog, schema, _ = view.path
+        holder = exp.Subquery(this=query)
+        self.within(holder, {}, (fold(catalog), fold(schema)), depth + 1)
+        if columns and not alias.args.get("columns"):
+            alias.set("columns", columns)
+        holder.set("alias", alias)
+        holder.set("joins", node.args.get("joins"))
+        node.replace(holder)
+
+
+def _becomes(node: Node, to: Node, alias: Node) -> None:
+    for part in ("this", "db", "catalog"):
+        node.set(part, to.args.get(part))
+    node.set("alias", alias)
+
+
+def _called(node: Node) -> str:
+    """The name of a table function."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this)
+    if isinstance(node, exp.Func):
+        return {"explodinggenerateseries": "generate_series"}.get(node.key, str(node.sql_name()))
+    return str(node.key)
+
+
+def _behind(view: View) -> tuple[Node, list[Node]]:
+    """The query of a view, as a tree of its own, and the names that the view gives to its columns."""
+    said = (
+        f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
+    )
+    try:
+        tree = sqlglot.parse_one(view.sql, read="duckdb")
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        raise UnsupportedQuery(said) from None
+    query = tree.args.get("expression") if isinstance(tree, exp.Create) and tree.args.get("kind") == "VIEW" else None
+    if not isinstance(query, exp.Query):
+        raise UnsupportedQuery(said)
+    query = query.copy()
+    known(query)
+    if any(True for _ in query.find_all(exp.Placeholder, exp.Parameter)):
+        raise UnsupportedQuery(said)
+    named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    return query, [exp.to_identifier(one.name, quoted=True) for one in named]
+
+
+_NODE = getattr(exp, "Expr", exp.Expression)
+_OURS = {("", ""), ("temp", "main"), ("", "temp"), ("", "main")}
+_THEIRS = {("", ""), ("system", "main"), ("", "main")}
+_SYSTEM = frozenset({"tables", "duckdb_tables", "sqlite_master"})

@@ -1,0 +1,140 @@
+"""Calls of duckanon's own table functions, read from a statement: names, constants, and the tables that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.catalog import Catalog
+from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.trees import Node
+
+# Every function that an analyst may call on tables that are not protected, and which of its arguments name tables.
+TABLES: Mapping[str, frozenset[str]] = {
+    "k_anonymize": frozenset({"tbl"}),
+    "k_report": frozenset({"tbl"}),
+    "k_compare": frozenset({"tbl"}),
+    "cell_bounds": frozenset({"tbl", "known"}),
+    "cell_values": frozenset({"tbl", "known"}),
+    "conditional_bounds": frozenset({"tbl"}),
+    "disclosure_report": frozenset({"tbl"}),
+    "table_designs": frozenset({"tbl"}),
+    "group_sizes": frozenset({"tbl"}),
+    "dp_group_sizes": frozenset({"tbl", "regions"}),
+    "metric_mechanism": frozenset({"tbl", "loss", "distances", "destinations"}),
+    "metric_report": frozenset({"mechanism", "tbl", "loss", "distances", "destinations"}),
+    "metric_perturb": frozenset({"tbl", "mechanism"}),
+}
+# What reads no table of the user's.
+OPEN = frozenset({"explain_privacy", "policies", "privacy_budget", "privacy_ledger"})
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call whose arguments are constants. tables: the tables it reads, by argument; arguments: all by folded name."""
+
+    function: str
+    node: Node
+    arguments: Mapping[str, Node]
+    tables: Mapping[str, TableName]
+
+    def text(self, name: str) -> str | None:
+        """A string argument; None where it is not given, NULL, or no string."""
+        node = self.arguments.get(name)
+        return str(node.this) if isinstance(node, exp.Literal) and node.is_string else None
+
+    def texts(self, name: str) -> list[str] | None:
+        """A list of strings, or one string as a list; [] where it is not given, None where it is something else."""
+        node = self.arguments.get(name)
+        if node is None:
+            return []
+        parts = node.expressions if isinstance(node, exp.Array) else [node]
+        if not all(isinstance(one, exp.Literal) and one.is_string for one in parts):
+            return None
+        return [str(one.this) for one in parts]
+
+    def number(self, name: str) -> str | None:
+        """A number as it was written; None where there is none."""
+        node = self.arguments.get(name)
+        return str(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog) -> Call:
+    """The call in a table node of the query. parameters: the function's, in order.
+
+    Raises UnsupportedQuery where an argument is no constant, or names no table that can be read by its name.
+    """
+    if function not in TABLES and function not in OPEN:
+        raise UnsupportedQuery(f"An analyst cannot call {function} here: ask the steward for a release.")
+    arguments: dict[str, Node] = {}
+    order = [fold(name) for name in parameters]
+    for place, given in enumerate(node.this.expressions):
+        if isinstance(given, exp.PropertyEQ | exp.Kwarg | exp.EQ) and isinstance(
+            given.this, exp.Identifier | exp.Column | exp.Var
+        ):
+            name, value = fold(given.this.name), given.expression
+        elif place < len(order):
+            name, value = order[place], given
+        else:
+            name, value = "", given
+        if name not in order or name in arguments or not is_constant(value):
+            raise UnsupportedQuery(
+                f"{function} takes constants for its arguments, each once and under a name it knows: look at the call."
+            )
+        arguments[name] = value
+    tables = {}
+    for name in sorted(TABLES.get(function, frozenset())):
+        value = arguments.get(name)
+        if value is None or isinstance(value, exp.Null):
+            continue
+        tables[name] = _table(function, value, catalog)
+    return Call(function, node, arguments, tables)
+
+
+def is_constant(node: Node) -> bool:
+    """Whether a value is written out: a number, a text, a truth value, NULL, or lists and structs of them."""
+    if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
+        return True
+    if isinstance(node, exp.Neg):
+        return isinstance(node.this, exp.Literal)
+    if isinstance(node, exp.Array):
+        return all(map(is_constant, node.expressions))
+    if isinstance(node, exp.Struct):
+        return all(isinstance(one, exp.PropertyEQ) and is_constant(one.expression) for one in node.expressions)
+    return False
+
+
+def _table(function: str, value: Node, catalog: Catalog) -> TableName:
+    try:
+        written = TableName.of(value.this) if isinstance(value, exp.Literal) and value.is_string else None
+    except ValueError:
+        written = None
+    found = None if written is None else catalog.find(written)
+    if found is None:
+        raise UnsupportedQuery(
+            f"{function} is called on something that is no table of this database: look at its name."
+        )
+    if found not in catalog.protected and found not in catalog.tables:
+        raise UnsupportedQuery(
+            f"{function} is called on a view, behind which the guard cannot look there: make a temporary table of it."
+        )
+    return found
+
+
+def qualify(call: Call, paths: Mapping[TableName, tuple[str, str, str]]) -> str:
+    """Write full names into the call's node, and return its SQL."""
+    for name, found in call.tables.items():
+        quoted = ".".join('"' + part.replace('"', '""') + '"' for part in paths[found])
+        call.arguments[name].replace(exp.Literal.string(quoted))
+    return written(call.node)
+
+
+def written(node: Node) -> str:
+    """A call in a table node, as SQL without its alias."""
+    bare = node.copy()
+    for part in ("alias", "joins"):
+        bare.set(part, None)
+    return str(bare.sql("duckdb", comments=False, normalize_functions=False))

@@ -1,0 +1,83 @@
+"""From the text of a statement to a decision: admit, bind, ask the rules, and write what runs in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.admit import Kind, Statement
+from duckanon.rewrite.bind import bind, named
+from duckanon.rewrite.calls import read
+from duckanon.rewrite.catalog import Catalog
+from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.question import Question, quoted
+from duckanon.rewrite.rules import RULES
+from duckanon.rewrite.spot.names import TableName, fold
+
+_TABLES = (
+    'SELECT "table_name" AS "name" FROM "system"."information_schema"."tables" '
+    "WHERE \"table_schema\" <> 'duckanon' ORDER BY ALL"
+)
+
+
+def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]]) -> Decision:
+    """What becomes of an admitted statement.
+
+    functions: duckanon's own table functions and their parameters, in order. Raises UnsupportedQuery for what cannot be
+    read, and Refused for what a policy does not allow.
+    """
+    if statement.kind is Kind.TABLES:
+        return Decision([Step("list of tables", None, Verdict.RUNS, "Names only.")], _TABLES)
+    if statement.kind is Kind.TRANSACTION:
+        step = Step("transaction", None, Verdict.RUNS, "What is charged inside stays charged.")
+        return Decision([step], None, target=str(statement.tree.sql("duckdb", comments=False)))
+    target = None if statement.kind is Kind.QUERY else _target(statement, catalog)
+    if statement.kind is Kind.DROP:
+        return Decision(
+            [Step("temporary table", None, Verdict.RUNS, "It is this connection's own.")], None, target=target
+        )
+    bound = bind(statement.query, catalog, frozenset(functions))
+    calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
+    question = Question(bound, catalog, calls, list(bound.protected))
+    if bound.protected:
+        question.findings = question.recognised(bound.query)
+    touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
+    if touches and bound.has_parameters:
+        raise UnsupportedQuery(
+            "Parameters are not filled into a statement about a protected table: write the values out."
+        )
+    for rule in RULES:
+        rule(question)
+    text = str(bound.query.sql("duckdb", comments=False, normalize_functions=False))
+    steps = question.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
+    return Decision(steps, text, question.approved, question.copies, target)
+
+
+def _target(statement: Statement, catalog: Catalog) -> str:
+    """What stands before the query of a CREATE or INSERT, or all of a DROP: written anew, for a temporary table."""
+    tree = statement.tree
+    node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    node = node if isinstance(node, exp.Table) else (tree.args.get("tables") or [node])[0]
+    written = named(node)
+    if written.schema not in ("", "temp", "main") or written.catalog not in ("", "temp"):
+        raise UnsupportedQuery("An analyst writes to temporary tables only: leave catalog and schema out of the name.")
+    if written.schema == "main" and not written.catalog:
+        raise UnsupportedQuery("An analyst writes to temporary tables only: leave catalog and schema out of the name.")
+    if not isinstance(node.this, exp.Identifier):
+        raise UnsupportedQuery("A temporary table needs a plain name.")
+    mine = quoted(("temp", "main", node.name))
+    exists = "IF EXISTS " if tree.args.get("exists") else ""
+    if statement.kind is Kind.CREATE:
+        replace = "OR REPLACE " if tree.args.get("replace") else ""
+        return f"CREATE {replace}TEMP TABLE {'IF NOT EXISTS ' if exists else ''}{mine} AS "
+    own = catalog.tables.get(TableName("temp", "main", fold(node.name)))
+    if own is None and not exists:
+        raise UnsupportedQuery("An analyst writes to temporary tables only, and there is none of that name.")
+    if statement.kind is Kind.DROP:
+        return f"DROP TABLE {exists}{mine}"
+    columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    listed = ", ".join('"' + one.name.replace('"', '""') + '"' for one in columns)
+    by_name = "BY NAME " if tree.args.get("by_name") else ""
+    return f"INSERT INTO {mine} {f'({listed}) ' if listed else ''}{by_name}"

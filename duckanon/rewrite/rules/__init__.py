@@ -1,0 +1,34 @@
+"""The rules, one a file, in the order in which they look at a statement.
+
+Each settles what it knows and leaves the rest. The last one refuses what is left, so a rule that is missing makes the
+guard stricter and never weaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from duckanon.rewrite.question import Question
+from duckanon.rewrite.rules import (
+    anonymized_copies,
+    anything_else,
+    group_size_calls,
+    group_size_queries,
+    inner_parts,
+    open_calls,
+    plain_counts,
+    row_level_reads,
+)
+
+Rule = Callable[[Question], None]
+
+RULES: tuple[Rule, ...] = (
+    open_calls.apply,
+    anonymized_copies.apply,
+    group_size_calls.apply,
+    group_size_queries.apply,
+    plain_counts.apply,
+    inner_parts.apply,
+    row_level_reads.apply,
+    anything_else.apply,
+)

@@ -1,0 +1,129 @@
+"""A group-size query in ordinary SQL becomes the release of the policy, with the query's own columns around it.
+
+All such queries of a table read one release, of the whole hierarchy at the policy's price. So the second and every
+later one is free, and what they say of different regions and sizes agrees.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+
+from duckanon.rewrite.catalog import Protection
+from duckanon.rewrite.decision import Verdict
+from duckanon.rewrite.question import Question
+from duckanon.rewrite.rules import group_size_calls
+from duckanon.rewrite.spot import GroupSizes
+from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, rebuilt, walk
+from duckanon.rewrite.spot.findings import Role
+from duckanon.rewrite.spot.names import fold
+from duckanon.rewrite.spot.render import Renderer
+from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.tail import tail
+
+# The alias of the release in the text that runs.
+_RELEASE = "_dk_release"
+
+
+def apply(question: Question) -> None:
+    """Settle group-size queries on protected tables, and note why where one is not."""
+    for found in question.found(GroupSizes):
+        reason = settle(question, found, found.node)
+        if reason is not None:
+            question.reasons.append((group_size_calls.KIND, found.table, reason))
+
+
+def settle(question: Question, found: GroupSizes, node: Node) -> str | None:
+    """Put the release in the place of a node that asks for `found`; the reason if that cannot be done."""
+    name = found.table
+    policy = question.protection(name)
+    reason = _objection(question, found, policy)
+    if reason is not None:
+        return reason
+    call = f"temp.main.{group_size_calls.suggestion(question, name, full=True)}"
+    replacement = _release(found, policy, call)
+    if replacement is None or not tail(node, replacement):
+        return (
+            "The query orders or filters the groups in a way that is not followed: write that around the query of "
+            "sizes, as in SELECT ... FROM (query) ORDER BY size."
+        )
+    question.replace(node, replacement)
+    question.approved.append(call)
+    question.steps.append(group_size_calls.step(question, name, policy.per_query, Verdict.REWRITTEN))
+    return None
+
+
+def _objection(question: Question, found: GroupSizes, policy: Protection) -> str | None:
+    """Why the policy's release does not answer the query; None if it does."""
+    if group_size_calls.suggestion(question, found.table) is None:
+        return "The policy offers no group sizes: ask the steward for unit, per_query and max_size."
+    assert policy.unit is not None
+    if len(found.sources) != 1 or found.frame or found.zeros or found.joins:
+        return "The groups are joined with another table, which the release does not know."
+    regions = [fold(one) for one in policy.hierarchy]
+    unit = [one.name if isinstance(one, Column) else "" for one in found.unit]
+    if fold(policy.unit) not in unit or not set(unit) <= {fold(policy.unit), *regions}:
+        return f"The policy counts groups by {policy.unit}."
+    counted = found.size.operands if isinstance(found.size, Aggregate) else ()
+    whole = all(isinstance(one, Column) and one.name == fold(policy.unit) for one in counted)
+    if not isinstance(found.size, Aggregate) or found.size.name != "count" or found.size.where or not whole:
+        return "The policy's sizes are counts of all records of a group."
+    inside = (*found.regions, *found.filter, *(_released(one, found.size) for one in found.kept))
+    for one in inside:
+        used = {part.name for part in walk(one) if isinstance(part, Column)}
+        if not used <= {*regions, "size"} or any(isinstance(part, Aggregate) for part in walk(one)):
+            return "Regions and filters must be columns of the policy's hierarchy, or sizes."
+    if not found.columns or any(role.what == "derived" for role in found.columns):
+        return "The query shows more than regions, sizes and numbers of groups: compute the rest around it."
+    if len(found.levels) > 1:
+        for level in found.levels:
+            names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
+            if names != set(regions[: len(level)]) or len(names) != len(level):
+                return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
+    return None
+
+
+def _released(expr: Expr, size: Expr) -> Expr:
+    """The expression over the release's columns."""
+    return rebuilt(expr, lambda one: Column(0, "size") if one == size else None)
+
+
+def _release(found: GroupSizes, policy: Protection, call: str) -> Node | None:
+    write, regions = Renderer(), [fold(one) for one in policy.hierarchy]
+
+    def over(expr: Expr) -> str:
+        return write.text(_released(expr, found.size))
+
+    used = {
+        part.name for one in (*found.regions, *found.filter) for part in walk(one) if isinstance(part, Column)
+    } & set(regions)
+    if len(found.levels) > 1:
+        wanted = ", ".join(str(len(level)) for level in found.levels)
+        kept, keys = [f"level IN ({wanted})"], ["level"]
+    else:
+        kept, keys = [f"level = {1 + max(map(regions.index, used)) if used else 0}"], []
+    kept += [f"({over(one)})" for one in sorted((*found.filter, *found.kept), key=over)]
+    shown = []
+    for role in found.columns:
+        text = _column(role, over)
+        if text is None:
+            return None
+        shown.append(f'{text} AS "{_quoted(role.name)}"')
+        if role.what != "groups":
+            keys.append(text)
+    keys += [over(one) for one in found.regions if over(one) not in keys]
+    grouped = f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+    text = f"SELECT {', '.join(shown)} FROM {call} AS {_RELEASE} WHERE {' AND '.join(kept)}{grouped}"
+    return sqlglot.parse_one(text, read="duckdb")
+
+
+def _column(role: Role, over: object) -> str | None:
+    assert callable(over)
+    if role.what in ("region", "size"):
+        return str(over(role.expr)) if role.expr is not None else None
+    conditions = sorted(f"({over(one)})" for one in role.where)
+    only = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+    return f"CAST(COALESCE(SUM(groups){only}, 0) AS BIGINT)"
+
+
+def _quoted(name: str) -> str:
+    return name.replace('"', '""')

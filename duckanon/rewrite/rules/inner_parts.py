@@ -1,0 +1,24 @@
+"""What stands around a query that can be released may be more than is followed: then it stays, around the release.
+
+Whatever is computed from a release is the analyst's own affair.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from duckanon.rewrite.question import Question, within
+from duckanon.rewrite.rules import group_size_queries, plain_counts
+from duckanon.rewrite.spot import Counts, GroupSizes
+
+
+def apply(question: Question) -> None:
+    """Settle the parts of the query that can be released by themselves, the outermost first."""
+    for part in list(question.bound.query.find_all(exp.Select)):
+        if not within(part, question.bound.query) or not any(within(node, part) for _, node in question.reads):
+            continue
+        found = question.alone(part)
+        if isinstance(found, GroupSizes) and found.table in question.catalog.protected:
+            group_size_queries.settle(question, found, part)
+        elif isinstance(found, Counts) and found.table in question.catalog.protected:
+            plain_counts.settle(question, found, part)

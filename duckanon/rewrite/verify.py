@@ -1,0 +1,187 @@
+"""The last gate, and the one that counts: what DuckDB itself understood of the text that is about to run.
+
+The tree is DuckDB's own (`json_serialize_sql`), so a difference between two parsers cannot pass. Every table must be
+one that may be read, every function one that is listed, every type a built-in one; a call of duckanon's own must equal
+one that the rules approved, to the last constant. A node of a kind that is not listed is refused, whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
+from duckanon.rewrite.allowed import FUNCTIONS, TABLE_FUNCTIONS, TYPES
+from duckanon.rewrite.spot.names import TableName, fold
+
+_QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+_SOURCES = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY"})
+_MODIFIERS = frozenset({"ORDER_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "DISTINCT_MODIFIER"})
+_ORDERS = frozenset({"ORDER_DEFAULT", "ASCENDING", "DESCENDING"})
+_LITERALS = frozenset({"LIST_TYPE_INFO", "STRUCT_TYPE_INFO", "DECIMAL_TYPE_INFO", "ARRAY_TYPE_INFO"})
+_KNOWN = _QUERIES | _SOURCES | _MODIFIERS | _ORDERS | _LITERALS | {"STRING_TYPE_INFO", "GENERIC_TYPE_INFO"}
+_EXPRESSIONS = frozenset(
+    """BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA LAMBDA_REF OPERATOR
+    PARAMETER
+    POSITIONAL_REFERENCE STAR SUBQUERY TYPE WINDOW""".split()
+)
+# Types as casts of DuckDB 1.4 name them; constants hold them too.
+_CASTS = frozenset(
+    """ARRAY BIGINT BIT BLOB BOOLEAN CHAR DATE DECIMAL DOUBLE FLOAT HUGEINT INTEGER INTEGER_LITERAL INTERVAL LIST MAP
+    NULL SMALLINT SQLNULL STRING_LITERAL STRUCT TIME TIMESTAMP TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_S TINYINT UBIGINT
+    UHUGEINT UINTEGER UNION USMALLINT UTINYINT UUID VARCHAR VARINT BIGNUM""".split()
+) | {"TIME WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE", '"NULL"', "TIME_NS"}
+# What says where in the text something stands, and no more.
+_PLACES = frozenset({"query_location", "query_location_length"})
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What the text may reach. tables: readable ones. calls: approved ones, as trees. macros: names that somebody took.
+
+    objects: the names of all tables and views.
+    """
+
+    tables: frozenset[TableName]
+    calls: tuple[Any, ...] = ()
+    macros: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
+
+
+def verify(serialized: Mapping[str, Any], allowed: Allowed) -> None:
+    """Check DuckDB's tree of one query. Raises UnsupportedQuery or PolicyRefusal: then it must not run."""
+    statements = _statements(serialized)
+    if len(statements) != 1:
+        raise UnsupportedQuery("The guard wrote more than one statement: this is a bug in duckanon, nothing ran.")
+    ctes = frozenset(fold(entry["key"]) for entry in _entries(statements[0]))
+    if ctes & allowed.objects:
+        raise PolicyRefusal("A WITH clause has the name of a table: rename it.")
+    stack: list[Any] = [statements[0]]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if not _check(node, allowed, ctes):
+                continue
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+
+
+def call(serialized: Mapping[str, Any]) -> Any:
+    """The call in DuckDB's tree of `SELECT * FROM call`, to compare with: without places in the text."""
+    return _bare(_statements(serialized)[0]["node"]["from_table"]["function"])
+
+
+def _statements(serialized: Mapping[str, Any]) -> list[Any]:
+    if serialized.get("error") or not isinstance(serialized.get("statements"), list):
+        raise UnsupportedQuery(
+            "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
+        )
+    return list(serialized["statements"])
+
+
+def _entries(node: Any) -> Iterable[dict[str, Any]]:
+    """Every CTE anywhere in the tree."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            ctes = one.get("cte_map")
+            yield from ctes.get("map", []) if isinstance(ctes, dict) else []
+            stack.extend(one.values())
+        elif isinstance(one, list):
+            stack.extend(one)
+
+
+def _bare(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _bare(value) for key, value in node.items() if key not in _PLACES}
+    return [_bare(one) for one in node] if isinstance(node, list) else node
+
+
+def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool:
+    """Refuse a node that may not be. Whether there is more to look at below it."""
+    kind, of = node.get("type"), node.get("class")
+    if of is not None:
+        if of not in _EXPRESSIONS:
+            raise UnsupportedQuery(f"The statement holds what the guard does not know ({of}): write it another way.")
+        if of in ("FUNCTION", "WINDOW"):
+            _function(node, allowed, FUNCTIONS)
+        elif of == "CAST" and "cast_type" in node:
+            _cast(node["cast_type"])
+        elif of == "TYPE":
+            _type(node)
+        elif of == "CONSTANT":
+            return False
+        return True
+    if isinstance(kind, str):
+        if kind not in _KNOWN:
+            raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
+        if node.get("sample"):
+            raise UnsupportedQuery("The guard does not know SAMPLE: write the query without it.")
+        if kind == "BASE_TABLE":
+            _table(node, allowed, ctes)
+        elif kind == "TABLE_FUNCTION":
+            return _source(node, allowed)
+    return True
+
+
+def _table(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> None:
+    name = TableName(*(fold(node.get(part) or "") for part in ("catalog_name", "schema_name", "table_name")))
+    path = (node.get("qualified_name") or {}).get("path")
+    if node.get("at_clause") or (path is not None and len(path) not in (1, 3)):
+        raise UnsupportedQuery("The statement reads a table in a way that the guard does not know.")
+    if path is not None and [fold(part) for part in path] != [
+        part for part in (name.catalog, name.schema, name.object) if part
+    ]:
+        raise UnsupportedQuery("The statement reads a table in a way that the guard does not know.")
+    if not name.catalog and not name.schema:
+        if name.object not in ctes:
+            raise PolicyRefusal("A table is not named in full: this is a bug in duckanon, nothing ran.")
+    elif name not in allowed.tables:
+        raise PolicyRefusal("A table would be read that must not be: nothing ran.")
+
+
+def _source(node: dict[str, Any], allowed: Allowed) -> bool:
+    function = node.get("function") or {}
+    if function.get("catalog") == "temp" or fold(str(function.get("function_name"))) not in TABLE_FUNCTIONS:
+        if _bare(function) not in allowed.calls:
+            raise PolicyRefusal("A function would be called that must not be: nothing ran.")
+        return False
+    _function(function, allowed, TABLE_FUNCTIONS)
+    return True
+
+
+def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) -> None:
+    name = fold(str(node.get("function_name")))
+    if name in allowed.macros:
+        raise PolicyRefusal(
+            f"In this database {name[:40]} is a macro that somebody wrote, so what it does is not known here: ask the "
+            "steward to drop or rename it."
+        )
+    if name not in listed:
+        raise UnsupportedQuery(f"The function {name[:40]} is not one of those that an analyst may call.")
+    if node.get("catalog") or (node.get("schema") or "main") != "main" or node.get("export_state"):
+        raise UnsupportedQuery(f"The function {name[:40]} is called in a way that the guard does not know.")
+
+
+def _cast(kind: Any) -> None:
+    """A type, as DuckDB 1.4 tells it."""
+    stack = [kind]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            if one.get("id") == "USER":
+                _type({**one["type_info"], "type_name": one["type_info"].get("user_type_name")})
+            elif "id" in one and one["id"] not in _CASTS:
+                raise UnsupportedQuery("The statement casts to a type that somebody made: cast to a built-in one.")
+            stack.extend(one.values())
+        elif isinstance(one, list):
+            stack.extend(one)
+
+
+def _type(node: dict[str, Any]) -> None:
+    """A type, as DuckDB 2 tells it."""
+    if node.get("catalog") or node.get("schema") or fold(str(node.get("type_name"))) not in TYPES:
+        raise UnsupportedQuery("The statement casts to a type that somebody made: cast to a built-in one.")

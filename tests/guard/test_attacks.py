@@ -1,0 +1,76 @@
+"""Every attack of `fixtures/attacks` through an analyst's connection: no canary in rows, names, errors or catalog."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+
+import duckanon
+from tests.attacks import attacks, besieged
+from tests.guard.canaries import analyst, outcome
+
+CANARY = re.compile(r"canary \w+ \d|700[1]\d{3}")
+POLICY = """
+SELECT protect('persons', unit := 'household_id', epsilon := 1000, per_query := 1, max_size := 5, public := ['vote'])
+"""
+# The name of a column may be the sender's own words.
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
+
+
+def test_no_attack_gets_a_canary(tmp_path: Path) -> None:
+    path = tmp_path / "people.duckdb"
+    besieged(tmp_path).close()
+    with duckanon.connect(path) as con:
+        con.execute(POLICY).fetchall()
+        before = _content(con)
+    admitted = []
+    with analyst(path) as con:
+        for one in attacks():
+            for statement in _split(one.placed(tmp_path)):
+                ran, seen = outcome(con, statement)
+                own = set(CANARY.findall(statement))
+                told = {found for part in seen for found in CANARY.findall(str(part))}
+                assert not told - own, (one.family, one.kind, one.tries, statement, told - own)
+                if ran:
+                    admitted.append((one.kind, statement))
+                    assert not CANARY.search(str(seen[1])), (one.kind, one.tries, statement)
+            _reset(con)
+    with duckanon.connect(path) as con:
+        assert _content(con) == before
+        others = con.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE table_name <> 'persons'"
+        ).fetchall()
+        for schema, name in others:
+            assert not CANARY.search(str(con.execute(f'FROM "{schema}"."{name}"').fetchall())), (schema, name)
+    assert not list(tmp_path.glob("out/*"))
+    # What runs is a release, or touches nothing protected; most is refused.
+    assert len(admitted) < 60, admitted
+
+
+def _split(sql: str) -> list[str]:
+    """Its statements one by one, and, because a sender may, all at once."""
+    try:
+        parts = [one.query for one in duckdb.extract_statements(sql)]
+    except duckdb.Error:
+        parts = []
+    return [sql, *parts] if len(parts) != 1 else [sql]
+
+
+def _reset(con: duckanon.Analyst) -> None:
+    """No transaction and no temporary table of the attack before."""
+    outcome(con, "ROLLBACK")
+    outcome(con, "DROP TABLE IF EXISTS temp.main.persons")
+    for (name,) in con._con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
+        outcome(con, f'DROP TABLE "{name}"')
+
+
+def _content(con: duckanon.Connection) -> object:
+    """The tables as they were, and what else there is."""
+    return (
+        con.execute("SELECT * FROM persons ORDER BY ALL").fetchall(),
+        con.execute("SELECT * FROM shops ORDER BY ALL").fetchall(),
+        con.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL").fetchall(),
+        con.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name <> 'duckanon' ORDER BY ALL").fetchall(),
+    )

@@ -1,0 +1,310 @@
+"""Roles: what an analyst's connection is, and what a steward's policy says; both survive the closing of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon.errors import BudgetExhausted, InvalidInput, PolicyRefusal, UnsupportedQuery
+
+POLICY = """
+SELECT protect('persons', unit := 'household_id', hierarchy := ['state'], epsilon := 2, per_query := 0.5, max_size := 6,
+  public := ['sex'], quasi_identifiers := ['age'], k := 5, sensitive := ['sick'], drop := ['name'])
+"""
+COPY = "FROM k_anonymize('persons', ['age'], k := 5, drop := ['id', 'household_id', 'state', 'name', 'sex'])"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("roles") / "x.duckdb"
+    with duckanon.connect(found) as con:
+        con.execute(
+            """
+            CREATE TABLE persons AS
+              SELECT i AS id, i // 3 AS household_id, 'S' || i // 30 AS state, i % 7 AS age, 'name ' || i AS name,
+                i % 2 AS sick, CASE WHEN i < 90 THEN 'm' ELSE 'f' END AS sex
+              FROM range(90) r(i);
+            CREATE TABLE cities AS SELECT 'S' || i AS state, i AS size FROM range(3) r(i);
+            CREATE VIEW sizes AS SELECT household_id, state, count(*) AS size FROM persons GROUP BY ALL;
+            CREATE MACRO twice(x) AS 2 * x
+            """
+        ).fetchall()
+        con.execute(POLICY).fetchall()
+    return found
+
+
+@pytest.fixture(scope="module")
+def analyst(path: Path) -> Iterator[duckanon.Analyst]:
+    with duckanon.connect(path, role="analyst") as con:
+        yield con
+
+
+def test_the_policy_survives(path: Path, analyst: duckanon.Analyst) -> None:
+    (row,) = analyst.sql("FROM policies()").fetchall()
+    assert row == (
+        "x", "main.persons", "household_id", ["state"], 2.0, 0.5, 6, ["sex"], ["age"], 5, ["sick"], 5, ["name"],
+    )  # fmt: skip
+    actions = analyst.sql("SELECT action FROM privacy_ledger()").fetchall()
+    assert actions[0] == ("protect",)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("epsilon := 1, per_query := 2", "per_query must not be more than epsilon"),
+        ("epsilon := 1, k := 1", "k must be 2 or more"),
+        ("epsilon := 1, small := 0", "small must be 1 or more"),
+        ("epsilon := 1, public := ['nope']", 'no column "nope"'),
+        ("epsilon := 1, unit := 'id', hierarchy := ['ID']", "both in hierarchy and in unit"),
+        ("epsilon := 1, quasi_identifiers := ['age'], drop := ['age']", "both in quasi_identifiers and in drop"),
+        ("epsilon := 1, max_size := 0", "max_size must be 1 or more"),
+    ],
+)
+def test_a_wrong_policy_is_refused(given: str, sentence: str) -> None:
+    with duckanon.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS id, 2 AS age").fetchall()
+        with pytest.raises(duckdb.Error, match=sentence):
+            con.execute(f"SELECT protect('t', {given})").fetchall()
+        assert con.sql("FROM policies()").fetchall() == []
+
+
+def test_only_two_roles() -> None:
+    with pytest.raises(InvalidInput, match="'steward' or 'analyst'"):
+        duckanon.connect(role="root")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT protect('cities', epsilon := 1)",
+        "SELECT unprotect('persons')",
+        "SET threads = 1",
+        "PRAGMA disable_optimizer",
+        "ATTACH ':memory:' AS y",
+        "SELECT current_setting('threads')",
+        "FROM read_csv('/etc/passwd')",
+        "FROM '/etc/passwd'",
+        "FROM data",
+        "FROM duckanon.ledger",
+        "FROM duckdb_settings()",
+        "CREATE TABLE y AS SELECT 1",
+        "INSERT INTO cities VALUES ('S9', 9)",
+        "DROP TABLE cities",
+        "SELECT twice(1)",
+        "SELECT 1; SELECT 2",
+        "",
+        "SELECT $$",
+        "SELECT " + "(" * 5000 + "1" + ")" * 5000,
+        "SELECT '" + "x" * 200_000 + "'",
+        "SELECT 1 \0",
+        "SELECT '\ud800'",
+    ],
+)
+def test_what_an_analyst_may_not(analyst: duckanon.Analyst, sql: str) -> None:
+    data = [1, 2, 3]  # a variable that DuckDB might take for a table
+    with pytest.raises((UnsupportedQuery, PolicyRefusal)):
+        analyst.execute(sql)
+    assert data
+
+
+def test_duckdb_itself_is_locked(analyst: duckanon.Analyst) -> None:
+    """Below the guard: if a statement came through, files and settings would still be closed to it."""
+    raw = analyst._con.cursor()
+    for sql in (
+        "SET threads = 1",
+        "RESET lock_configuration",
+        "SET enable_external_access = true",
+        "FROM read_text('/etc/hostname')",
+        "COPY cities TO '/tmp/duckanon.csv'",
+        "INSTALL httpfs",
+        "SET python_enable_replacements = true",
+    ):
+        with pytest.raises(duckdb.Error):
+            raw.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize(
+    "name", ["table", "view", "from_query", "register", "create_function", "read_csv", "append", "values"]
+)
+def test_no_other_door(analyst: duckanon.Analyst, name: str) -> None:
+    with pytest.raises(UnsupportedQuery, match=name):
+        getattr(analyst, name)
+
+
+def test_an_answer_only_gives_rows(analyst: duckanon.Analyst) -> None:
+    answer = analyst.sql("SELECT state, size FROM cities ORDER BY size")
+    assert answer.columns == ["state", "size"]
+    assert answer.fetchall()[0] == ("S0", 0)
+    assert len(analyst.sql("SELECT 1 AS x").df()) == 1
+    for name in ("query", "create_view", "to_table", "filter", "project", "join", "write_csv", "execute", "aggregate"):
+        with pytest.raises(UnsupportedQuery, match=name):
+            getattr(answer, name)
+
+
+def test_statements_that_duckdb_split(analyst: duckanon.Analyst) -> None:
+    first, second = analyst.extract_statements("SELECT 1; FROM persons")
+    assert analyst.execute(first).fetchall() == [(1,)]
+    with pytest.raises(PolicyRefusal):
+        analyst.execute(second)
+    with pytest.raises(UnsupportedQuery):
+        analyst.execute(7)
+
+
+def test_parameters(analyst: duckanon.Analyst) -> None:
+    assert analyst.execute("SELECT size FROM cities WHERE state = ?", ["S1"]).fetchall() == [(1,)]
+    assert analyst.execute("SELECT $x + 1", {"x": 1}).fetchall() == [(2,)]
+    with pytest.raises(UnsupportedQuery, match="Parameters"):
+        analyst.execute("SELECT count(*) FROM persons WHERE sex = ?", ["m"])
+
+
+def test_temporary_tables(analyst: duckanon.Analyst) -> None:
+    analyst.execute('CREATE TEMP TABLE "my ""own""" AS SELECT state FROM cities').fetchall()
+    analyst.execute('INSERT INTO "MY ""own""" BY NAME SELECT \'S7\' AS state').fetchall()
+    assert analyst.execute('SELECT count(*) FROM "my ""own"""').fetchall() == [(4,)]
+    with pytest.raises(UnsupportedQuery):
+        analyst.cursor().execute('FROM "my ""own"""')
+    analyst.execute('DROP TABLE "my ""own"""').fetchall()
+
+
+def test_records_answer_as_a_copy(analyst: duckanon.Analyst) -> None:
+    with pytest.raises(PolicyRefusal, match="Records of persons are protected") as refused:
+        analyst.sql("SELECT * FROM persons WHERE id = 5")
+    assert COPY in str(refused.value)
+    rows = analyst.sql(COPY).fetchall()
+    assert len(rows) == 90
+    assert analyst.sql(COPY).columns == ["class_id", "age_lo", "age_hi", "sick"]
+    for other, reason in [
+        (COPY.replace("k := 5", "k := 4"), "k must be 5"),
+        (COPY.replace("'name', ", ""), "name"),
+        (COPY.replace("['age']", "['sex']").replace(", 'sex'])", "])"), "must include age"),
+        (COPY.replace("k := 5", "k := 6"), "another k-anonymous copy|Another k-anonymous copy"),
+    ]:
+        with pytest.raises(PolicyRefusal, match=reason):
+            analyst.sql(other)
+    assert analyst.sql(COPY).fetchall() == rows
+    assert analyst.sql("SELECT count(*) FROM privacy_ledger() WHERE action = 'release'").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT size, count(*) AS n FROM (SELECT household_id, count(*) AS size FROM persons GROUP BY 1) GROUP BY size",
+        "SELECT size, count(*) AS n FROM sizes GROUP BY size ORDER BY size DESC",
+        "SELECT state, size, count(*) AS n FROM sizes GROUP BY ALL ORDER BY ALL LIMIT 4",
+        "SELECT size, count(*) AS n FROM sizes WHERE state = 'S1' AND size < 4 GROUP BY size",
+        "SELECT state, size, count(*) FROM sizes GROUP BY ROLLUP (state), size",
+        "WITH g AS (SELECT size, count(*) AS n FROM sizes GROUP BY size) SELECT size, 2 * n AS m FROM g WHERE n > 0",
+    ],
+)
+def test_group_sizes_become_the_release(path: Path, analyst: duckanon.Analyst, sql: str) -> None:
+    answer = analyst.sql(sql)
+    assert analyst.decision is not None
+    assert [str(step.verdict) for step in analyst.decision.steps] == ["rewritten"]
+    with duckdb.connect() as plain:
+        plain.execute(
+            "CREATE TABLE sizes AS SELECT 1 AS household_id, 'S1' AS state, 3::BIGINT AS size; "
+            "CREATE TABLE persons AS SELECT 1 AS household_id, 'S1' AS state"
+        ).fetchall()
+        same = plain.sql(sql)
+        assert list(answer.columns) == same.columns
+        assert list(map(str, answer.types)) == list(map(str, same.types))
+    assert sorted(answer.fetchall(), key=str) == sorted(answer.fetchall(), key=str)
+
+
+def test_one_release_answers_for_all(analyst: duckanon.Analyst) -> None:
+    sql = "SELECT state, size, count(*) AS n FROM sizes GROUP BY ALL"
+    analyst.sql(sql).fetchall()
+    spent = analyst.sql("SELECT spent FROM privacy_budget()").fetchall()
+    total = analyst.sql("SELECT sum(n) FROM (SELECT size, count(*) AS n FROM sizes GROUP BY size)").fetchall()
+    assert total == analyst.sql(f"SELECT sum(n) FROM ({sql})").fetchall()
+    assert analyst.sql("SELECT spent FROM privacy_budget()").fetchall() == spent
+
+
+def test_counts_get_noise(analyst: duckanon.Analyst) -> None:
+    sql = "SELECT sex, count(*) AS n FROM persons WHERE age > 2 AND name <> 'name 3' GROUP BY sex ORDER BY sex"
+    before = analyst.sql("SELECT spent FROM privacy_budget()").fetchall()[0][0]
+    first = analyst.execute(sql).fetchall()
+    assert [key for key, _ in first] == ["m"]
+    assert analyst.execute(sql).fetchall() == first
+    assert analyst.sql("SELECT spent FROM privacy_budget()").fetchall() == [(before + 0.5,)]
+    other = analyst.execute(
+        "SELECT n + 1 FROM (SELECT count(*) AS n FROM persons WHERE sex = 'none of them')"
+    ).fetchall()
+    assert analyst.decision is not None
+    assert "95 %" in analyst.decision.steps[0].reason
+    assert abs(other[0][0] - 1) < 1000
+    for age in range(10):
+        if analyst.sql("SELECT remaining FROM privacy_budget()").fetchall() == [(0.0,)]:
+            break
+        analyst.execute(f"SELECT count(*) FROM persons WHERE age = {age}").fetchall()
+    with pytest.raises(BudgetExhausted, match="budget"):
+        analyst.execute("SELECT count(*) FROM persons WHERE age = 77")
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("name::INTEGER = 3", "fail"),
+        ("1 / (age - 3) > 0", "fail"),
+        ("name = 3", "fail"),
+        ("age = name", "fail"),
+        ("length(name) > 3", "fail"),
+        ("error(name) IS NULL", "protected"),
+        ("id IN (SELECT size FROM cities)", "fail"),
+        ("CASE WHEN sick = 1 THEN name::INTEGER ELSE 1 END = 1", "fail"),
+    ],
+)
+def test_a_filter_must_not_fail(analyst: duckanon.Analyst, condition: str, why: str) -> None:
+    before = analyst.sql("FROM privacy_budget()").fetchall()
+    with pytest.raises(PolicyRefusal, match=why):
+        analyst.execute(f"SELECT count(*) FROM persons WHERE {condition}")
+    assert analyst.sql("FROM privacy_budget()").fetchall() == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT age, count(*) FROM persons GROUP BY age",
+        "SELECT count(*) AS n FROM sizes WHERE size >= 2",
+        "SELECT count(*) FROM persons HAVING count(*) > 3",
+        "SELECT count(DISTINCT name) FROM persons",
+        "SELECT sum(age) FROM persons",
+        "SELECT count(*) FROM persons, range(10)",
+        "SELECT count(*) FROM persons p JOIN cities USING (state)",
+        "SELECT n, count(*) FROM (SELECT household_id, count(*) n FROM persons WHERE age > 3 GROUP BY 1) GROUP BY 1",
+        "SELECT size, count(*) FROM (SELECT age, count(*) AS size FROM persons GROUP BY 1) GROUP BY 1",
+        "SELECT state, avg(sick) FROM persons GROUP BY state",
+        "SELECT max(name) FROM persons",
+        "SELECT EXISTS (FROM persons WHERE sick = 1)",
+        "SELECT * FROM cities WHERE size IN (SELECT id FROM persons)",
+        "SELECT (SELECT max(name) FROM persons), size, count(*) FROM sizes GROUP BY ALL",
+        "FROM dp_group_sizes('persons', 'household_id', epsilon := 0.6, max_size := 6)",
+        "FROM dp_group_sizes('persons', 'name', epsilon := 0.5, max_size := 6)",
+        "FROM dp_group_sizes('persons', 'household_id', ['sex'], epsilon := 0.5, max_size := 6)",
+        "FROM dp_group_sizes('persons', 'household_id', epsilon := 0.5, max_size := 7)",
+        "FROM dp_group_sizes('persons', 'household_id', epsilon := 0.5, max_size := 6, quantity := 'age', bound := 7)",
+        "FROM group_sizes('persons', 'household_id')",
+        "FROM k_report('persons', ['age'])",
+        "FROM cell_bounds('cities', ['state'], ['size'], known := 'persons')",
+        "FROM disclosure_report('sizes', ['state'], ['size'])",
+    ],
+)  # fmt: skip
+def test_what_no_release_answers_is_refused(analyst: duckanon.Analyst, sql: str) -> None:
+    with pytest.raises((PolicyRefusal, UnsupportedQuery)):
+        analyst.execute(sql)
+
+
+def test_explain_runs_nothing(path: Path, analyst: duckanon.Analyst) -> None:
+    before = analyst.sql("FROM privacy_ledger()").fetchall()
+    rows = analyst.sql("FROM explain_privacy('SELECT count(*) FROM persons WHERE age = 99')").fetchall()
+    assert [row[:4] for row in rows] == [("count", "persons", "rewritten", 0.5)]
+    assert "duckanon" in rows[0][6]
+    (row,) = analyst.sql("FROM explain_privacy('FROM persons')").fetchall()
+    assert row[2] == "refused"
+    assert row[6] is None
+    assert analyst.explain("SELECT 1").sql == "SELECT 1"
+    assert analyst.sql("FROM privacy_ledger()").fetchall() == before
