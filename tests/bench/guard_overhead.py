@@ -25,7 +25,9 @@ def main() -> None:
                 "CREATE TABLE sales AS SELECT i % 7 AS a, i AS b, i AS c FROM range(1000) r(i); "
                 "CREATE TABLE persons AS SELECT i AS id, i // 3 AS unit FROM range(1000) r(i)"
             ).fetchall()
-            con.execute("SELECT protect('persons', unit := 'unit', epsilon := 1, per_query := 1, max_size := 9)").fetchall()
+            con.execute(
+                "SELECT protect('persons', unit := 'unit', epsilon := 1, per_query := 1, max_size := 9)"
+            ).fetchall()
         with duckdb.connect(str(path)) as con:
             plain = {name: timed(lambda sql=sql: con.execute(sql).fetchall()) for name, sql in OPEN.items()}
         with duckanon.connect(path, role="analyst") as con:
