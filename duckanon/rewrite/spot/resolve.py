@@ -129,7 +129,7 @@ class Resolver:
 
     def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
         """Something that is not followed, with whatever it names: tables, and queries in it."""
-        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table))
+        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table) if table.this)
         return Opaque(reason, reads, None, node)
 
     # FROM
