@@ -22,7 +22,7 @@ from duckanon.rewrite.spot.expressions import (
     is_aggregated,
 )
 from duckanon.rewrite.spot.grouping import grouping
-from duckanon.rewrite.spot.mentions import mentioned
+from duckanon.rewrite.spot.mentions import aliased, mentioned
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.pivots import pivoted
 from duckanon.rewrite.spot.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
@@ -170,7 +170,7 @@ class Resolver:
                 relation = self.query(node, scope)
         else:
             relation = self._function(node, scope)
-        number = self.number()
+        relation, number = aliased(self.schema, node, relation), self.number()
         if names:
             relation = self._renamed(relation, names)
         return Visible(called, Source(number, relation), columns(relation))
