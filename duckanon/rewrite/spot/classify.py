@@ -73,7 +73,7 @@ def _written(tree: Node, schema: Schema) -> Iterator[Finding]:
         if isinstance(tree.this, ROOT)
         else None
     )
-    if isinstance(target, exp.Table) and schema.protected is not None:
+    if isinstance(target, exp.Table) and target.this is not None and schema.protected is not None:
         name = TableName(fold(target.catalog), fold(target.db), fold(target.name)).within(schema.home)
         if schema.is_protected(name):
             yield Unknown(table=name, tables=(name,), node=tree, reason="it writes to it", writes=True)
@@ -84,6 +84,7 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
     named = [
         TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home)
         for one in tree.find_all(exp.Table)
+        if one.this is not None
     ]
     found = [name for name in named if schema.is_protected(name)]
     if schema.protected is not None:
