@@ -92,7 +92,11 @@ def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[Tabl
             continue
         kind, target = str(tree.args.get("kind") or "").upper(), tree.this
         if kind in ("FUNCTION", "MACRO"):
-            macros[fold(target.this.name if target.this is not None else "")] = statement.text
+            named = target.find(exp.Table) if target is not None else None
+            # What sqlglot cannot name is found in the words: CREATE [OR REPLACE] [TEMP] MACRO name.
+            words = [word for word, _ in statement.words]
+            place = next((at for at, word in enumerate(words) if word.upper() in ("MACRO", "FUNCTION")), 0)
+            macros[fold(named.name if named is not None else words[place + 1])] = statement.text
             continue
         table = target.this if isinstance(target, exp.Schema) else target
         if kind not in ("TABLE", "VIEW") or not isinstance(table, exp.Table):

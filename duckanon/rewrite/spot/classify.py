@@ -20,7 +20,7 @@ from duckanon.rewrite.spot.resolve import Resolver
 from duckanon.rewrite.spot.row_level import row_level
 from duckanon.rewrite.spot.rows import is_closed
 from duckanon.rewrite.spot.schema import Schema
-from duckanon.rewrite.spot.trees import ROOT, Node
+from duckanon.rewrite.spot.trees import ROOT, Node, sql
 
 # Statements that only wrap a query, by the argument that holds it.
 _WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
@@ -73,7 +73,7 @@ def _written(tree: Node, schema: Schema) -> Iterator[Finding]:
         if isinstance(tree.this, ROOT)
         else None
     )
-    if isinstance(target, exp.Table) and schema.protected is not None:
+    if isinstance(target, exp.Table) and target.this is not None and schema.protected is not None:
         name = TableName(fold(target.catalog), fold(target.db), fold(target.name)).within(schema.home)
         if schema.is_protected(name):
             yield Unknown(table=name, tables=(name,), node=tree, reason="it writes to it", writes=True)
@@ -84,10 +84,11 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
     named = [
         TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home)
         for one in tree.find_all(exp.Table)
+        if one.this is not None
     ]
     found = [name for name in named if schema.is_protected(name)]
     if schema.protected is not None:
-        text = fold(tree.sql(dialect="duckdb"))
+        text = fold(sql(tree))
         found += [name for name in sorted(schema.protected) if name.object in text]
         for full, view in schema.views.items():
             if any(name.may_be(full) for name in named) or full.object in text:

@@ -49,18 +49,30 @@ class TableName:
         return cls(*([""] * (3 - len(parts)) + parts))
 
     def may_be(self, other: TableName) -> bool:
-        """Whether both can name the same table: parts that nobody told fit everything."""
-        return self.object == other.object and all(
-            not mine or not theirs or mine == theirs
-            for mine, theirs in ((self.catalog, other.catalog), (self.schema, other.schema))
+        """Whether both can name the same table: parts that nobody told fit everything.
+
+        In `a.persons` the first part may be a schema or, as DuckDB has it, a catalog.
+        """
+        if self.object != other.object:
+            return False
+        return any(
+            all(not mine or not theirs or mine == theirs for mine, theirs in zip(one, two, strict=True))
+            for one in self._places()
+            for two in other._places()
         )
+
+    def _places(self) -> tuple[tuple[str, str], ...]:
+        """What catalog and schema can be."""
+        whole = (self.catalog, self.schema)
+        return (whole, (self.schema, "")) if self.schema and not self.catalog else (whole,)
 
     def within(self, home: TableName) -> TableName:
         """The name as one reads it in `home`: parts not told are home's."""
-        schema = self.schema or home.schema
-        return TableName(
-            self.catalog or (home.catalog if not self.schema or self.schema == home.schema else ""), schema, self.object
-        )
+        if self.schema:
+            return TableName(
+                self.catalog or (home.catalog if self.schema == home.schema else ""), self.schema, self.object
+            )
+        return TableName(home.catalog, home.schema, self.object)
 
     def __str__(self) -> str:
         return ".".join(part for part in (self.catalog, self.schema, self.object) if part)

@@ -31,7 +31,8 @@ def counts(block: Block) -> Counts | None:
                     return None
                 units[told[0]] = None
                 events[told[1]] = None
-    if not events or len(units) != 1:
+    # Keys picked by a count that is not shown are values, not counts.
+    if len(units) != 1 or not any(map(is_aggregated, shown)):
         return None
     for output in block.outputs:
         what = "key" if output.expr in block.keys else "count" if _is_count(output.expr) else "derived"

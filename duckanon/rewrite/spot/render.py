@@ -20,7 +20,7 @@ from duckanon.rewrite.spot.expressions import (
     Window,
 )
 from duckanon.rewrite.spot.relations import Block, Opaque, Source, Table, Union
-from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.spot.trees import Node, sql
 
 _BRACKETED = (exp.Binary, exp.Not, exp.Between, exp.In, exp.Case)
 
@@ -63,7 +63,7 @@ class Renderer:
         return exp.Anonymous(this=expr.text, expressions=[self.node(one) for one in expr.operands])
 
     def text(self, expr: Expr) -> str:
-        return str(self.node(expr).sql(dialect="duckdb"))
+        return sql(self.node(expr))
 
     def sorted(self, exprs: Iterable[Expr]) -> list[Expr]:
         return sorted(exprs, key=self.text)
@@ -77,7 +77,7 @@ class Renderer:
 
     def _bracketed_text(self, expr: Expr) -> str:
         node = self.node(expr)
-        return str((exp.Paren(this=node) if isinstance(node, exp.Or) else node).sql(dialect="duckdb"))
+        return sql(exp.Paren(this=node) if isinstance(node, exp.Or) else node)
 
     def _aggregate(self, expr: Aggregate) -> Node:
         operands = [self.node(one) for one in expr.operands]
@@ -148,13 +148,11 @@ class Renderer:
             one = source.relation
             if isinstance(one, Table):
                 name = ".".join(
-                    identifier(part).sql(dialect="duckdb")
-                    for part in (one.name.catalog, one.name.schema, one.name.object)
-                    if part
+                    sql(identifier(part)) for part in (one.name.catalog, one.name.schema, one.name.object) if part
                 )
             else:
                 node = getattr(one, "node", None)
-                name = f"({node.sql(dialect='duckdb') if node is not None else 'SELECT 1'})"
+                name = f"({sql(node) if node is not None else 'SELECT 1'})"
             said = f"{name} AS {self.alias(source.number)}"
             if not found:
                 found.append(said)

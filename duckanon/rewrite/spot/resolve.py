@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from duckanon.rewrite.spot.expressions import (
     NULL,
-    Aggregate,
     Call,
     Column,
     Constant,
@@ -23,14 +22,16 @@ from duckanon.rewrite.spot.expressions import (
     is_aggregated,
 )
 from duckanon.rewrite.spot.grouping import grouping
+from duckanon.rewrite.spot.mentions import aliased, mentioned
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.pivots import pivoted
 from duckanon.rewrite.spot.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
 from duckanon.rewrite.spot.schema import Schema
 from duckanon.rewrite.spot.scope import Scope, Visible
+from duckanon.rewrite.spot.select_list import outputs as select_list
 from duckanon.rewrite.spot.simplify import simplified
 from duckanon.rewrite.spot.translate import translate
-from duckanon.rewrite.spot.trees import ROOT, Node, arg, name_of
+from duckanon.rewrite.spot.trees import ROOT, Node, arg, name_of, queries_in, reads_itself
 
 # More sources than any query written by hand: a chain of views that each read the last one twice.
 _MOST_SOURCES = 1000
@@ -43,7 +44,7 @@ class Resolver:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.macros = {name: tuple(self._mentioned(text)) for name, text in schema.macros.items()}
+        self.macros = {name: tuple(mentioned(self.schema, text)) for name, text in schema.macros.items()}
         self._numbers = count(1)
 
     def number(self) -> int:
@@ -122,13 +123,13 @@ class Resolver:
         return self._limited(union, node) if any(node.args.get(name) for name in _LIMITS) else union
 
     def _values(self, node: Node, scope: Scope) -> Relation:
-        reads = tuple(self.query(one, scope) for one in _queries(node))
+        reads = tuple(self.query(one, scope) for one in queries_in(node))
         first = node.expressions[0].expressions if node.expressions else []
         return Opaque("", reads, tuple(f"col{at}" for at in range(len(first))), node)
 
     def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
         """Something that is not followed, with whatever it names: tables, and queries in it."""
-        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table))
+        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table) if table.this)
         return Opaque(reason, reads, None, node)
 
     # FROM
@@ -169,7 +170,7 @@ class Resolver:
                 relation = self.query(node, scope)
         else:
             relation = self._function(node, scope)
-        number = self.number()
+        relation, number = aliased(self.schema, node, relation), self.number()
         if names:
             relation = self._renamed(relation, names)
         return Visible(called, Source(number, relation), columns(relation))
@@ -213,7 +214,7 @@ class Resolver:
         relation = self.query(cte.this, written)
         alias = cte.args.get("alias")
         names = tuple(fold(one.name) for one in (alias.args.get("columns") or []))
-        if any(one is None for one, _ in written.ctes.values()) and _reads_itself(cte):
+        if any(one is None for one, _ in written.ctes.values()) and reads_itself(cte):
             return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
         return self._renamed(relation, names) if names else relation
 
@@ -235,22 +236,16 @@ class Resolver:
         if name in self.schema.releases:
             return Opaque("")
         texts = [one.this for one in node.find_all(exp.Literal) if one.is_string]
-        reads = [self.query(one, scope) for one in _queries(node)]
+        texts += [one.name for one in node.find_all(exp.Column)]  # a table may be an argument by its name
+        reads = [self.query(one, scope) for one in queries_in(node)]
         reads += self.macros.get(name, ())
         plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
         if name in ("query", "query_table") and not plain:
             # A text that is put together may name any of them.
             reads += [Table(one, None, protected=True) for one in sorted(self.schema.protected or ())]
         for text in texts:
-            reads += self._mentioned(text)
+            reads += mentioned(self.schema, text)
         return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
-
-    def _mentioned(self, text: str) -> list[Relation]:
-        """The protected tables that a text could name."""
-        if self.schema.protected is None:
-            return []
-        lowered = fold(text)
-        return [Table(name, None, True) for name in sorted(self.schema.protected) if name.object in lowered]
 
     def _pivot(self, pivot: Node, inner: Relation, scope: Scope) -> Relation:
         number = self.number()
@@ -271,7 +266,7 @@ class Resolver:
             return self._opaque("this kind of join is not followed", node, scope)
         if any(node.args.get(name) for name in ("into", "match", "connect", "distribute", "cluster", "sort", "kind")):
             return self._opaque("a clause is not DuckDB's", node, scope)
-        outputs = self._outputs(node, scope)
+        outputs = select_list(node, scope)
         for output in outputs:
             scope.aliases.setdefault(fold(output.name), output.expr)
         clause = node.args.get("where")
@@ -354,35 +349,6 @@ class Resolver:
         new.source = replace(new.source, join=how, on=on)
         return frozenset()
 
-    def _outputs(self, node: Node, scope: Scope) -> list[Output]:
-        outputs: list[Output] = []
-        for one in node.expressions:
-            bare = one.this if isinstance(one, exp.Alias) else one
-            stars: list[Output] | None = None
-            if isinstance(bare, exp.Star):
-                stars = scope.expanded(None, *self._star_changes(bare, scope))
-            elif isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star):
-                stars = scope.expanded(fold(bare.table), *self._star_changes(bare.this, scope))
-            if stars is not None:
-                outputs += stars
-                continue
-            expr = translate(one, scope)
-            told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
-            name = told or ("count_star()" if expr == Aggregate("count") else bare.sql(dialect="duckdb").lower())
-            outputs.append(Output(name, expr))
-            scope.aliases.setdefault(fold(name), expr)
-        return outputs
-
-    def _star_changes(self, star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
-        excluded = arg(star, "except") or []
-        without = frozenset(fold(one.name) for one in (excluded if isinstance(excluded, list) else [excluded]))
-        replaced = {fold(one.alias): translate(one.this, scope) for one in star.args.get("replace") or []}
-        # A renamed column keeps its value; under its new name it is found only where columns are known.
-        for one in star.args.get("rename") or []:
-            without |= {fold(one.this.name)}
-            replaced[fold(one.alias)] = translate(one.this, scope)
-        return without, replaced
-
     def _keys(
         self, node: Node, scope: Scope, outputs: list[Output]
     ) -> tuple[tuple[Expr, ...] | None, tuple[frozenset[int], ...] | None]:
@@ -419,10 +385,12 @@ class Resolver:
         return (Call("DistinctOn"), *(self._positioned(one, scope, outputs) for one in chosen))
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
+        """What decides which rows come first: ORDER BY, and subqueries that say how many."""
         order = node.args.get("order")
+        limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
+        found: list[Expr] = [translate(one, scope) for limit in limits for one in queries_in(limit)]
         if order is None:
-            return ()
-        found: list[Expr] = []
+            return tuple(found)
         for one in order.expressions:
             inner = one.this if isinstance(one, exp.Ordered) else one
             alias = scope.aliases.get(fold(inner.name)) if isinstance(inner, exp.Column) and not inner.table else None
@@ -430,22 +398,3 @@ class Resolver:
                 continue
             found.append(alias if alias is not None else self._positioned(inner, scope, outputs))
         return tuple(found)
-
-
-def _queries(node: Node) -> list[Node]:
-    """The outermost queries in a node."""
-    found: list[Node] = []
-    stack = [node]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, exp.Query) and one is not node:
-            found.append(one)
-            continue
-        for value in one.args.values():
-            stack += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ROOT)]
-    return found
-
-
-def _reads_itself(cte: Node) -> bool:
-    name = fold(cte.alias)
-    return any(fold(table.name) == name and not table.db for table in cte.this.find_all(exp.Table))

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.rewrite.spot.names import NOWHERE, TableName, fold
+from duckanon.rewrite.spot.trees import sql
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ class View:
         if not isinstance(tree, exp.Create) or tree.expression is None:
             raise sqlglot.errors.ParseError("This is not a CREATE VIEW statement.")
         named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-        return cls(tree.expression.sql(dialect="duckdb"), tuple(fold(one.name) for one in named))
+        return cls(sql(tree.expression), tuple(fold(one.name) for one in named))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from duckanon.rewrite.spot.expressions import (
     conjuncts,
 )
 from duckanon.rewrite.spot.names import fold
-from duckanon.rewrite.spot.trees import ROOT, Node, given, name_of
+from duckanon.rewrite.spot.trees import ROOT, Node, given, name_of, sql
 
 if TYPE_CHECKING:
     from duckanon.rewrite.spot.scope import Scope
@@ -164,7 +164,7 @@ def _window(node: Node, scope: Scope) -> Expr:
         else translate(call, scope),
         frozenset(translate(one, scope) for one in partition),
         tuple(translate(one.this, scope) for one in order.expressions) if order is not None else (),
-        spec.sql(dialect="duckdb") if spec is not None else "",
+        sql(spec) if spec is not None else "",
     )
     if over.order and not over.frame and set(over.order) <= over.partition:
         return Window(over.call, over.partition)  # all rows of the partition are peers
@@ -190,7 +190,7 @@ def _call(node: Node, scope: Scope) -> Expr:
     shape: list[object] = []
     for name, value in given(node):
         if isinstance(value, exp.DataType):
-            shape.append((name, "type", value.sql(dialect="duckdb")))
+            shape.append((name, "type", sql(value)))
         elif isinstance(value, exp.Var | exp.Identifier):
             shape.append((name, type(value).__name__, value.name))
         elif isinstance(value, ROOT):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 Node: TypeAlias = Any  # sqlglot's root class has another name in each major version
 ROOT: Any = getattr(exp, "Expr", exp.Expression)
@@ -30,3 +30,27 @@ def given(node: Node) -> Iterator[tuple[str, Any]]:
         value = node.args[name]
         if value is not None and value is not False and value != []:
             yield name, value
+
+
+def sql(node: Node) -> str:
+    """The node in DuckDB's dialect; sqlglot's warnings of what other dialects lack are left out."""
+    return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
+
+
+def queries_in(node: Node) -> list[Node]:
+    """The outermost queries in a node."""
+    found: list[Node] = []
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, exp.Query) and one is not node:
+            found.append(one)
+            continue
+        for value in one.args.values():
+            stack += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ROOT)]
+    return found
+
+
+def reads_itself(cte: Node) -> bool:
+    name = str(cte.alias).lower()
+    return any(str(table.name).lower() == name and not table.db for table in cte.this.find_all(exp.Table))
