@@ -61,8 +61,6 @@ def _write_private(
     split: object,
     person: object,
 ) -> str:
-    from duckanon.engines.groups.release import check
-
     table, groups, levels = _roles(tbl, unit, hierarchy)
     summed = _named(quantity, "quantity", [groups, *levels])
     known = _named(person, "person", [groups, *levels, *([summed] if summed else [])])
@@ -83,6 +81,9 @@ def _write_private(
         split=_split(split, len(levels) + 1),
         person=known,
     )
+    # Not before: DuckDB 1.4 tries a writer with made-up arguments, and the engine takes its time to load.
+    from duckanon.engines.groups.release import check
+
     check(depth=len(levels) + 1, **call.engine)
     counted = Counted(table, groups, levels, summed, call.bound, listed, known)
     ranks = ", ".join(f"r{i}" for i in range(len(levels) + 1))
