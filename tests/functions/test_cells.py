@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import duckanon
+from tests.amounts import many
 from tests.engines.cells import plain
 from tests.engines.cells.strategies import tables
 
@@ -173,7 +174,7 @@ def test_known(table: duckdb.DuckDBPyConnection) -> None:
     assert [one[3:6] for one in rows(table, call)] == BOUNDS
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(tables(rows=3, columns=3, most=4))
 def test_agrees_with_all_tables(table: list[list[int]]) -> None:
     with duckdb.connect() as con:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import duckanon
 from duckanon.engines.kanon.methods import METHODS
+from tests.amounts import many
 from tests.functions.released import check, quoted
 
 # Type, and values of it: few and many, far from zero, tiny and huge.
@@ -86,7 +87,7 @@ def shared() -> Any:
         yield duckanon.register(connection)
 
 
-@settings(max_examples=max(150, settings().max_examples))
+@settings(max_examples=max(many(150), settings().max_examples))
 @given(table=typed_tables())
 def test_every_release_passes_the_check_and_is_the_same_again(shared: Any, table: dict[str, Any]) -> None:
     qi = [name for name, _, _, _ in table["columns"]]

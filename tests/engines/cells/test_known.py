@@ -9,11 +9,12 @@ from duckanon.engines.cells.audit import audit_table
 from duckanon.engines.cells.known import Fact, bounds_of_nu
 from duckanon.engines.cells.reduction import reduce
 from duckanon.errors import Infeasible, InvalidInput
+from tests.amounts import many
 from tests.engines.cells import plain
 from tests.engines.cells.strategies import tables
 
 
-@settings(max_examples=2000)
+@settings(max_examples=many(2000))
 @given(st.data(), tables(rows=4, columns=3, most=5))
 def test_agrees_with_all_tables(data: st.DataObject, table: list[list[int]]) -> None:
     reduced = reduce(*plain.arrays(table))
@@ -44,7 +45,7 @@ def test_agrees_with_all_tables(data: st.DataObject, table: list[list[int]]) -> 
         assert (found.lower[row], found.upper[row], found.count[row]) == (multiples[0], multiples[-1], len(multiples))
 
 
-@settings(max_examples=500)
+@settings(max_examples=many(500))
 @given(tables(rows=4, columns=3, most=6), st.integers(0, 3), st.integers(2, 4))
 def test_scaling_a_row_changes_no_proportion(table: list[list[int]], row: int, factor: int) -> None:
     row %= len(table)

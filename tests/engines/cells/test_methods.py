@@ -15,6 +15,7 @@ from duckanon.engines.cells.methods import METHODS
 from duckanon.engines.cells.residues import residues
 from duckanon.engines.cells.viability import simplify, viability
 from duckanon.errors import Infeasible, InvalidInput
+from tests.amounts import many
 from tests.engines.cells import plain
 from tests.engines.cells.strategies import knapsacks
 
@@ -32,13 +33,13 @@ def agree(problem: Knapsack) -> None:
         assert found.upper.tolist() == [max(one, default=-1) for one in expected], method.name
 
 
-@settings(max_examples=5000)
+@settings(max_examples=many(5000))
 @given(knapsacks(bounded=False))
 def test_all_methods_agree(problem: Knapsack) -> None:
     agree(problem)
 
 
-@settings(max_examples=5000)
+@settings(max_examples=many(5000))
 @given(knapsacks(bounded=True))
 def test_all_methods_agree_with_facts(problem: Knapsack) -> None:
     agree(problem)
@@ -52,7 +53,7 @@ def _compare(**how: Any) -> Callable[[], None]:
         assert [found.values(k) for k in range(len(problem))] == [expected.values(k) for k in range(len(problem))]
 
     examples = how.pop("examples")
-    return settings(max_examples=examples)(given(knapsacks(**how))(compare))
+    return settings(max_examples=many(examples))(given(knapsacks(**how))(compare))
 
 
 @pytest.mark.parametrize("worth", [1, 4, 64, 10**6])
@@ -84,7 +85,7 @@ def test_the_integer_program(problem: Knapsack) -> None:
     assert found.upper.tolist() == [max(one, default=-1) for one in expected]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=many(1000))
 @given(knapsacks(bounded=False))
 def test_simplifications_tell_the_truth(problem: Knapsack) -> None:
     expected, told = plain.values(problem), simplify(problem)

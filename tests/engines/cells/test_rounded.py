@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from duckanon.engines.cells import rounded as rounded_module
 from duckanon.engines.cells.rounded import TIES, rounded_bounds
 from duckanon.errors import Infeasible, InvalidInput
+from tests.amounts import many
 from tests.engines.cells import plain
 from tests.engines.cells.strategies import tables
 
@@ -68,7 +69,7 @@ def publish(table: list[list[int]], digits: int, ties: str) -> list[list[int]]:
     return found
 
 
-@settings(max_examples=3000)
+@settings(max_examples=many(3000))
 @given(tables(rows=3, columns=3, most=4), st.integers(0, 2), st.sampled_from(TIES))
 def test_agrees_with_all_tables(table: list[list[int]], digits: int, ties: str) -> None:
     n = sum(map(sum, table))
@@ -83,7 +84,7 @@ def test_agrees_with_all_tables(table: list[list[int]], digits: int, ties: str) 
         assert low <= x <= high
 
 
-@settings(max_examples=500)
+@settings(max_examples=many(500))
 @given(
     st.lists(st.lists(st.integers(0, 10), min_size=2, max_size=2), min_size=1, max_size=3),
     st.integers(1, 12),
