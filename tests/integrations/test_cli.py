@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from typer.testing import CliRunner, Result
 
+import duckanon
 from duckanon import __version__
 from duckanon.functions.templates import sql_root
 from duckanon.integrations.commands import app
@@ -101,8 +102,13 @@ def test_demo_fits(columns):
     for line in result.stdout.splitlines():
         # SQL is never folded, so that it can be pasted; the path to the records may be long.
         assert len(line) <= columns or line.startswith("CREATE OR REPLACE TABLE voters"), line
-    # A better method may change the digits.
-    assert re.search(r"information lost: 5\.\d\d %", " ".join(result.stdout.lower().split()))
+    # On DuckDB 1.4 a variable `csv` of the caller's, the module here, would stand in for the end of the path.
+    with duckdb.connect(config={"python_enable_replacements": False}) as con:
+        call = "k_compare(?, ['age', 'education', 'income'], categorical := ['education'])"
+        ((lost,),) = duckanon.register(con).execute(f"SELECT information_loss FROM {call}", [VOTERS]).fetchall()
+    told = re.search(r"information lost: (\d\.\d\d) %", " ".join(result.stdout.lower().split()))
+    assert told is not None
+    assert float(told[1]) == pytest.approx(100 * lost, abs=0.0051)
     assert result.stderr == ""
 
 
@@ -165,14 +171,14 @@ def test_csv_to_csv(here):
     )
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
-    assert re.fullmatch(
-        r"Wrote out\.csv: 944 records in 18\d classes, the smallest of 5\.\n"
-        r"Highest risk of re-identification: 100 % before, 20 % after\. 738 records stood alone before, none after\.\n",
-        result.stderr,
-    )
     released, original = rows_of("out.csv"), rows_of(VOTERS)
     assert "town" not in released[0]
     cells = ("age_lo", "age_hi", "education_set", "income_lo", "income_hi")
+    classes = len({tuple(row[cell] for cell in cells) for row in released})
+    assert result.stderr == (
+        f"Wrote out.csv: 944 records in {classes} classes, the smallest of 5.\n"
+        "Highest risk of re-identification: 100 % before, 20 % after. 738 records stood alone before, none after.\n"
+    )
     assert smallest(tuple(row[cell] for cell in cells) for row in released) >= 5
     # Every original record must lie in some released cell with the same remaining values.
     kept = ("tv_news", "party", "vote")
