@@ -18,7 +18,7 @@ from duckanon.rewrite.spot import Stored as Known
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.trees import Node, arg
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Finding)
 
 
 @dataclass
