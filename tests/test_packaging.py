@@ -15,7 +15,7 @@ from duckanon.functions.templates import sql_root
 con = duckanon.register(duckdb.connect())
 con.execute("SET enable_progress_bar = false").fetchall()
 con.execute("CREATE TABLE t AS SELECT i AS age FROM range(12) r(i)").fetchall()
-print(len(con.execute("FROM k_anonymize('t', ['age'])").fetchall()))
+print(len(con.execute("FROM k_anonymize('t', ['age'], method := 'initial')").fetchall()))
 print(pathlib.Path(duckanon.__file__).parent)
 print(sql_root())
 con.close()
@@ -50,14 +50,14 @@ def test_the_wheel_carries_the_sql(wheel: Path) -> None:
 
 
 def test_the_wheel_works_on_its_own(wheel: Path, tmp_path: Path) -> None:
-    count, package, sql = run(TRY, wheel, tmp_path)
+    count, package, sql = run(TRY, wheel, tmp_path)[-3:]
     assert count == "12"
     assert Path(package) == wheel / "duckanon"
     assert Path(sql) == wheel / "duckanon" / "sql"
 
 
 def test_the_checkout_works_in_place(tmp_path: Path) -> None:
-    count, package, sql = run(TRY, ROOT, tmp_path)
+    count, package, sql = run(TRY, ROOT, tmp_path)[-3:]
     assert count == "12"
     assert Path(package) == ROOT / "duckanon"
     assert Path(sql) == ROOT / "sql"
