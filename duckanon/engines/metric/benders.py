@@ -4,6 +4,10 @@ The nodes are parted. A master program decides the rows of boundary nodes, and g
 part lose. A subproblem for each part finds their rows given the boundary's, and answers with a cut: a feasibility cut
 if there are none, an optimality cut if the guess was too low. The master's value is a lower bound, what the subproblems
 find an upper one.
+
+Asked at what the master decides, as the paper has it, the subproblems have no rows at all for hundreds of rounds. They
+are asked between the best mechanism known, at first the exponential one, and that decision (in-out separation,
+Ben-Ameur and Neto 2007): so there is a mechanism from the first round on, and cuts are deep.
 """
 
 from __future__ import annotations
@@ -15,9 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.metric.exponential import exponential
 from duckanon.engines.metric.graph import edges_of, reduced
 from duckanon.engines.metric.partitions import Partition
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
+from duckanon.engines.metric.repair import repair
 from duckanon.engines.metric.scaled import FINEST, Scaled
 from duckanon.engines.metric.solver import Model, Optimum
 from duckanon.errors import InvalidInput
@@ -32,6 +38,10 @@ Ints = npt.NDArray[np.int64]
 _SHORT = 1e-8
 # The master's value is a bound to the solver's tolerance, of which this share is taken off.
 _TOLERANCE = 1e-7
+# Cuts are taken this share of the way from the best mechanism known to what the master decides; beyond `_CLOSE`, at
+# its end, as the paper has it.
+_TRUST = 0.5
+_CLOSE = 0.95
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,11 @@ class _Cut:
     slope: Floats
     constant: float
     part: int | None
+
+    def violated(self, boundary: Floats, guesses: Floats) -> bool:
+        """Whether the cut forbids what the master decided."""
+        value = float(self.slope @ boundary) + (0.0 if self.part is None else float(guesses[self.part]))
+        return value < self.constant - 1e-12
 
 
 class _Sub:
@@ -84,8 +99,8 @@ class _Sub:
         model.add(rows, lower, upper)
         return model
 
-    def answer(self, boundary: Floats, guess: float, part: int, limits: Limits) -> tuple[_Cut | None, Optimum | None]:
-        """A cut, unless the guess is right, and the internal rows, if there are any."""
+    def answer(self, boundary: Floats, part: int, limits: Limits) -> tuple[_Cut | None, Optimum | None]:
+        """A cut, unless the solver gave up, and the internal rows, if there are any."""
         given = self._outer @ boundary
         right = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)]) - given
         rows = np.arange(self._ratios)
@@ -102,8 +117,6 @@ class _Sub:
         found = self._best.solve(limits.left)
         if found is None:
             return None, None
-        if guess >= found.value - 1e-12:
-            return None, found
         return _Cut(self._outer.T @ found.duals, float(found.duals @ fixed), part), found
 
 
@@ -136,30 +149,40 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     subs = [_Sub(program, scaled, inside, place, width) for inside in insides]
     history: list[Step] = []
     best, upper, lower = None, np.inf, -np.inf
+    # A mechanism to lean on: cuts are taken between it and what the master decides.
+    core, trust = (_start(program, limits) / scaled.anchor)[boundary].ravel(), 0.0
     while True:
         decided = master.solve(limits.left)
         if decided is None:
             break
         lower = max(lower, decided.value * (1 - _TOLERANCE))
-        boundary_u, guesses = decided.x[:width], decided.x[width:]
-        answers = [
-            sub.answer(boundary_u, guess, part, limits)
-            for part, (sub, guess) in enumerate(zip(subs, guesses.tolist(), strict=True))
-        ]
+        wanted, guesses = decided.x[:width], decided.x[width:]
+        point = core + trust * (wanted - core)
+        answers = [sub.answer(point, part, limits) for part, sub in enumerate(subs)]
         optima = [found for _, found in answers if found is not None]
         if len(optima) == len(subs):
-            value = float(scaled.cost[boundary].ravel() @ boundary_u) + sum(found.value for found in optima)
+            value = float(scaled.cost[boundary].ravel() @ point) + sum(found.value for found in optima)
             if value < upper:
                 u = np.zeros((nodes, outputs))
-                u[boundary] = boundary_u.reshape(-1, outputs)
+                u[boundary] = point.reshape(-1, outputs)
                 for sub, found in zip(subs, optima, strict=True):
                     u[sub.inside] = found.x.reshape(-1, outputs)
-                best, upper = u, value
+                best, upper, core = u, value, point
+            trust = max(trust, _TRUST)
+        else:
+            # Too far from what is possible.
+            trust /= 2
         history.append(Step(len(history) + 1, upper * scaled.scale, lower * scaled.scale))
         limits.tell(history[-1])
-        cuts = [cut for cut, _ in answers if cut is not None]
-        if relative_gap(upper, lower) <= limits.gap or limits.expired or not cuts:
+        cuts = [cut for cut, _ in answers if cut is not None and cut.violated(wanted, guesses)]
+        if relative_gap(upper, lower) <= limits.gap or limits.expired:
             break
+        if not cuts:
+            # Nothing between the two contradicts the master: go farther, at last to what it decides.
+            if trust == 1.0:
+                break
+            trust = 1.0 if trust > _CLOSE else (1 + trust) / 2
+            continue
         slopes = np.zeros((len(cuts), width + len(insides)))
         for row, one in zip(slopes, cuts, strict=True):
             row[:width] = one.slope
@@ -172,3 +195,12 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
             "take method := 'columns', or a longer time_limit."
         )
     return Solution(best * scaled.anchor, lower * scaled.scale, tuple(history))
+
+
+def _start(program: Program, limits: Limits) -> Floats:
+    """The exponential mechanism within this program's lengths; where it has none, the same row for all."""
+    try:
+        matrix = exponential(program, limits).matrix
+    except InvalidInput:
+        return np.full(program.cost.shape, 1 / program.cost.shape[1])
+    return repair(matrix, program.edges, program.cost)

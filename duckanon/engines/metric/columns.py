@@ -8,6 +8,8 @@ row a record and one column a vector. Source: papers' README, section 4.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,13 +100,18 @@ def _basis(rays: Floats, cost: Floats) -> Interior | None:
 
 def columns(program: Program, limits: Limits) -> Solution:
     """Column generation to a relative gap of `limits.gap`, or the best there is when the time is up."""
+    # Factors of a few hundred rows come several times slower from BLAS threads than from one.
+    with _libraries().limit(limits=1):
+        return _generate(program, limits)
+
+
+@cache
+def _libraries() -> Any:
     # Loaded first, so that its threads are limited too.
     import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    # Factors of a few hundred rows come several times slower from BLAS threads than from one.
-    with threadpool_limits(1):
-        return _generate(program, limits)
+    return ThreadpoolController()
 
 
 def _generate(program: Program, limits: Limits) -> Solution:

@@ -20,6 +20,8 @@ Ints = npt.NDArray[np.int64]
 NEAR = 2.0**-30
 # What is kept back of each bound, so that rounding can never lead across it.
 MARGIN = 2.0**-40
+# Up to so many nodes, threads take longer to start than their work does.
+FEW = 64
 
 
 @dataclass(frozen=True)
@@ -161,5 +163,5 @@ def mdp_graph(distances: Floats, epsilon: float, radius: float | None = None, th
     for number in range(part.max() + 1):
         nodes = np.flatnonzero(part == number)
         whole = edges_of(lengths[np.ix_(nodes, nodes)])
-        components.append(Component(nodes, whole, reduced(whole, threads)))
+        components.append(Component(nodes, whole, reduced(whole, threads if len(nodes) > FEW else 1)))
     return Graph(node, tuple(components))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from duckanon.engines.metric.certificate import Certificate, certify
 from duckanon.engines.metric.domain import Domain
-from duckanon.engines.metric.graph import Component, Graph, mdp_graph
+from duckanon.engines.metric.graph import FEW, Component, Graph, mdp_graph
 from duckanon.engines.metric.methods import Method
 from duckanon.engines.metric.problem import Limits, Program, Step, relative_gap
 from duckanon.engines.metric.repair import repair
@@ -124,7 +124,8 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
             continue
         program = _program(domain, graph, part, cost)
         name = f"part {number} of {len(parts)}"
-        limits = Limits(options.gap, until, options.threads, partial(tell, name))
+        threads = options.threads if len(part.nodes) > FEW else 1
+        limits = Limits(options.gap, until, threads, partial(tell, name))
         found = method.run(program, limits)
         rows[part.nodes] = repair(found.matrix, program.edges, program.cost)
         lower += found.lower
