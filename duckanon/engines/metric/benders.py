@@ -41,7 +41,9 @@ _TOLERANCE = 1e-7
 # Cuts are taken this share of the way from the best mechanism known to what the master decides; beyond `_CLOSE`, at
 # its end, as the paper has it.
 _TRUST = 0.5
-_CLOSE = 0.95
+_CLOSE, _NEAR = 0.95, 1 / 64
+# Rounds without this relative progress of the gap after which the solver's digits are taken to be used up.
+_PATIENCE, _PROGRESS = 50, 1e-9
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class _Sub:
 def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition]) -> Solution:
     """Iterate until the relative gap or the time is reached.
 
-    Raises InvalidInput if there was no time for a first mechanism.
+    Raises InvalidInput if there was no time for a first bound.
     """
     from scipy.sparse import csr_array
 
@@ -148,9 +150,10 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         master.add(sums, np.ones(len(boundary)), np.ones(len(boundary)))
     subs = [_Sub(program, scaled, inside, place, width) for inside in insides]
     history: list[Step] = []
-    best, upper, lower = None, np.inf, -np.inf
-    # A mechanism to lean on: cuts are taken between it and what the master decides.
-    core, trust = (_start(program, limits) / scaled.anchor)[boundary].ravel(), 0.0
+    # A mechanism to lean on: cuts are taken between the best one known and what the master decides.
+    best = _start(program, limits) / scaled.anchor
+    upper, lower, core = float((scaled.cost * best).sum()), -np.inf, best[boundary].ravel()
+    trust, idle = 0.0, 0
     while True:
         decided = master.solve(limits.left)
         if decided is None:
@@ -171,11 +174,13 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
             trust = max(trust, _TRUST)
         else:
             # Too far from what is possible.
-            trust /= 2
-        history.append(Step(len(history) + 1, upper * scaled.scale, lower * scaled.scale))
-        limits.tell(history[-1])
+            trust = trust / 2 if trust > _NEAR else _TRUST
+        step = Step(len(history) + 1, upper * scaled.scale, lower * scaled.scale)
+        idle = idle + 1 if history and history[-1].gap <= step.gap * (1 + _PROGRESS) else 0
+        history.append(step)
+        limits.tell(step)
         cuts = [cut for cut, _ in answers if cut is not None and cut.violated(wanted, guesses)]
-        if relative_gap(upper, lower) <= limits.gap or limits.expired:
+        if relative_gap(upper, lower) <= limits.gap or limits.expired or idle > _PATIENCE:
             break
         if not cuts:
             # Nothing between the two contradicts the master: go farther, at last to what it decides.
@@ -189,9 +194,9 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
             if one.part is not None:
                 row[width + one.part] = 1.0
         master.add(csr_array(slopes), lower=np.array([one.constant for one in cuts]))
-    if best is None:
+    if lower == -np.inf:
         raise InvalidInput(
-            "The method 'benders' had no mechanism when the time was up or its solver gave up: "
+            "The method 'benders' had no bound when the time was up or its solver gave up: "
             "take method := 'columns', or a longer time_limit."
         )
     return Solution(best * scaled.anchor, lower * scaled.scale, tuple(history))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+# How HiGHS is asked: from the last basis; from nothing; less finely; and by its interior point method too.
+_COARSE = {"primal_feasibility_tolerance": 1e-8, "dual_feasibility_tolerance": 1e-8}
+_ATTEMPTS: tuple[dict[str, Any], ...] = ({}, {"presolve": "choose"}, _COARSE, {**_COARSE, "solver": "ipm"})
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,14 @@ class Model:
 
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._optimal = highspy.HighsModelStatus.kOptimal
-        for option, value in (
-            ("output_flag", False),
-            ("primal_feasibility_tolerance", tolerance),
-            ("dual_feasibility_tolerance", FINEST),
-            ("threads", 1),
-        ):
+        self._usual: dict[str, Any] = {
+            "output_flag": False,
+            "primal_feasibility_tolerance": tolerance,
+            "dual_feasibility_tolerance": FINEST,
+            "presolve": "choose",
+            "solver": "choose",
+        }
+        for option, value in self._usual.items():
             self._highs.setOptionValue(option, value)
         self._highs.addVars(len(cost), lower, np.full(len(cost), highspy.kHighsInf))
         self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
@@ -65,14 +72,21 @@ class Model:
 
     def solve(self, seconds: float) -> Optimum | None:
         """The optimum; None if there is none, or not in that time."""
-        for start in ("warm", "cold"):
-            if start == "cold":
+        until = monotonic() + seconds
+        for attempt in _ATTEMPTS:
+            for option, value in attempt.items():
+                self._highs.setOptionValue(option, value)
+            if attempt:
                 # What the last solve left can lead astray.
                 self._highs.clearSolver()
             # HiGHS's clock runs on from solve to solve.
-            self._highs.setOptionValue("time_limit", min(self._highs.getRunTime() + seconds, 1e9))
+            left = max(0.0, until - monotonic())
+            self._highs.setOptionValue("time_limit", min(self._highs.getRunTime() + left, 1e9))
             self._highs.run()
-            if self._highs.getModelStatus() == self._optimal:
+            optimal = self._highs.getModelStatus() == self._optimal
+            for option in attempt:
+                self._highs.setOptionValue(option, self._usual[option])
+            if optimal:
                 break
         else:
             return None

@@ -111,5 +111,5 @@ def test_bad_names() -> None:
     nowhere = Domain(domain.distances, 1.2, 2.4, False, domain.prior, domain.outputs, domain.loss)
     with pytest.raises(InvalidInput, match="'k-m-rec' needs features"):
         optimise(nowhere, named("benders", "k-m-rec"))
-    with pytest.raises(InvalidInput, match="no mechanism when the time was up"):
+    with pytest.raises(InvalidInput, match="no bound when the time was up"):
         optimise(domain, named("benders", "k-m-dv", 3), Options(time_limit=1e-9))
