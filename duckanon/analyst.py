@@ -72,6 +72,8 @@ class Analyst:
     UnsupportedQuery or BudgetExhausted.
     """
 
+    role = "analyst"
+
     def __init__(self, con: duckdb.DuckDBPyConnection, guard: Guard, more: Any) -> None:
         self._con, self._guard, self._more = con, guard, more
         self.decision: Decision | None = None

@@ -62,6 +62,8 @@ class Connection:
     statement passes `_admit` on its way in.
     """
 
+    role = "steward"
+
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
 
@@ -110,7 +112,7 @@ class Connection:
 def connect(
     database: str | os.PathLike[str] = ":memory:",
     *,
-    role: Literal["steward"] = "steward",
+    role: Literal["steward"],
     read_only: bool = False,
     config: dict[str, Any] | None = None,
     progress: Progress | None = None,
@@ -128,10 +130,21 @@ def connect(
 ) -> Analyst: ...
 
 
+@overload
 def connect(
     database: str | os.PathLike[str] = ":memory:",
     *,
-    role: str = "steward",
+    role: str | None = None,
+    read_only: bool = False,
+    config: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Connection | Analyst: ...
+
+
+def connect(
+    database: str | os.PathLike[str] = ":memory:",
+    *,
+    role: str | None = None,
     read_only: bool = False,
     config: dict[str, Any] | None = None,
     progress: Progress | None = None,
@@ -139,17 +152,53 @@ def connect(
     """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`, and two more.
 
     role: 'steward' runs everything as it is written, and sets policies with `protect`. 'analyst' is guarded: protected
-    tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables).
-    progress: as for `register`. Raises InvalidInput for another role.
+    tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables). Where
+    it is not said, it is 'analyst' for a database with a protected table, and 'steward' for every other one and in
+    memory. The connection's `role` tells which. progress: as for `register`. Raises InvalidInput for another role, and
+    where this process has the database open under the other one.
 
     DuckDB finds a data frame by its variable's name in the frame that calls it; here that frame is ours, so for a
     steward all frames are searched (setting `python_scan_all_frames`).
     """
-    if role not in ("steward", "analyst"):
-        raise InvalidInput("role must be 'steward' or 'analyst'.")
-    settings = {"python_scan_all_frames": True, **(config or {}), **_locked(role)}
-    con = register(duckdb.connect(os.fspath(database), read_only=read_only, config=settings), progress=progress)
+    if role not in (None, "steward", "analyst"):
+        raise InvalidInput("role must be 'steward' or 'analyst', or left out.")
+    path = os.fspath(database)
+
+    def opened(role: str) -> duckdb.DuckDBPyConnection:
+        settings = {"python_scan_all_frames": True, **(config or {}), **_locked(role)}
+        return duckdb.connect(path, read_only=read_only, config=settings)
+
+    if role is None and (not path or path.startswith(":memory:")):
+        role = "steward"
+    role, con = _opened(opened, role) if role is not None else _fitting(opened)
+    register(con, progress=progress)
     return _guarded(con) if role == "analyst" else Connection(con)
+
+
+def _opened(opened: Callable[[str], duckdb.DuckDBPyConnection], role: str) -> tuple[str, duckdb.DuckDBPyConnection]:
+    """A connection for a role. Its settings are of the whole instance, so one process has one role in a database."""
+    try:
+        return role, opened(role)
+    except duckdb.ConnectionException as error:
+        if "different configuration" not in str(error):
+            raise
+        raise InvalidInput(
+            f"This process has the database open with other settings than those of role='{role}': close that connection "
+            "first, or ask for its role."
+        ) from None
+
+
+def _fitting(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> tuple[str, duckdb.DuckDBPyConnection]:
+    """A connection for the role that a database is made for: an analyst's as soon as one of its tables is protected."""
+    try:
+        role, con = _opened(opened, "steward")
+    except InvalidInput:
+        role, con = _opened(opened, "analyst")
+    needed = "analyst" if books_of(Instance(con).identity, con).policies() else "steward"
+    if needed == role:
+        return role, con
+    con.close()
+    return _opened(opened, needed)
 
 
 def _locked(role: str) -> dict[str, Any]:

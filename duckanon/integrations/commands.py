@@ -227,8 +227,13 @@ def sql(
     command: Annotated[str | None, typer.Option("-c", "--command", metavar="SQL", help="Run this and exit.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Open the database for reading only.")] = False,
     role: Annotated[
-        str, typer.Option("--role", metavar="ROLE", help="steward, or analyst: guarded by the policies.")
-    ] = "steward",
+        str | None,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="steward, or analyst: guarded by the policies. Default: analyst if a table is protected.",
+        ),
+    ] = None,
     form: OutputFormat = Format.TABLE,
 ) -> None:
     """Run SQL with duckanon's functions: from -c, from a pipe, or in a console."""
@@ -258,5 +263,5 @@ def _answer(path: Path, table: str | None, function: str, qi: list[str], **given
     def work(con: Connection) -> Result:
         return fetch(con.execute(call(function, source(con, path, table), qi, **given)))
 
-    with Session() as session:
+    with Session(role="steward") as session:
         return session.run(f"Reading {path.name}", work)

@@ -41,6 +41,10 @@ Ctrl-C cancels what runs, or clears what is typed. Ctrl-D leaves.
 FROM k_anonymize('table', ['age', 'zip'], k := 5)   an anonymous copy
 FROM k_report('table', ['age', 'zip'])              how exposed the table is
 FROM k_compare('table', ['age', 'zip'], k := [2, 5, 10])   what a copy would lose"""
+_ROLES = {
+    "analyst": "You are an analyst: protected tables answer through releases. --role steward runs statements as written.",
+    "steward": "You are a steward: statements run as they are written. --role analyst keeps to the policies.",
+}
 _TABLES = """
 SELECT database_name AS database, schema_name AS schema, name, kind, columns FROM (
   SELECT database_name, schema_name, table_name AS name, 'table' AS kind, column_count AS columns
@@ -74,6 +78,7 @@ def converse(
         output=screen,
     )
     print(f"duckanon {__version__}. A semicolon ends a statement. .help tells more, Ctrl-D leaves.")
+    print(_ROLES[session.con.role])
     while True:
         try:
             if not console.obeys(prompt.prompt(_PROMPT).strip()):
@@ -100,7 +105,7 @@ class _Console:
         if command == ".help":
             print(_HELP)
         elif command == ".tables":
-            self._run(_TABLES)
+            self._run("SHOW TABLES" if self._session.con.role == "analyst" else _TABLES)
         elif command.startswith("."):
             say(f"There is no command {command}: .help lists them.")
         elif text:

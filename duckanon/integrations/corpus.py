@@ -151,7 +151,7 @@ def _database(path: Path) -> Corpus:
         found: list[tuple[Any, ...]] = session.con.execute(query).fetchall()
         return found
 
-    with Session(path, read_only=True) as session:
+    with Session(path, read_only=True, role="steward") as session:
         ((catalog,),) = rows("SELECT current_database()")
         made = rows(
             "SELECT schema_name, view_name, sql FROM duckdb_views() "

@@ -62,7 +62,7 @@ def statements(k: int) -> list[str]:
 def demo(k: int) -> None:
     """Run the demo and print it. Raises duckdb.Error if k does not suit the records."""
     script = statements(k)
-    with Session() as session:
+    with Session(role="steward") as session:
         *_, before, after, costs = session.run(
             "Anonymising 944 records", lambda con: [_first_row(con, statement) for statement in script]
         )

@@ -42,7 +42,7 @@ def release(
         file.write(con, _RELEASE)
         return before, after
 
-    with Session() as session:
+    with Session(role="steward") as session:
         _summarise(file, *session.run(f"Anonymising {path.name}", work))
 
 

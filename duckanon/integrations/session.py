@@ -22,17 +22,20 @@ _GLANCE = 0.2
 
 
 class Session:
-    """One database and the line that tells what runs. Raises duckdb.Error if the database cannot be opened."""
+    """One database and the line that tells what runs. role: as for `connect`.
+
+    Raises duckdb.Error if the database cannot be opened, and InvalidInput as `connect`.
+    """
 
     def __init__(
-        self, database: str | os.PathLike[str] = ":memory:", *, read_only: bool = False, role: str = "steward"
+        self, database: str | os.PathLike[str] = ":memory:", *, read_only: bool = False, role: str | None = None
     ) -> None:
         from duckanon.connection import connect
 
         self._line = ProgressLine(messages())
         self._stopped = False
         # Whatever runs here uses what both kinds of connection have.
-        opened: Any = connect(database, role=role, read_only=read_only, progress=self._progress)  # type: ignore[call-overload]
+        opened: Any = connect(database, role=role, read_only=read_only, progress=self._progress)
         self.con: Connection = opened
 
     def _progress(self, step: str, share: float) -> None:

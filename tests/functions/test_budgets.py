@@ -72,7 +72,7 @@ def test_a_budget_survives_rollback_and_the_file(tmp_path: Path) -> None:
         con.execute("SELECT protect('v', unit := 'unit', epsilon := '1/3')").fetchall()
         con.rollback()
         con.execute(CALL.replace("persons", "v")).fetchall()
-    with duckanon.connect(file) as con:
+    with duckanon.connect(file, role="steward") as con:
         found = con.execute("SELECT tbl, unit, epsilon_exact, spent_exact, remaining_exact FROM privacy_budget()")
         assert found.fetchall() == [("main.v", "unit", "1/3", "0.1", "7/30")]
         con.execute("DROP VIEW v").fetchall()

@@ -356,7 +356,7 @@ def test_the_ledger_lies_with_the_table(con: duckdb.DuckDBPyConnection, tmp_path
     con.execute("USE memory; DETACH people").fetchall()
     assert rows(con, "FROM privacy_ledger()") == []
     con.close()
-    with duckanon.connect(file, read_only=True) as again:
+    with duckanon.connect(file, read_only=True, role="steward") as again:
         assert again.execute(CALL).fetchall() == first
         with pytest.raises(duckdb.InvalidInputException) as raised:
             again.execute(CALL.replace("0.1", "0.2"))

@@ -37,7 +37,7 @@ def test_no_attack_gets_a_canary(tmp_path: Path) -> None:
                     admitted.append((one.kind, statement))
                     assert not CANARY.search(str(seen[1])), (one.kind, one.tries, statement)
             _reset(con)
-    with duckanon.connect(path) as con:
+    with duckanon.connect(path, role="steward") as con:
         assert _content(con) == before
         others = con.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE table_name <> 'persons'"

@@ -74,7 +74,42 @@ def test_a_wrong_policy_is_refused(given: str, sentence: str) -> None:
 
 def test_only_two_roles() -> None:
     with pytest.raises(InvalidInput, match="'steward' or 'analyst'"):
-        duckanon.connect(role="root")  # type: ignore[call-overload]
+        duckanon.connect(role="root")
+
+
+def test_the_role_that_fits(tmp_path: Path) -> None:
+    """A database with a protected table is an analyst's; every other one, and one in memory, a steward's."""
+    found = tmp_path / "y.duckdb"
+    with duckanon.connect(found) as con:
+        assert con.role == "steward"
+        con.execute("CREATE TABLE t AS SELECT 1 AS x").fetchall()
+        con.execute("SELECT protect('t', epsilon := 1)").fetchall()
+        # One process has one role in a database.
+        with pytest.raises(InvalidInput, match="open with other settings"):
+            duckanon.connect(found)
+        with duckanon.connect(found, role="steward") as other:
+            assert other.execute("FROM t").fetchall() == [(1,)]
+    with duckanon.connect(found) as con:
+        assert con.role == "analyst"
+        with duckanon.connect(found) as other:
+            assert other.role == "analyst"
+        with pytest.raises(InvalidInput, match="open with other settings"):
+            duckanon.connect(found, role="steward")
+        with pytest.raises(PolicyRefusal):
+            con.execute("FROM t")
+    with duckanon.connect(found, read_only=True) as con:
+        assert con.role == "analyst"
+    with duckanon.connect(found, role="steward") as con:
+        con.execute("SELECT unprotect('t')").fetchall()
+    with duckanon.connect(found) as con:
+        assert con.role == "steward"
+        assert con.execute("FROM t").fetchall() == [(1,)]
+    for name in (":memory:", ":memory:roles"):
+        with duckanon.connect(name) as con:
+            con.execute("CREATE TABLE t AS SELECT 1 AS x; SELECT protect('t', epsilon := 1)").fetchall()
+            assert con.cursor().role == "steward"
+            with duckanon.connect(name) as other:
+                assert other.role == "steward"
 
 
 @pytest.mark.parametrize(

@@ -258,3 +258,23 @@ def test_progress_is_shown_when_it_takes_long_and_leaves_no_trace():
 def test_progress_is_silent_when_it_is_quick_or_nobody_looks():
     assert drawn(0.0, terminal=True, patience=5) == ""
     assert drawn(0.4, terminal=False) == ""
+
+
+def test_the_console_says_which_role(tmp_path, capsys):
+    path = tmp_path / "x.duckdb"
+    with Session(path) as opened:
+        opened.con.execute("CREATE TABLE t AS SELECT 1 AS x; SELECT protect('t', epsilon := 1)").fetchall()
+        said = _said(opened, capsys)
+        assert "You are a steward" in said
+        assert "duckdb_tables" not in said
+    with Session(path) as opened:
+        said = _said(opened, capsys)
+        assert "You are an analyst" in said
+        assert "│ t" in said
+
+
+def _said(session, capsys):
+    with create_pipe_input() as keyboard:
+        keyboard.send_text(".tables" + ENTER + CTRL_D)
+        console.converse(session, history=InMemoryHistory(), source=keyboard, screen=DummyOutput())
+    return capsys.readouterr().out
