@@ -2,8 +2,9 @@
 
 The nodes are parted. A master program decides the rows of boundary nodes, and guesses what the internal nodes of each
 part lose. A subproblem for each part finds their rows given the boundary's, and answers with a cut: a feasibility cut
-if there are none, an optimality cut if the guess was too low. The master's value is a lower bound, what the subproblems
-find an upper one.
+if there are none, an optimality cut if the guess was too low. What the subproblems find is an upper bound. The lower
+one is proved anew from the master's prices, as that of `columns` is: the master's own value may be too high by more
+than its solver's tolerance (by a tenth, where losses are small).
 
 Asked at what the master decides, as the paper has it, the subproblems have no rows at all for hundreds of rounds. They
 are asked between the best mechanism known, at first the exponential one, and that decision (in-out separation,
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from duckanon.engines.metric.exponential import exponential
 from duckanon.engines.metric.graph import edges_of, reduced
 from duckanon.engines.metric.partitions import Partition
+from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
 from duckanon.engines.metric.repair import repair
 from duckanon.engines.metric.scaled import FINEST, Scaled
@@ -36,8 +38,6 @@ Ints = npt.NDArray[np.int64]
 
 # What a subproblem may be short of before it is infeasible, in units of probability.
 _SHORT = 1e-8
-# The master's value is a bound to the solver's tolerance, of which this share is taken off.
-_TOLERANCE = 1e-7
 # Cuts are taken this share of the way from the best mechanism known to what the master decides; beyond `_CLOSE`, at
 # its end, as the paper has it.
 _TRUST = 0.5
@@ -48,15 +48,20 @@ _PATIENCE, _PROGRESS = 50, 1e-9
 
 @dataclass(frozen=True)
 class _Cut:
-    """slope . u_Y (+ w_l, for an optimality cut) >= constant, over the boundary's variables."""
+    """slope . u_Y (+ w_l, for an optimality cut) >= constant, over the boundary's variables.
+
+    part: whose it is. optimality: or else feasibility. prices: the duals of the part's row sums, shape (internal,).
+    """
 
     slope: Floats
     constant: float
-    part: int | None
+    part: int
+    optimality: bool
+    prices: Floats
 
     def violated(self, boundary: Floats, guesses: Floats) -> bool:
         """Whether the cut forbids what the master decided."""
-        value = float(self.slope @ boundary) + (0.0 if self.part is None else float(guesses[self.part]))
+        value = float(self.slope @ boundary) + (float(guesses[self.part]) if self.optimality else 0.0)
         return value < self.constant - 1e-12
 
 
@@ -115,11 +120,12 @@ class _Sub:
         if lacking.value > _SHORT:
             # A dual ray: duals . (fixed - outer u) <= 0 for every u with a solution.
             ray = lacking.duals / np.abs(lacking.duals).max()
-            return _Cut(self._outer.T @ ray, float(ray @ fixed), None), None
+            return _Cut(self._outer.T @ ray, float(ray @ fixed), part, False, ray[self._ratios :]), None
         found = self._best.solve(limits.left)
         if found is None:
             return None, None
-        return _Cut(self._outer.T @ found.duals, float(found.duals @ fixed), part), found
+        duals = found.duals
+        return _Cut(self._outer.T @ duals, float(duals @ fixed), part, True, duals[self._ratios :]), found
 
 
 def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition]) -> Solution:
@@ -139,6 +145,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     master = Model(
         np.concatenate([scaled.cost[boundary].ravel(), np.ones(len(insides))]), np.zeros(width + len(insides))
     )
+    kept = 0
     if len(boundary):
         # Edges among boundary nodes and, as initial cuts, shortest paths between them (property 3.2), less those that
         # others imply.
@@ -146,6 +153,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         first, second = among.ends
         ratios = scaled.ratios(boundary[first], boundary[second], among.length, place, width + len(insides))
         master.add(ratios, upper=np.zeros(ratios.shape[0]))
+        kept = ratios.shape[0]
         sums = scaled.sums(boundary, place, width + len(insides))
         master.add(sums, np.ones(len(boundary)), np.ones(len(boundary)))
     subs = [_Sub(program, scaled, inside, place, width) for inside in insides]
@@ -154,11 +162,18 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     best = _start(program, limits) / scaled.anchor
     upper, lower, core = float((scaled.cost * best).sum()), -np.inf, best[boundary].ravel()
     trust, idle = 0.0, 0
+    taken: list[_Cut] = []
+    pricing = Pricing(program, limits.threads)
     while True:
         decided = master.solve(limits.left)
         if decided is None:
             break
-        lower = max(lower, decided.value * (1 - _TOLERANCE))
+        prices = np.zeros(nodes)
+        prices[boundary] = decided.duals[kept : kept + len(boundary)]
+        for dual, one in zip(decided.duals[kept + len(boundary) :].tolist(), taken, strict=True):
+            prices[insides[one.part]] += max(dual, 0.0) * one.prices
+        pricing.run(prices * scaled.scale, UNLIMITED)
+        lower = max(lower, pricing.bound(prices * scaled.scale) / scaled.scale)
         wanted, guesses = decided.x[:width], decided.x[width:]
         point = core + trust * (wanted - core)
         answers = [sub.answer(point, part, limits) for part, sub in enumerate(subs)]
@@ -191,9 +206,10 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         slopes = np.zeros((len(cuts), width + len(insides)))
         for row, one in zip(slopes, cuts, strict=True):
             row[:width] = one.slope
-            if one.part is not None:
+            if one.optimality:
                 row[width + one.part] = 1.0
         master.add(csr_array(slopes), lower=np.array([one.constant for one in cuts]))
+        taken += cuts
     if lower == -np.inf:
         raise InvalidInput(
             "The method 'benders' had no bound when the time was up or its solver gave up: "
