@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from string import Template
 
 # No default of a parameter holds a comma or a bracket of this kind.
-_TABLE_MACRO = re.compile(r"CREATE OR REPLACE TEMP MACRO (\w+)\(([^()]*)\) AS TABLE")
+_MACRO = re.compile(r"CREATE OR REPLACE TEMP MACRO (\w+)\(([^()]*)\) AS( TABLE)?")
 
 
 @cache
@@ -29,15 +30,33 @@ def macros() -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted((sql_root() / "macros").glob("*.sql")))
 
 
+@dataclass(frozen=True)
+class Signature:
+    """What a macro of duckanon's is called with: its parameters in order, with the defaults of those that have one."""
+
+    parameters: Mapping[str, str | None]
+    is_table: bool
+
+
+@cache
+def signatures() -> Mapping[str, Signature]:
+    """The functions that users call, by name."""
+    return {
+        name: Signature(dict(map(_parameter, filter(str.strip, parameters.split(",")))), bool(is_table))
+        for name, parameters, is_table in _MACRO.findall(macros())
+        if not name.startswith("_dk_")
+    }
+
+
+def _parameter(written: str) -> tuple[str, str | None]:
+    name, _, default = written.partition(":=")
+    return name.strip(), default.strip() or None
+
+
 @cache
 def table_functions() -> Mapping[str, Sequence[str]]:
     """The names of duckanon's table functions, and of their parameters in order."""
-    found = _TABLE_MACRO.findall(macros())
-    return {
-        name: [part.split(":=")[0].strip() for part in parameters.split(",") if part.strip()]
-        for name, parameters in found
-        if not name.startswith("_dk_")
-    }
+    return {name: list(found.parameters) for name, found in signatures().items() if found.is_table}
 
 
 @cache

@@ -1,0 +1,89 @@
+"""Writes what pages say of their functions, from the specification: `python -m tests.reference`.
+
+A page holds its generated parts between comments, `<!-- call -->` and `<!-- /call -->` for one: `call` (signature and
+summary), `arguments`, `columns`, `refusals` (and the source). Everything else on it is written by hand.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from duckanon.functions.specification import Argument, Function, functions
+
+DOCS = Path(__file__).parents[1] / "docs"
+WIDTH = 100
+
+
+def written(page: str, function: Function) -> str:
+    """The page with its generated parts as the specification has them. Raises ValueError if one has no place."""
+    for name, part in PARTS.items():
+        block = part(function)
+        marked = re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL)
+        if block and not marked.search(page):
+            raise ValueError(f"docs/{function.name}.md has no <!-- {name} --> and <!-- /{name} -->.")
+        page = marked.sub(lambda _, name=name, block=block: f"<!-- {name} -->\n{block}\n<!-- /{name} -->", page)
+    return page
+
+
+def signature(function: Function) -> str:
+    """The call as one would write it, over as many lines as it needs."""
+    lines = [f"{function.name}("]
+    parts = [_parameter(argument) for argument in function.arguments]
+    for place, part in enumerate(parts):
+        end = ")" if place == len(parts) - 1 else ", "
+        if len(lines[-1]) + len(part) + len(end) > WIDTH:
+            lines.append(" " * 4)
+        lines[-1] += part + end
+    if not parts:
+        lines[-1] += ")"
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _parameter(argument: Argument) -> str:
+    if argument.default is None:
+        return argument.name
+    return f"{argument.name} := {'...' if argument.required else argument.default}"
+
+
+def _call(function: Function) -> str:
+    drawn = "\n".join(f"    {line}" for line in signature(function).splitlines())
+    rows = f" One row for each {function.rows}." if function.rows else ""
+    return f"\n{drawn}\n\n{function.summary}{rows}\n"
+
+
+def _arguments(function: Function) -> str:
+    rows = ((f"`{one.name}`", one.type, _default(one), one.meaning) for one in function.arguments)
+    return _table(("argument", "type", "default", "meaning"), rows) if function.arguments else ""
+
+
+def _default(argument: Argument) -> str:
+    return "required" if argument.required else f"`{argument.default}`"
+
+
+def _columns(function: Function) -> str:
+    rows = ((one.name if " " in one.name else f"`{one.name}`", one.type, one.meaning) for one in function.columns)
+    return _table(("column", "type", "meaning"), rows) if function.columns else ""
+
+
+def _refusals(function: Function) -> str:
+    table = _table(("refused", "with"), ((f"`{one.call}`", one.says) for one in function.refusals))
+    source = f"\nSource: {function.source}.\n" if function.source else ""
+    return (table if function.refusals else "") + source
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+PARTS: dict[str, Callable[[Function], str]] = {
+    "call": _call,
+    "arguments": _arguments,
+    "columns": _columns,
+    "refusals": _refusals,
+}
+
+if __name__ == "__main__":
+    for function in functions().values():
+        page = DOCS / f"{function.name}.md"
+        page.write_text(written(page.read_text(encoding="utf-8"), function), encoding="utf-8")
