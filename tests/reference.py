@@ -1,27 +1,43 @@
-"""Writes what pages say of their functions, from the specification: `python -m tests.reference`.
+"""Writes the parts of pages that follow from the code: `python -m tests.reference`.
 
-A page holds its generated parts between comments, `<!-- call -->` and `<!-- /call -->` for one: `call` (signature and
-summary), `arguments`, `columns`, `refusals` (and the source). Everything else on it is written by hand.
+They stand between comments, such as `<!-- call -->` and `<!-- /call -->`. On a SQL function's page, from its
+specification: `call` (signature and summary), `arguments`, `columns`, `refusals` (and the source). On an algorithm's,
+from its registry: `facts` (source and cost). Everything else is written by hand.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from duckanon.engines.cells.methods import METHODS as CELLS
+from duckanon.engines.groups.methods import MECHANISMS as GROUPS
+from duckanon.engines.kanon.methods import METHODS as KANON
+from duckanon.engines.metric.methods import METHODS as METRIC
 from duckanon.functions.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 100
+REGISTRIES: dict[str, Mapping[str, Any]] = {"kanon": KANON, "cells": CELLS, "groups": GROUPS, "metric": METRIC}
 
 
-def written(page: str, function: Function) -> str:
-    """The page with its generated parts as the specification has them. Raises ValueError if one has no place."""
-    for name, part in PARTS.items():
-        block = part(function)
+def pages() -> Iterator[tuple[Path, dict[str, str]]]:
+    """Every page with generated parts, and these by name."""
+    for function in functions().values():
+        yield DOCS / f"{function.name}.md", {name: part(function) for name, part in PARTS.items()}
+    for family, registry in REGISTRIES.items():
+        for name, method in registry.items():
+            facts = f"\n- Source: {method.source}.\n- Cost: {method.cost}.\n"
+            yield DOCS / "algorithms" / family / f"{name}.md", {"facts": facts}
+
+
+def written(page: str, parts: Mapping[str, str]) -> str:
+    """The page with its generated parts as they are now. Raises ValueError if one has no place."""
+    for name, part in parts.items():
         marked = re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL)
-        if block and not marked.search(page):
-            raise ValueError(f"docs/{function.name}.md has no <!-- {name} --> and <!-- /{name} -->.")
-        page = marked.sub(lambda _, name=name, block=block: f"<!-- {name} -->\n{block}\n<!-- /{name} -->", page)
+        if part and not marked.search(page):
+            raise ValueError(f"There is no place for <!-- {name} --> and <!-- /{name} -->.")
+        page = marked.sub(lambda _, name=name, part=part: f"<!-- {name} -->\n{part}\n<!-- /{name} -->", page)
     return page
 
 
@@ -84,6 +100,5 @@ PARTS: dict[str, Callable[[Function], str]] = {
 }
 
 if __name__ == "__main__":
-    for function in functions().values():
-        page = DOCS / f"{function.name}.md"
-        page.write_text(written(page.read_text(encoding="utf-8"), function), encoding="utf-8")
+    for page, parts in pages():
+        page.write_text(written(page.read_text(encoding="utf-8"), parts), encoding="utf-8")

@@ -14,10 +14,10 @@ FUNCTIONS = {
     "table_designs", "group_sizes", "dp_group_sizes", "protect", "unprotect", "privacy_ledger", "privacy_budget",
     "metric_mechanism", "metric_report", "metric_perturb", "policies", "explain_privacy",
 }  # fmt: skip
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples(con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The README is read in the checkout's top folder; the pages say that they run beside the examples.
     monkeypatch.chdir(ROOT if page.name == "README.md" else ROOT / "sql" / "examples")
@@ -39,7 +39,7 @@ def test_every_sql_function_has_a_page_with_an_example() -> None:
         assert any(f"{name}(" in example.sql for example in examples(ROOT / "docs" / f"{name}.md")), name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target

@@ -10,17 +10,11 @@ import pytest
 
 from duckanon.functions.specification import Column, Function, functions
 from tests.documents import examples
-from tests.reference import DOCS, written
+from tests.reference import DOCS
 
 FUNCTIONS = functions().values()
 EXAMPLES = Path(__file__).parents[2] / "sql" / "examples"
 each = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
-
-
-@each
-def test_its_page_is_up_to_date(function: Function) -> None:
-    page = (DOCS / f"{function.name}.md").read_text(encoding="utf-8")
-    assert page == written(page, function), "run: python -m tests.reference"
 
 
 def test_the_catalog_has_the_same_functions_and_arguments(con: duckdb.DuckDBPyConnection) -> None:

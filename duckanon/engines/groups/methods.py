@@ -51,7 +51,7 @@ MECHANISMS: dict[str, Mechanism] = {
             auto,
             INNER,
             ABOVE,
-            "docs/group-size-mechanisms.md",
+            "our own; the levels are combined after Hay, Rastogi, Miklau and Suciu 2010",
             "O(cells)",
         ),
         Mechanism(

@@ -1,0 +1,55 @@
+"""What pages say is what the code says: generated parts are up to date, and each algorithm has a page."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.reference import DOCS, REGISTRIES, pages, written
+
+GENERATED = dict(pages())
+OVERVIEWS = {
+    "kanon": "kanon-methods.md",
+    "cells": "cell-methods.md",
+    "groups": "group-size-mechanisms.md",
+    "metric": "metric-methods.md",
+}
+
+
+@pytest.mark.parametrize("page", GENERATED, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_is_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == written(text, GENERATED[page]), "run: python -m tests.reference"
+
+
+@pytest.mark.parametrize("family", REGISTRIES)
+def test_each_algorithm_has_a_page_and_no_other_thing_has(family: str) -> None:
+    found = {page.stem: page.read_text(encoding="utf-8") for page in (DOCS / "algorithms" / family).glob("*.md")}
+    assert set(found) == set(REGISTRIES[family])
+    overview = (DOCS / OVERVIEWS[family]).read_text(encoding="utf-8")
+    for name, text in found.items():
+        assert text.startswith(f"# {name}: ")
+        for part in ("**Guarantee.** ", "**When to use it.** ", "\nCode: ", " Tests: "):
+            assert part in text, (name, part)
+        assert f"](algorithms/{family}/{name}.md)" in overview, f"{OVERVIEWS[family]} does not link to {name}"
+
+
+def test_no_page_is_lost() -> None:
+    """From the entrance every page can be reached."""
+    seen, ahead = set(), [DOCS / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)[^)]*\)", page.read_text(encoding="utf-8"))
+        ahead += [found for link in links if (found := (page.parent / link).resolve()).is_relative_to(DOCS)]
+    assert set(DOCS.rglob("*.md")) - seen == set(), "link it from docs/README.md"
+
+
+def test_a_part_without_a_place_is_noticed() -> None:
+    parts: Mapping[str, str] = {"facts": "x"}
+    with pytest.raises(ValueError, match=r"^There is no place for <!-- facts -->"):
+        written("# page", parts)
+    assert written("<!-- facts -->\nold\n<!-- /facts -->", parts) == "<!-- facts -->\nx\n<!-- /facts -->"
