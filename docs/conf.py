@@ -1,10 +1,11 @@
 """How the pages become a site: `sphinx-build -W -n docs <folder>`. They read as well on a code host, as they are.
 
 The entrance is README.md. Its sections are the site's sidebar: each heading a caption, each link below it an entry. A
-page that it does not link to stands at the end, so that none is lost.
+page that it does not link to stands under the page that does, or at the end, so that none is lost.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -32,23 +33,34 @@ SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 PAGE = re.compile(r"\]\(([\w/-]+)\.md\)")
 
 
-def sidebar(text: str) -> str:
-    """The entrance's sections as hidden tables of contents, and a last one with whatever is linked from none."""
+def contents() -> dict[str, str]:
+    """What is added to pages: hidden tables of contents, each page in the first one that its links allow."""
     left = {str(page.relative_to(HERE).with_suffix("")) for page in HERE.rglob("*.md")} - {root_doc}
-    parts = []
-    for caption, body in (*SECTION.findall(text), ("More", "".join(f"]({name}.md)" for name in sorted(left)))):
-        named = [name for name in dict.fromkeys(PAGE.findall(body)) if name in left]
-        left -= set(named)
+    added: dict[str, str] = {}
+
+    def add(to: str, pages: Iterable[str], caption: str = "") -> list[str]:
+        named = [page for page in dict.fromkeys(pages) if page in left]
+        left.difference_update(named)
         if named:
-            parts.append(f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(named) + "\n```\n")
-    return text + "".join(parts)
+            head = f":caption: {caption}\n" if caption else ""
+            added[to] = added.get(to, "") + f"\n```{{toctree}}\n:hidden:\n{head}\n" + "\n".join(named) + "\n```\n"
+        return named
+
+    entrance = (HERE / f"{root_doc}.md").read_text(encoding="utf-8")
+    linked = [
+        page for caption, body in SECTION.findall(entrance) for page in add(root_doc, PAGE.findall(body), caption)
+    ]
+    for page in linked:
+        add(page, PAGE.findall((HERE / f"{page}.md").read_text(encoding="utf-8")))
+    add(root_doc, sorted(left), "More")
+    return added
 
 
 def setup(app: Sphinx) -> None:
     """Sphinx calls this once."""
+    added = contents()
 
     def read(_app: Sphinx, name: str, source: list[str]) -> None:
-        if name == root_doc:
-            source[0] = sidebar(source[0])
+        source[0] += added.get(name, "")
 
     app.connect("source-read", read)

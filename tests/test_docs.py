@@ -1,12 +1,17 @@
 """Every SQL example in the documentation runs and gives what is printed; every link leads somewhere."""
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from duckanon.integrations.console import converse
+from duckanon.integrations.session import Session
 from tests.documents import cells, examples, run
+from tests.walk import shell, steps
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = {
@@ -15,9 +20,12 @@ FUNCTIONS = {
     "metric_mechanism", "metric_report", "metric_perturb", "policies", "explain_privacy",
 }  # fmt: skip
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != TUTORIAL], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_examples(con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The README is read in the checkout's top folder; the pages say that they run beside the examples.
     monkeypatch.chdir(ROOT if page.name == "README.md" else ROOT / "sql" / "examples")
@@ -25,6 +33,62 @@ def test_examples(con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: pytes
         drawn = run(con, example.sql)
         if example.printed is not None:
             assert cells(drawn) == cells(example.printed), example.sql
+
+
+def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shutil.copy(ROOT / "sql" / "examples" / "voters.csv", tmp_path)
+    walk = steps(TUTORIAL)
+    assert len(walk) == 18
+    for step in walk:
+        printed = step.take("survey.duckdb")
+        assert step.printed is None or printed == step.printed, step.typed
+    for file in ("records.parquet", "shares.csv", "sizes.csv", "ledger.csv"):
+        assert file in Path("statement.txt").read_text(encoding="utf-8")
+    assert "vote" not in duckdb.read_parquet("records.parquet").columns
+
+
+def test_the_commands_of_the_audit_in_ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leaves with the status that the page promises, on models of which one lets records out."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "audit-in-ci.md").read_text(encoding="utf-8")
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "fine.sql").write_text("SELECT 1")
+    strict = next(block for block in re.findall(r"\n\n((?:    .+\n)+)", page) if "json" in block)
+    plain = next(block for block in re.findall(r"\n\n((?:    .+\n)+)", page) if "status=$?" in block)
+    expected = {"fine": (0, 0), "count": (0, 1), "records": (1, 1)}
+    sql = {"fine": "SELECT 1", "count": "SELECT count(*) FROM persons", "records": "SELECT * FROM persons"}
+    for name, statuses in expected.items():
+        (models / "model.sql").write_text(sql[name])
+        for block, status in zip((plain, strict), statuses, strict=True):
+            assert shell(block).returncode == status, (name, block)
+    assert json.loads(Path("audit.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
+
+
+def test_the_readme_shows_what_the_console_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first screen is typed into the real console, key by key, and the answers are compared."""
+    from prompt_toolkit.history import InMemoryHistory
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    monkeypatch.chdir(ROOT / "sql" / "examples")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
+    typed = [
+        line.removeprefix("duckanon> ").removeprefix("     ...> ") for line in screen.splitlines() if "> " in line[:10]
+    ]
+    with create_pipe_input() as keyboard, Session() as session:
+        keyboard.send_text("".join(f"{line}\r" for line in typed) + "\x04")
+        converse(session, history=InMemoryHistory(), source=keyboard, screen=DummyOutput())
+    greeting, *printed = capsys.readouterr().out.splitlines()
+    assert "Ctrl-D leaves" in greeting
+    assert printed == [line for line in screen.splitlines() if "> " not in line[:10]]
 
 
 def test_every_sql_function_has_a_page_with_an_example() -> None:
@@ -42,7 +106,7 @@ def test_every_sql_function_has_a_page_with_an_example() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+        assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
 def test_the_readme_fits_a_screen_and_has_two_commands() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.reference import DOCS, REGISTRIES, pages, written
 
+ROOT = DOCS.parent
+
 GENERATED = dict(pages())
 OVERVIEWS = {
     "kanon": "kanon-methods.md",
@@ -53,3 +55,23 @@ def test_a_part_without_a_place_is_noticed() -> None:
     with pytest.raises(ValueError, match=r"^There is no place for <!-- facts -->"):
         written("# page", parts)
     assert written("<!-- facts -->\nold\n<!-- /facts -->", parts) == "<!-- facts -->\nx\n<!-- /facts -->"
+
+
+def test_the_map_of_the_papers_names_what_exists() -> None:
+    text = (DOCS / "papers-map.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 100
+    for file, test in named:
+        found = next(
+            (root / file for root in (ROOT, ROOT / "duckanon", ROOT / "tests") if (root / file).exists()), None
+        )
+        assert found, file
+        assert not test or f"def {test}(" in found.read_text(encoding="utf-8"), (file, test)
+    built = {file.removeprefix("engines/") for file, _ in named}
+    for family, registry in REGISTRIES.items():
+        used = {module.rpartition("/")[2] for module in built if module.startswith(f"{family}/")}
+        for name in registry:
+            code = re.findall(
+                r"/(\w+\.py)\)", (DOCS / "algorithms" / family / f"{name}.md").read_text(encoding="utf-8")
+            )
+            assert name == "auto" or used & set(code), f"{family}/{name} is not on the map"

@@ -1,0 +1,60 @@
+"""Walks a page as its reader would, block by block: SQL in the console, shell commands in the shell."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from duckanon.integrations.complaints import is_told, sentence
+from duckanon.integrations.script import run_script
+from duckanon.integrations.session import Session
+
+BLOCK = re.compile(r"^```(sql|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the reader types, where, and what the page says is printed then (None: it does not say)."""
+
+    place: str
+    typed: str
+    printed: str | None
+
+    def take(self, database: str) -> str:
+        """Type it, in the folder where we are; what was printed."""
+        return _console(self.typed, database) if self.place == "sql" else _shell(self.typed)
+
+
+def steps(page: Path) -> list[Step]:
+    return [Step(*found) for found in BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def _console(typed: str, database: str) -> str:
+    """What the console prints, errors too, at a width of 120."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), Session(database) as session:
+        try:
+            run_script(session, typed, chatty=True)
+        except Exception as error:
+            if not is_told(error):
+                raise
+            print(sentence(error))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def shell(typed: str) -> subprocess.CompletedProcess[str]:
+    """Run shell commands; `duckanon` is the one of this environment."""
+    ours = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", "-c", typed], env={**os.environ, "PATH": ours}, capture_output=True, text=True, check=False
+    )
+
+
+def _shell(typed: str) -> str:
+    done = shell(f"set -e\n{typed}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
