@@ -24,6 +24,8 @@ myst_heading_anchors = 4
 highlight_language = "none"
 
 html_theme = "furo"
+# Room for a console of 100 columns.
+html_theme_options = {"light_css_variables": {"code-font-size": "76%"}}
 html_title = f"duckanon {version}"
 html_copy_source = False
 html_show_sphinx = False

@@ -17,7 +17,7 @@ from duckanon.engines.metric.methods import METHODS as METRIC
 from duckanon.functions.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
-WIDTH = 100
+WIDTH = 88
 REGISTRIES: dict[str, Mapping[str, Any]] = {"kanon": KANON, "cells": CELLS, "groups": GROUPS, "metric": METRIC}
 
 
