@@ -13,6 +13,7 @@ from duckanon.integrations.complaints import is_told, sentence
 from duckanon.integrations.script import run_script
 from duckanon.integrations.session import Session
 
+ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(sql|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
@@ -47,10 +48,11 @@ def _console(typed: str, database: str) -> str:
 
 
 def shell(typed: str) -> subprocess.CompletedProcess[str]:
-    """Run shell commands; `duckanon` is the one of this environment."""
-    ours = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Run shell commands; `duckanon` is that of this checkout."""
+    ours = f'duckanon() {{ "{sys.executable}" -m duckanon.integrations.cli "$@"; }}'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        ["sh", "-c", typed], env={**os.environ, "PATH": ours}, capture_output=True, text=True, check=False
+        ["sh", "-c", f"{ours}\n{typed}"], env=environment, capture_output=True, text=True, check=False
     )
 
 
