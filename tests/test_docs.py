@@ -11,7 +11,7 @@ import pytest
 from duckanon.integrations.console import converse
 from duckanon.integrations.session import Session
 from tests.documents import cells, examples, run
-from tests.walk import shell, steps
+from tests.walk import shell, steps, walk
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = {
@@ -40,10 +40,9 @@ def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, m
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
     shutil.copy(ROOT / "sql" / "examples" / "voters.csv", tmp_path)
-    walk = steps(TUTORIAL)
-    assert len(walk) == 18
-    for step in walk:
-        printed = step.take("survey.duckdb")
+    taken = steps(TUTORIAL)
+    assert len(taken) == 18
+    for step, printed in walk(taken, "survey.duckdb"):
         assert step.printed is None or printed == step.printed, step.typed
     for file in ("records.parquet", "shares.csv", "sizes.csv", "ledger.csv"):
         assert file in Path("statement.txt").read_text(encoding="utf-8")
@@ -86,9 +85,10 @@ def test_the_readme_shows_what_the_console_prints(
     with create_pipe_input() as keyboard, Session() as session:
         keyboard.send_text("".join(f"{line}\r" for line in typed) + "\x04")
         converse(session, history=InMemoryHistory(), source=keyboard, screen=DummyOutput())
-    greeting, *printed = capsys.readouterr().out.splitlines()
-    assert "Ctrl-D leaves" in greeting
-    assert printed == [line for line in screen.splitlines() if "> " not in line[:10]]
+    shown = [line for line in screen.splitlines() if "> " not in line[:10]]
+    printed = capsys.readouterr().out.splitlines()
+    assert "Ctrl-D leaves" in printed[0]
+    assert printed[-len(shown) :] == shown
 
 
 def test_every_sql_function_has_a_page_with_an_example() -> None:

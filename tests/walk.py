@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from duckanon.integrations.complaints import is_told, sentence
@@ -25,19 +27,23 @@ class Step:
     typed: str
     printed: str | None
 
-    def take(self, database: str) -> str:
-        """Type it, in the folder where we are; what was printed."""
-        return _console(self.typed, database) if self.place == "sql" else _shell(self.typed)
-
 
 def steps(page: Path) -> list[Step]:
     return [Step(*found) for found in BLOCK.findall(page.read_text(encoding="utf-8"))]
 
 
-def _console(typed: str, database: str) -> str:
-    """What the console prints, errors too, at a width of 120."""
+def walk(taken: Iterable[Step], database: str) -> Iterator[tuple[Step, str]]:
+    """Take the steps in the folder where we are; each with what was printed. The console stays open while SQL is typed."""
+    for place, same in groupby(taken, key=lambda step: step.place):
+        with Session(database) if place == "sql" else contextlib.nullcontext() as session:
+            for step in same:
+                yield step, _console(session, step.typed) if session else _shell(step.typed)
+
+
+def _console(session: Session, typed: str) -> str:
+    """What the console prints, errors too."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), Session(database) as session:
+    with contextlib.redirect_stdout(out):
         try:
             run_script(session, typed, chatty=True)
         except Exception as error:
