@@ -33,7 +33,10 @@ def steps(page: Path) -> list[Step]:
 
 
 def walk(taken: Iterable[Step], database: str) -> Iterator[tuple[Step, str]]:
-    """Take the steps in the folder where we are; each with what was printed. The console stays open while SQL is typed."""
+    """Take the steps in the folder where we are; each with what was printed.
+
+    The console stays open as long as SQL is typed.
+    """
     for place, same in groupby(taken, key=lambda step: step.place):
         with Session(database) if place == "sql" else contextlib.nullcontext() as session:
             for step in same:
