@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 
 from duckanon.errors import InvalidInput
 
@@ -129,3 +130,10 @@ def optional_table(given: object, argument: str) -> str | None:
     if not isinstance(given, str) or not given:
         raise InvalidInput(f"{argument} must be the name of a table or view, in quotes.")
     return given
+
+
+def share(given: object, argument: str, example: str) -> Fraction:
+    """A number from 0 to 1, as it was written, rounded down to nine decimals."""
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 <= given <= 1:
+        raise InvalidInput(f"{argument} must be a number from 0 to 1, as in {argument} := {example}.")
+    return Fraction(int(Fraction(str(given)) * 10**9), 10**9)

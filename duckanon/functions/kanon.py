@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from time import perf_counter
@@ -13,14 +13,16 @@ import pyarrow as pa
 
 from duckanon.engines.parallel import spread
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
-from duckanon.functions.schema import RESERVED, Table
+from duckanon.functions import arguments, coarser
+from duckanon.functions import demanded as demands
+from duckanon.functions.coarser import write_coarser
+from duckanon.functions.labels import answer
+from duckanon.functions.releasing import CLASSES, HASHES, ROW, Cell, absent, number, structs, write
+from duckanon.functions.schema import Table
 from duckanon.functions.templates import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]
-
-_ROW = f'"{RESERVED}"'
 
 
 def register(on: Instance, progress: Progress) -> None:
@@ -33,43 +35,14 @@ def register(on: Instance, progress: Progress) -> None:
     register_writer(on, "_dk_write_k_report", _write_report)
     register_check(on, "_dk_k_problem", _check_anonymize)
     register_check(on, "_dk_k_report_problem", _check_report)
+    coarser.register(on, CLASSES)
     engines = _Engines(progress)
-    register_engine(on, "_dk_k_classes", engines.classes, "classes", _CLASSES)
+    register_engine(on, "_dk_k_classes", engines.classes, "classes", CLASSES)
     register_engine(on, "_dk_k_compare", engines.compare, "runs", f"STRUCT({_COMPARED})[]")
     register_engine(on, "_dk_k_report", engines.report, "measures", f"STRUCT({_REPORTED})")
 
 
 # --- from a call to a query -------------------------------------------------------------------------------------------
-
-
-def _structs(columns: Sequence[str]) -> str:
-    """All rows' values of `columns`, as one list of structs."""
-    fields = ", ".join(f"{literal(name)}: {_ROW}.{identifier(name)}" for name in columns)
-    return f"system.main.list({{{fields}}})"
-
-
-def _number(given: float | None) -> str:
-    """The number as a SQL literal."""
-    return "NULL::DOUBLE" if given is None else f"{given!r}::DOUBLE"
-
-
-def _absent(columns: Sequence[str]) -> str:
-    """The columns that a call names, and the one it must not find, as NULLs."""
-    return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
-
-
-def _released_names(qi: Sequence[str], categorical: Sequence[str]) -> list[list[str]]:
-    """The columns that stand for each quasi-identifier."""
-    sets = {name.lower() for name in categorical}
-    return [[f"{name}_set"] if name.lower() in sets else [f"{name}_lo", f"{name}_hi"] for name in qi]
-
-
-def _in_order(cell: Sequence[str]) -> str:
-    """Sort keys under which two cells tie only if they are the same."""
-    keys = [identifier(name) for name in cell]
-    if len(keys) == 1:
-        keys.append(f"_dk_bytes({keys[0]})")
-    return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
 
 
 def _write_anonymize(
@@ -81,6 +54,11 @@ def _write_anonymize(
     categorical: object,
     drop: object,
     seconds: object,
+    sensitive: object,
+    l: object,  # noqa: E741 - the argument's name
+    t: object,
+    max_suppression: object,
+    within: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
@@ -92,39 +70,31 @@ def _write_anonymize(
     least = arguments.whole(k, "k")
     if least < 2:
         raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
-    cells, within = [], []
-    released = _released_names(columns, sets)
-    for name, cell in zip(columns, released, strict=True):
-        value = f"{_ROW}.{identifier(name)}"
-        ends = [identifier(end) for end in cell]
-        if len(ends) == 1:
-            cells.append(f"_dk_set({value}) AS {ends[0]}")
-            within.append(f"({ends[0]} IS NULL OR system.main.list_contains({ends[0]}, {value}))")
-        else:
-            cells.append(f"_dk_lowest({value}) AS {ends[0]}, _dk_highest({value}) AS {ends[1]}")
-            within.append(f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {value} BETWEEN {ends[0]} AND {ends[1]})")
-    names = [end for cell in released for end in cell]
-    return fill(
-        "k_anonymize",
-        table=literal(table),
-        absent=_absent([*columns, *dropped]),
-        excluded=", ".join(identifier(name) for name in [*dropped, RESERVED]),
+    demanded = demands.read(sensitive, l, t, max_suppression, [*columns, *dropped], bare=within is not None)
+    limit, chosen = arguments.seconds(seconds), arguments.text(method, "method")
+    if within is not None:
+        if limit is not None or chosen != "auto":
+            raise InvalidInput("within joins the classes of an earlier release: leave method and seconds out.")
+        return write_coarser(table, columns, least, weighed, sets, dropped, demanded, within)
+    named = {name.lower() for name in sets}
+    cells = [Cell.of(name, categorical=name.lower() in named) for name in columns]
+    taken = literals(["class_id", *(name for cell in cells for name in cell.names)])
+    return write(
+        table,
+        cells,
+        least,
+        demanded,
+        dropped=dropped,
+        replaced=columns,
         problem=(
             f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
-            f"{literals(dropped)}, {literals(['class_id', *names])})"
+            f"{literals(dropped)}, {literals(demanded.sensitive)}, {taken})"
         ),
         classes=(
-            f"system.main._dk_k_classes({_structs(columns)}, system.main.list(system.main.hash({_ROW})), "
-            f"{least}, {literal(arguments.text(method, 'method'))}, {weighed}, {literals(sets)}, "
-            f"{_number(arguments.seconds(seconds))}, system.main.current_setting('threads'))"
+            f"system.main._dk_k_classes({structs(columns)}, {HASHES}, {least}, {literal(chosen)}, {weighed}, "
+            f"{literals(sets)}, {number(limit)}, {structs(demanded.sensitive)}, {demanded.literal()}, "
+            "system.main.current_setting('threads'))"
         ),
-        cells=", ".join(cells),
-        released=", ".join(identifier(name) for name in names),
-        released_in_order=", ".join(_in_order(cell) for cell in released),
-        within=" AND ".join(within),
-        k=str(least),
-        kept=", ".join(identifier(name) for name in columns),
-        hidden=literals(names),
     )
 
 
@@ -137,6 +107,10 @@ def _write_compare(
     categorical: object,
     seconds: object,
     target: object,
+    sensitive: object,
+    l: object,  # noqa: E741 - the argument's name
+    t: object,
+    max_suppression: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
@@ -147,42 +121,71 @@ def _write_compare(
     arguments.disjoint(learned, columns, "target")
     ks = [arguments.whole(one, "k") for one in arguments.many(k, "k")]
     names = [arguments.text(one, "methods") for one in arguments.many(methods, "methods")]
+    demanded = demands.read(sensitive, l, t, max_suppression, columns)
     return fill(
         "k_measure",
         table=literal(table),
-        absent=_absent([*columns, *learned]),
+        absent=absent([*columns, *learned, *demanded.sensitive]),
         problem=(
             f"system.main._dk_k_problem(names, types, {literal(table)}, {literals(columns)}, {literals(sets)}, "
-            f"{literals(learned)}, []::VARCHAR[])"
+            f"{literals(learned)}, {literals(demanded.sensitive)}, []::VARCHAR[])"
         ),
         source="_dk_source",
         answer=(
-            f"system.main._dk_k_compare({_structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
-            f"{_number(arguments.seconds(seconds))}, {_structs(learned) if learned else 'NULL'}, "
+            f"system.main._dk_k_compare({structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
+            f"{number(arguments.seconds(seconds))}, {structs(learned) if learned else 'NULL'}, "
+            f"{HASHES if demanded.any else 'NULL'}, {structs(demanded.sensitive)}, {demanded.literal()}, "
             "system.main.current_setting('threads'))"
         ),
         rows="unnest(answer.runs, recursive := true)",
     )
 
 
-def _write_report(tbl: object, qi: object, sensitive: object) -> str:
+def _write_report(tbl: object, qi: object, sensitive: object, population: object, fraction: object) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
     hidden = arguments.names(sensitive, "sensitive", empty=True)
     arguments.disjoint(hidden, columns, "sensitive")
-    members = _structs(hidden) if hidden else "system.main.list({'duckanon.none': 0})"
+    people = arguments.optional_table(population, "population")
+    share = None if fraction is None else arguments.share(fraction, "fraction", "0.1")
+    if people is not None and share is not None:
+        raise InvalidInput("population and fraction both say how many people there are: give one of them.")
+    if share == 0:
+        raise InvalidInput("fraction must be above 0: it is the share of the population that is in the table.")
+    members = structs(hidden) if hidden else "system.main.list({'duckanon.none': 0})"
     # The hash tells apart what a collation takes for equal and a reader does not.
     groups = ", ".join(identifier(name) for name in columns)
     groups += f", system.main.hash({groups})"
+    described = "[]::VARCHAR[]"
+    counted, source = "NULL::BIGINT", f"_dk_source AS {ROW}"
+    if people is not None:
+        described = (
+            f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM system.main.query_table({literal(people)})))"
+        )
+        kept = ", ".join(identifier(name) for name in columns)
+        source = (
+            f"(SELECT *, false AS {_OTHERS} FROM _dk_source UNION ALL BY NAME SELECT {kept}, true AS {_OTHERS} "
+            f"FROM (FROM system.main.query_table({literal(people)}) UNION ALL BY NAME SELECT {absent(columns)} "
+            f"WHERE false)) AS {ROW}"
+        )
+        members += f" FILTER (WHERE NOT {_OTHERS})"
+        counted = f"system.main.count(*) FILTER (WHERE {_OTHERS})"
     return fill(
         "k_measure",
         table=literal(table),
-        absent=_absent([*columns, *hidden]),
+        absent=absent([*columns, *hidden]),
         problem=(
-            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, {literals(hidden)})"
+            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, "
+            f"{literals(hidden)}, {described}, {literal(people or '')})"
         ),
-        source=f"(SELECT {members} AS members FROM _dk_source AS {_ROW} GROUP BY {groups})",
-        answer=f"system.main._dk_k_report(system.main.list(members), {literals(hidden)})",
+        source=(
+            f"(FROM (SELECT {members} AS members, {counted} AS people FROM {source} GROUP BY {groups}) "
+            "WHERE members IS NOT NULL)"
+        ),
+        answer=(
+            f"system.main._dk_k_report(system.main.list(members), {literals(hidden)}, system.main.list(people), "
+            f"{number(None if share is None else float(share))})"
+        ),
         rows="unnest(answer.measures)",
     )
 
@@ -197,34 +200,47 @@ def _check_anonymize(
     qi: list[str],
     categorical: list[str],
     drop: list[str],
+    sensitive: list[str],
     released: list[str],
 ) -> None:
     found = Table(table, names, types)
-    found.has([*qi, *drop])
+    found.has([*qi, *drop, *sensitive])
+    found.plain(sensitive, "sensitive column")
     found.plain(qi, "quasi-identifier")
     found.ordered(qi, categorical)
     found.leaves_free(released, [*qi, *drop])
 
 
-def _check_report(names: list[str], types: list[str], table: str, qi: list[str], sensitive: list[str]) -> None:
+def _check_report(
+    names: list[str],
+    types: list[str],
+    table: str,
+    qi: list[str],
+    sensitive: list[str],
+    people: list[str],
+    population: str,
+) -> None:
     found = Table(table, names, types)
     found.has([*qi, *sensitive])
     found.plain(sensitive, "sensitive column")
+    if population:
+        Table(population, people, [""] * len(people)).has(qi)
 
 
 # --- the engine's calls -----------------------------------------------------------------------------------------------
 
-# Row numbers from 1, class after class, and the label of each.
-_CLASSES = "STRUCT(members BIGINT[], labels INTEGER[])"
 _COMPARED = (
     "method VARCHAR, k BIGINT, classes BIGINT, min_class BIGINT, information_loss DOUBLE, gcp DOUBLE, "
     "discernibility HUGEINT, lower_bound DOUBLE, gap DOUBLE, seconds DOUBLE, avg_class DOUBLE, "
-    "classification DOUBLE"
+    "classification DOUBLE, l BIGINT, t DOUBLE, joined BIGINT, suppressed BIGINT"
 )
 _REPORTED = (
     "records BIGINT, classes BIGINT, k BIGINT, singletons BIGINT, avg_class DOUBLE, max_risk DOUBLE, "
-    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE, recursive_c DOUBLE"
+    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE, recursive_c DOUBLE, "
+    "journalist_max DOUBLE, journalist_avg DOUBLE"
 )
+# Marks the records of a population beside those of a table.
+_OTHERS = '"duckanon.others"'
 
 
 class _Engines:
@@ -258,10 +274,12 @@ class _Engines:
         weights: pa.Scalar,
         categorical: pa.Scalar,
         seconds: pa.Scalar,
+        sensitive: pa.Scalar,
+        demanded: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
-        from duckanon.engines.kanon.orders import by_label
+        from duckanon.engines.kanon.conditions import settle_classes
         from duckanon.engines.kanon.work import Work
 
         check_method(method.as_py())
@@ -269,22 +287,12 @@ class _Engines:
         check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
         work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"), seconds.as_py())
-        labels = anonymize(
-            self._records(rows, weights, categorical, workers),
-            k.as_py(),
-            method.as_py(),
-            content=content.values.to_numpy(),
-            work=work,
-        )
-        members = by_label(labels)
-        whole = pa.array([0, len(labels)], pa.int32())
-        return pa.StructArray.from_arrays(
-            [
-                pa.ListArray.from_arrays(whole, pa.array(members + 1)),
-                pa.ListArray.from_arrays(whole, pa.array(labels[members])),
-            ],
-            ["members", "labels"],
-        )
+        records = self._records(rows, weights, categorical, workers)
+        labels = anonymize(records, k.as_py(), method.as_py(), content=content.values.to_numpy(), work=work)
+        if sensitive.is_valid:
+            columns, wanted = demands.columns(sensitive.values), demands.conditions(k.as_py(), demanded)
+            labels = settle_classes(records, labels, columns, wanted, workers).labels
+        return answer(labels)
 
     def compare(
         self,
@@ -295,11 +303,14 @@ class _Engines:
         categorical: pa.Scalar,
         seconds: pa.Scalar,
         target: pa.Scalar,
+        content: pa.Scalar,
+        sensitive: pa.Scalar,
+        demanded: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
         from duckanon.engines.kanon.bounds import box_bound
-        from duckanon.engines.kanon.loss import utility
+        from duckanon.engines.kanon.conditions import released
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.orders import canonical
         from duckanon.engines.kanon.work import Work
@@ -319,6 +330,8 @@ class _Engines:
             if pa.types.is_nested(target.values.field(0).type):
                 raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
             learned = encode("target", target.values.field(0), categorical=True).codes
+        hidden = demands.columns(sensitive.values) if sensitive.is_valid else []
+        hashes = content.values.to_numpy() if content.is_valid else None
         ordered = records.take(canonical(records), workers)
         runs = []
         for k in wanted:
@@ -333,30 +346,26 @@ class _Engines:
                     proven.append,
                 )
                 started = perf_counter()
-                labels = anonymize(records, k, name, work=work)
+                labels = anonymize(records, k, name, content=hashes, work=work)
+                wanted_too = demands.conditions(k, demanded)
+                found = released(records, labels, hidden, wanted_too, learned, workers)
                 took = perf_counter() - started
-                bound = max([bound, *proven])
-                rows.append(dict(method=name, k=k, **asdict(utility(records, labels, learned)), seconds=took))
+                # (What is proven of all records does not hold where some may be left out.)
+                bound = max([bound, *([] if wanted_too.suppress else proven)])
+                rows.append(dict(method=name, k=k, **asdict(found.utility), seconds=took, **found.told()))
             for row in rows:
                 loss = row["information_loss"]
                 runs.append(dict(row, lower_bound=bound, gap=max(0.0, 1.0 - bound / loss) if loss else 0.0))
         return pa.array([runs])
 
-    def report(self, members: pa.Scalar, sensitive: pa.Scalar) -> pa.Array:
-        from duckanon.engines.kanon.records import Attribute
-        from duckanon.engines.kanon.risk import Sensitive, report
-        from duckanon.functions.columns import encode, is_ordered
+    def report(self, members: pa.Scalar, sensitive: pa.Scalar, people: pa.Scalar, fraction: pa.Scalar) -> pa.Array:
+        from duckanon.engines.kanon.risk import report
 
         if not members.is_valid:
             raise InvalidInput("The table has no rows: there is nothing to report.")
         classes = members.values
         sizes = np.diff(classes.offsets.to_numpy()).astype(np.int64)
-        packed = classes.flatten()
-        columns = []
-        for i in range(len(sensitive.as_py())):
-            column = packed.field(i)
-            ordered = is_ordered(column.type)
-            found: Attribute = encode(packed.type.field(i).name, column, categorical=not ordered)
-            holds_null = bool((found.codes == found.distinct).any())
-            columns.append(Sensitive(found.codes, found.distinct + holds_null, ordered))
-        return pa.array([asdict(report(sizes, columns))])
+        columns = demands.columns(classes.flatten()) if len(sensitive.as_py()) else []
+        known = people.is_valid and people.values.null_count == 0
+        population = people.values.to_numpy() if known else None
+        return pa.array([asdict(report(sizes, columns, population, fraction.as_py()))])

@@ -14,8 +14,8 @@ from duckanon.rewrite.spot.trees import Node
 
 # Every function that an analyst may call on tables that are not protected, and which of its arguments name tables.
 TABLES: Mapping[str, frozenset[str]] = {
-    "k_anonymize": frozenset({"tbl"}),
-    "k_report": frozenset({"tbl"}),
+    "k_anonymize": frozenset({"tbl", "within"}),
+    "k_report": frozenset({"tbl", "population"}),
     "k_compare": frozenset({"tbl"}),
     "cell_bounds": frozenset({"tbl", "known"}),
     "cell_values": frozenset({"tbl", "known"}),

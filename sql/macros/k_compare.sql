@@ -2,6 +2,8 @@
 
 CREATE OR REPLACE TEMP MACRO k_compare(
   tbl, qi, k := [5], methods := ['auto'], weights := NULL, categorical := [], seconds := NULL,
-  target := NULL
+  target := NULL, sensitive := [], l := NULL, t := NULL, max_suppression := 0
 ) AS TABLE
-  FROM system.main.query(system.main._dk_write_k_compare(tbl, qi, k, methods, weights, categorical, seconds, target));
+  FROM system.main.query(system.main._dk_write_k_compare(
+    tbl, qi, k, methods, weights, categorical, seconds, target, sensitive, l, t, max_suppression
+  ));

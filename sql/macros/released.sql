@@ -17,6 +17,15 @@ CREATE OR REPLACE TEMP MACRO _dk_set(x) AS
         lambda y: {'value': y, 'bytes': _dk_bytes(y)})),
       lambda y: y.value) END;
 
+-- The union of sets, by the same rules.
+CREATE OR REPLACE TEMP MACRO _dk_union(x) AS
+  CASE WHEN system.main.count(x) = system.main.count(*)
+    THEN system.main.list_transform(
+      system.main.list_sort(system.main.list_transform(
+        system.main.list_distinct(system.main.flatten(system.main.list(x))),
+        lambda y: {'value': y, 'bytes': _dk_bytes(y)})),
+      lambda y: y.value) END;
+
 -- What tells a value from every other of its type, whatever the collation.
 CREATE OR REPLACE TEMP MACRO _dk_bytes(x) AS system.main.encode(CAST(x AS VARCHAR));
 

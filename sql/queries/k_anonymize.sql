@@ -5,6 +5,7 @@
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
 --   $excluded      the columns to drop                $hidden     names that do not sort the records of a class
 --   $k             the least class size               $released_in_order  $released, in ascending order
+--   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
 WITH _dk_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($table))
@@ -32,6 +33,7 @@ _dk_answered AS MATERIALIZED (
     records,
     content,
     system.main.list_select(rows, answer.classes.members) AS rows,
+    system.main.list_select(rows, answer.classes.dropped) AS dropped,
     answer.classes.labels AS labels
   FROM _dk_packed
   WHERE _dk_unless(answer.problem)
@@ -57,13 +59,21 @@ _dk_classes AS MATERIALIZED (
 _dk_tallies AS (
   SELECT system.main.sum(size) AS size, system.main.sum(content) AS content FROM _dk_classes GROUP BY class_id
 ),
+_dk_dropped AS (
+  SELECT system.main.count(*) AS size, coalesce(system.main.sum(system.main.hash("duckanon.row")), 0) AS content
+  FROM (SELECT unnest(dropped, max_depth := 1) AS "duckanon.row" FROM _dk_answered)
+),
 _dk_verdict AS (
   SELECT CASE
     WHEN system.main.min(size) < $k
       THEN 'k_anonymize made a class of fewer than k records: this is a bug in duckanon, nothing was released.'
-    WHEN system.main.sum(size) <> (SELECT records FROM _dk_answered)
-      OR system.main.sum(content) <> (SELECT content FROM _dk_answered)
+    WHEN system.main.sum(size) + (SELECT size FROM _dk_dropped) <> (SELECT records FROM _dk_answered)
+      OR system.main.sum(content) + (SELECT content FROM _dk_dropped) <> (SELECT content FROM _dk_answered)
       THEN 'k_anonymize lost or changed a row: this is a bug in duckanon, nothing was released.'
+    WHEN (SELECT size FROM _dk_dropped) > (SELECT $suppressed FROM _dk_answered)
+      THEN 'k_anonymize dropped too many records: this is a bug in duckanon, nothing was released.'
+    WHEN $unmet
+      THEN 'k_anonymize made a class that fails l or t: this is a bug in duckanon, nothing was released.'
     END AS problem
   FROM _dk_tallies
 )

@@ -19,12 +19,14 @@ REPORT = [
     "entropy_l",
     "t",
     "recursive_c",
+    "journalist_max",
+    "journalist_avg",
 ]
 # Methods that solve programs have a small table of their own.
 QUICK = [name for name in METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]
 COMPARE = [
     "method", "k", "classes", "min_class", "information_loss", "gcp", "discernibility", "lower_bound", "gap", "seconds",
-    "avg_class", "classification",
+    "avg_class", "classification", "l", "t", "joined", "suppressed",
 ]  # fmt: skip
 
 
@@ -83,6 +85,58 @@ def test_closeness_against_sql(people: duckdb.DuckDBPyConnection) -> None:
 def test_report_without_a_sensitive_column(people: duckdb.DuckDBPyConnection) -> None:
     found = one(people, "FROM k_report('people', ['city'])")
     assert (found["l"], found["entropy_l"], found["t"]) == (None, None, None)
+
+
+def test_journalists_risk_with_a_population(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(
+        "CREATE TABLE everybody AS SELECT age, city FROM people, range(3) WHERE age > 10 OR range = 0"
+    ).fetchall()
+    found = one(people, "FROM k_report('people', ['age', 'city'], population := 'everybody')")
+    expected = one(
+        people,
+        "SELECT max(1 / n) AS journalist_max, sum(f / n) / 400 AS journalist_avg FROM "
+        "(SELECT age, city, count(*) AS f FROM people GROUP BY ALL) "
+        "JOIN (SELECT age, city, count(*) AS n FROM everybody GROUP BY ALL) USING (age, city)",
+    )
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert found["records"] == 400
+    same = one(people, "FROM k_report('people', ['age', 'city'], population := 'people')")
+    assert (same["journalist_max"], same["journalist_avg"]) == pytest.approx((same["max_risk"], same["avg_risk"]))
+
+
+def test_journalists_risk_with_a_sampling_fraction(people: duckdb.DuckDBPyConnection) -> None:
+    found = one(people, "FROM k_report('people', ['age'], fraction := 0.1)")
+    sizes = [n for (n,) in people.execute("SELECT count(*) FROM people GROUP BY age").fetchall()]
+
+    def risk(f: int) -> float:
+        # The mean of 1 / F, where F people were drawn until f of them were in the sample.
+        return sum(math.comb(h - 1, f - 1) * 0.1**f * 0.9 ** (h - f) / h for h in range(f, 2000))
+
+    assert found["journalist_max"] == pytest.approx(max(map(risk, sizes)))
+    assert found["journalist_avg"] == pytest.approx(sum(f * risk(f) for f in sizes) / 400)
+    whole = one(people, "FROM k_report('people', ['age'], fraction := 1)")
+    assert (whole["journalist_max"], whole["journalist_avg"]) == pytest.approx((whole["max_risk"], whole["avg_risk"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("population := 'people', fraction := 0.1",
+         "population and fraction both say how many people there are: give one of them."),
+        ("fraction := 0", "fraction must be above 0: it is the share of the population that is in the table."),
+        ("fraction := 2", "fraction must be a number from 0 to 1, as in fraction := 0.1."),
+        ("population := 'few'",
+         "The population has fewer records of some combination than the table: it must hold everybody who could be in "
+         "the table."),
+        ("population := 'others'", 'There is no column "age" in others; its columns are pay.'),
+    ],
+)  # fmt: skip
+def test_populations_that_cannot_be(people: duckdb.DuckDBPyConnection, arguments: str, said: str) -> None:
+    people.execute("CREATE TABLE few AS FROM people WHERE id > 0").fetchall()
+    people.execute("CREATE TABLE others AS SELECT pay FROM people").fetchall()
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        people.execute(f"FROM k_report('people', ['age'], {arguments})").fetchall()
+    assert str(raised.value).removeprefix("Invalid Input Error: ") == said
 
 
 def test_null_is_a_class_and_a_sensitive_value(con: duckdb.DuckDBPyConnection) -> None:

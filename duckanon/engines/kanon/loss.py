@@ -1,6 +1,8 @@
 """What a partition loses: information loss, GCP, discernibility. Plain numpy, apart from the search's own kernels."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,7 @@ class Utility:
     discernibility: sum over classes of the squared size (Bayardo and Agrawal 2005).
     avg_class: mean size of a class, every class counting once.
     classification: share of records whose target value is not the commonest of their class (Iyengar 2002), None without
-        a target.
+        a target. Records that are not released count as such, and with n each to discernibility.
     """
 
     classes: int
@@ -31,6 +33,18 @@ class Utility:
     discernibility: int
     avg_class: float
     classification: float | None
+
+    def suppressing(self, dropped: int) -> Utility:
+        """The same with so many records more that are not released: each loses everything."""
+        kept = round(self.avg_class * self.classes)
+        n = kept + dropped
+        return replace(
+            self,
+            information_loss=(self.information_loss * kept + dropped) / n,
+            gcp=(self.gcp * kept + dropped) / n,
+            discernibility=self.discernibility + dropped * n,
+            classification=None if self.classification is None else (self.classification * kept + dropped) / n,
+        )
 
 
 @dataclass(frozen=True, eq=False)

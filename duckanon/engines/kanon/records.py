@@ -57,6 +57,8 @@ class Attribute:
         if self.weight == 0:
             return float("inf")
         counts = np.bincount(self.codes, minlength=self.distinct + 1)[: self.distinct].astype(np.float64)
+        if not counts.any():
+            return 0.0
         levels = self.positions
         mean = counts @ levels / counts.sum()
         return math.sqrt(counts @ (levels - mean) ** 2 / counts.sum()) * (self.span / self.weight)

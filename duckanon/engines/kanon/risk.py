@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.kanon.records import Codes
+from duckanon.errors import InvalidInput
 
 Sizes = npt.NDArray[np.int64]
 
@@ -32,7 +33,9 @@ class Report:
     the chance of a right guess for the most exposed record and on average (prosecutor's and marketer's risk). l: fewest
     distinct values of a sensitive column in a class; entropy_l: least exp(entropy); t: largest distance between a class
     and the table; recursive_c: the table is recursively (c, 2)-diverse for every c above it, infinity where a class has
-    one value. Over several sensitive columns the worst counts; None without one.
+    one value. Over several sensitive columns the worst counts; None without one. journalist_max, journalist_avg: the
+    greatest and the mean chance of a right guess by somebody who does not know who is in the table, None unless a
+    population or a sampling fraction is given.
     """
 
     records: int
@@ -46,13 +49,43 @@ class Report:
     entropy_l: float | None
     t: float | None
     recursive_c: float | None
+    journalist_max: float | None
+    journalist_avg: float | None
 
 
-def report(sizes: Sizes, sensitive: Sequence[Sensitive]) -> Report:
-    """Measure classes of the given sizes, shape (classes,), whose members follow one another in each column."""
+def journalist(sizes: Sizes, population: Sizes | None, fraction: float | None) -> npt.NDArray[np.float64] | None:
+    """The chance of a right guess for a record of each class, by somebody who does not know who is in the table.
+
+    population: people of each class, shape (classes,): 1 / F (El Emam and Dankar 2008). fraction: the share of the
+    population that is in the table, each person with the same chance: the mean of 1 / F given f, where F - f is
+    negative binomial (Benedetti and Franconi 1998), which is p / f 2F1(1, 1; f + 1; 1 - p). Raises InvalidInput if a
+    class has more records than people.
+    """
+    if population is not None:
+        if (population < sizes).any():
+            raise InvalidInput(
+                "The population has fewer records of some combination than the table: it must hold everybody who could "
+                "be in the table."
+            )
+        return 1.0 / population
+    if fraction is None:
+        return None
+    from scipy.special import hyp2f1
+
+    return np.asarray(fraction / sizes * hyp2f1(1.0, 1.0, sizes + 1.0, 1.0 - fraction))
+
+
+def report(
+    sizes: Sizes, sensitive: Sequence[Sensitive], population: Sizes | None = None, fraction: float | None = None
+) -> Report:
+    """Measure classes of the given sizes, shape (classes,), whose members follow one another in each column.
+
+    population, fraction: as for `journalist`.
+    """
     n, k = int(sizes.sum()), int(sizes.min())
     label = np.repeat(np.arange(len(sizes)), sizes)
     counts = [_Counts.of(label, sizes, column) for column in sensitive]
+    outside = journalist(sizes, population, fraction)
     return Report(
         records=n,
         classes=len(sizes),
@@ -65,6 +98,8 @@ def report(sizes: Sizes, sensitive: Sequence[Sensitive]) -> Report:
         entropy_l=min((c.entropy_l() for c in counts), default=None),
         t=max((c.closeness() for c in counts), default=None),
         recursive_c=max((c.recursive_c() for c in counts), default=None),
+        journalist_max=None if outside is None else float(outside.max()),
+        journalist_avg=None if outside is None else float(outside @ sizes) / n,
     )
 
 

@@ -20,6 +20,7 @@ from tests.engines.kanon.test_published import FARS, fars
 from tests.engines.kanon.test_refine import dealt
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(tables(max_size=9), st.integers(2, 4), st.integers(0, 5))
 def test_exact_is_the_optimum(records: Records, k: int, seed: int) -> None:
     k = min(k, len(records))

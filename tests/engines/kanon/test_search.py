@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon import consecutive, greedy, methods
@@ -156,6 +156,7 @@ SEARCHES = [name for name in methods.METHODS if name not in ("milp", "exact", "s
 
 
 @pytest.mark.parametrize("name", SEARCHES)
+@settings(max_examples=settings().max_examples // 2)
 @given(records=tables(max_size=8), k=st.integers(2, 4), threads=st.sampled_from([1, 4]))
 def test_no_method_beats_the_optimum_or_breaks_the_rules(name: str, records: Records, k: int, threads: int) -> None:
     n = len(records)

@@ -1,0 +1,146 @@
+"""k_anonymize and k_compare with conditions on sensitive columns."""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from duckanon.engines.kanon import conditions
+
+QI = "['age', 'city'], categorical := ['city']"
+MIXED = "sensitive := ['illness', 'pay'], l := 3, t := 0.3"
+
+
+@pytest.fixture
+def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    con.execute(
+        "CREATE TABLE people AS SELECT CASE WHEN i % 40 > 0 THEN (hash(i) % 60)::INT END AS age, "
+        "'c' || hash(i + 1) % 5 AS city, ['flu', 'hiv', 'cold', NULL][1 + (hash(i + 2) % 4)::INT] AS illness, "
+        "(hash(i + 3) % 9)::INT AS pay, i AS id FROM range(400) r(i)"
+    ).fetchall()
+    return con
+
+
+def classes(con: duckdb.DuckDBPyConnection, release: str, column: str) -> list[list[Any]]:
+    """The values of a column in each class, by what is released."""
+    found = defaultdict(list)
+    for low, high, city, value in con.execute(f"SELECT age_lo, age_hi, city_set, {column} FROM {release}").fetchall():
+        found[(low, high, None if city is None else tuple(city))].append(value)
+    return list(found.values())
+
+
+def distance(part: list[Any], whole: list[Any], *, ordered: bool) -> float:
+    """Earth mover's distance by its formulas, values in order, NULL last."""
+    values = sorted(set(whole), key=lambda v: (v is None, v))
+    mine, all_ = Counter(part), Counter(whole)
+    gaps = np.array([mine[v] / len(part) - all_[v] / len(whole) for v in values])
+    return float(np.abs(np.cumsum(gaps)).sum() / (len(values) - 1) if ordered else np.abs(gaps).sum() / 2)
+
+
+@pytest.mark.parametrize("share", ["0", "0.05"])
+def test_every_class_holds_what_is_demanded(people: duckdb.DuckDBPyConnection, share: str) -> None:
+    people.execute(
+        f"CREATE TABLE released AS FROM k_anonymize('people', {QI}, k := 4, {MIXED}, max_suppression := {share})"
+    ).fetchall()
+    ids = [i for (i,) in people.execute("SELECT id FROM released").fetchall()]
+    assert len(ids) == len(set(ids))
+    assert len(ids) == 400 if share == "0" else 380 <= len(ids) < 400
+    for column, ordered in (("illness", False), ("pay", True)):
+        found = classes(people, "released", column)
+        whole = [value for part in found for value in part]
+        assert min(map(len, found)) >= 4
+        assert min(len(set(part)) for part in found) >= 3
+        assert max(distance(part, whole, ordered=ordered) for part in found) <= 0.3 + 1e-9
+    assert len(found) > 5
+    # Without the conditions some class fails them: the test could fail.
+    people.execute(f"CREATE TABLE free AS FROM k_anonymize('people', {QI}, k := 4)").fetchall()
+    assert min(len(set(part)) for part in classes(people, "free", "illness")) < 3
+
+
+def test_compare_tells_what_the_release_will_be(people: duckdb.DuckDBPyConnection) -> None:
+    (row,) = people.execute(
+        "SELECT classes, l, t, joined, suppressed, information_loss, avg_class, lower_bound, gap "
+        f"FROM k_compare('people', {QI}, k := 4, {MIXED}, max_suppression := 0.05)"
+    ).fetchall()
+    people.execute(
+        f"CREATE TABLE released AS FROM k_anonymize('people', {QI}, k := 4, {MIXED}, max_suppression := 0.05)"
+    ).fetchall()
+    (report,) = people.execute(
+        "SELECT classes, l, t, 400 - records, avg_class FROM k_report('released', ['age_lo', 'age_hi', 'city_set'], "
+        "sensitive := ['illness', 'pay'])"
+    ).fetchall()
+    assert (row[0], row[1], row[4]) == (report[0], report[1], report[3])
+    assert row[2] == pytest.approx(report[2])
+    assert row[6] == pytest.approx(report[4])
+    assert row[3] > 0
+    assert 0 < row[7] <= row[5]
+    assert row[8] == pytest.approx(1 - row[7] / row[5])
+    (plain,) = people.execute(f"SELECT l, t, joined, suppressed FROM k_compare('people', {QI})").fetchall()
+    assert plain == (None, None, 0, 0)
+
+
+def test_rows_in_any_order_and_any_threads(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute("CREATE TABLE shuffled AS FROM people ORDER BY hash(id + 7)").fetchall()
+    found = []
+    for table, threads in (("people", 1), ("shuffled", 4)):
+        people.execute(f"SET threads = {threads}").fetchall()
+        found.append(people.execute(f"FROM k_anonymize('{table}', {QI}, {MIXED}, max_suppression := 0.02)").fetchall())
+    assert found[0] == found[1]
+
+
+def test_one_class_if_nothing_else_will_do(people: duckdb.DuckDBPyConnection) -> None:
+    rows = people.execute(
+        f"SELECT max(class_id), count(*) FROM k_anonymize('people', {QI}, sensitive := ['illness'], t := 0)"
+    ).fetchall()
+    assert rows == [(1, 400)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("l := 3", "l and t are conditions on sensitive columns: name them, as in sensitive := ['illness']."),
+        ("t := 0.1", "l and t are conditions on sensitive columns: name them, as in sensitive := ['illness']."),
+        ("sensitive := ['pay']", "sensitive names columns without a condition: give l or t, as in l := 3."),
+        ("sensitive := ['pay'], l := 1", "l must be 2 or more: every class has one value of a sensitive column."),
+        ("sensitive := ['pay'], l := 2.5", "l must be a whole number, as in l := 5."),
+        ("sensitive := ['pay'], t := 1.5", "t must be a number from 0 to 1, as in t := 0.2."),
+        ("sensitive := ['pay'], t := 'nan'::DOUBLE", "t must be a number from 0 to 1, as in t := 0.2."),
+        ("sensitive := ['nope'], l := 2",
+         'There is no column "nope" in people; its columns are age, city, illness, pay, id.'),
+        ("sensitive := ['AGE'], l := 2", 'Column "AGE" is in sensitive and in qi or drop: name it in one of them.'),
+        ("sensitive := ['pay'], l := 2, max_suppression := 1",
+         "max_suppression must be below 1: a release without records is none."),
+        ("sensitive := ['pay'], l := 2, max_suppression := -0.1",
+         "max_suppression must be a number from 0 to 1, as in max_suppression := 0.02."),
+        ("max_suppression := 0.1", "max_suppression lets classes be dropped that fail l or t: give one of them."),
+        ("sensitive := ['illness'], l := 5",
+         "l is 5, but a sensitive column has fewer distinct values among the records: choose a smaller l."),
+    ],
+)  # fmt: skip
+def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) -> None:
+    for function in ("k_anonymize", "k_compare"):
+        with pytest.raises(duckdb.InvalidInputException) as raised:
+            people.execute(f"FROM {function}('people', {QI}, {arguments})").fetchall()
+        assert str(raised.value).removeprefix("Invalid Input Error: ") == said
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("labels", "k_anonymize made a class that fails l or t: this is a bug in duckanon, nothing was released."),
+        ("drop", "k_anonymize dropped too many records: this is a bug in duckanon, nothing was released."),
+    ],
+)
+def test_a_wrong_answer_is_not_released(
+    people: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, broken: str, said: str
+) -> None:
+    def settle(records: Any, labels: Any, *_: Any) -> conditions.Settled:
+        # (The class of the first record holds too few values, or is gone.)
+        return conditions.Settled(np.where(labels == labels[0], -1, labels) if broken == "drop" else labels, 0, 0)
+
+    monkeypatch.setattr(conditions, "settle_classes", settle)
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        people.execute(f"FROM k_anonymize('people', {QI}, sensitive := ['illness'], l := 4)").fetchall()
+    assert str(raised.value).removeprefix("Invalid Input Error: ") == said
