@@ -310,17 +310,21 @@ class _Engines:
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
         from duckanon.engines.kanon.bounds import box_bound
-        from duckanon.engines.kanon.conditions import released
+        from duckanon.engines.kanon.conditions import Released, released
+        from duckanon.engines.kanon.freeform import FREEFORM, measure
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.orders import canonical
         from duckanon.engines.kanon.work import Work
         from duckanon.functions.columns import encode
 
         wanted, names = ks.as_py(), methods.as_py()
-        for name in names:
+        classed = [name for name in names if name not in FREEFORM]
+        for name in classed:
             check_method(name)
-        if seconds.is_valid and not any(METHODS[name].timed for name in names):
-            check_seconds(seconds.as_py(), names[0])
+        if classed != names and sensitive.is_valid:
+            raise InvalidInput("Freeform methods make no classes that could meet l or t: leave them out of methods.")
+        if seconds.is_valid and classed and not any(METHODS[name].timed for name in classed):
+            check_seconds(seconds.as_py(), classed[0])
         for k in wanted:
             check_k(k, len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
@@ -342,13 +346,16 @@ class _Engines:
                 work = Work(
                     workers,
                     partial(self._progress, f"{name}, k = {k}"),
-                    seconds.as_py() if METHODS[name].timed else None,
+                    seconds.as_py() if name in classed and METHODS[name].timed else None,
                     proven.append,
                 )
-                started = perf_counter()
-                labels = anonymize(records, k, name, content=hashes, work=work)
                 wanted_too = demands.conditions(k, demanded)
-                found = released(records, labels, hidden, wanted_too, learned, workers)
+                started = perf_counter()
+                if name in FREEFORM:
+                    found = Released(measure(records, k, name, learned, work))
+                else:
+                    labels = anonymize(records, k, name, content=hashes, work=work)
+                    found = released(records, labels, hidden, wanted_too, learned, workers)
                 took = perf_counter() - started
                 # (What is proven of all records does not hold where some may be left out.)
                 bound = max([bound, *([] if wanted_too.suppress else proven)])

@@ -3,6 +3,7 @@
 import numpy as np
 
 from duckanon.engines.kanon.consecutive import Labels
+from duckanon.engines.kanon.freeform import FREEFORM
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
@@ -25,6 +26,11 @@ def check_k(k: int, n: int) -> None:
 
 def check_method(method: str) -> None:
     """Raise InvalidInput unless the registry knows `method`."""
+    if method in FREEFORM:
+        raise InvalidInput(
+            f"Method '{method}' is freeform: fewer than k records may share their released values, which is not "
+            "k-anonymity by Definition 2. Only k_compare runs it."
+        )
     if method not in METHODS:
         known = ", ".join(f"'{name}'" for name in METHODS)
         raise InvalidInput(f"There is no method '{method}': choose one of {known}.")

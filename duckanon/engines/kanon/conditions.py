@@ -123,10 +123,10 @@ class Released:
     """
 
     utility: Utility
-    l: int | None  # noqa: E741 - the column's name in k_compare
-    t: float | None
-    joined: int
-    dropped: int
+    l: int | None = None  # noqa: E741 - the column's name in k_compare
+    t: float | None = None
+    joined: int = 0
+    dropped: int = 0
 
     def told(self) -> dict[str, int | float | None]:
         """What k_compare shows beside the utility."""
@@ -143,7 +143,7 @@ def released(
 ) -> Released:
     """Settle the classes of a partition, and measure what comes out. Without sensitive columns nothing changes."""
     if not sensitive:
-        return Released(utility(records, labels, target), None, None, 0, 0)
+        return Released(utility(records, labels, target))
     settled = settle_classes(records, labels, sensitive, wanted, threads)
     kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
     order = kept[by_label(settled.labels[kept])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,6 +104,25 @@ def utility(records: Records, labels: Labels, target: Codes | None = None) -> Ut
     classes = np.cumsum(fresh) - 1
     sizes = np.diff(np.append(starts, len(order)))
     cells = [_cells(a, classes, starts, order) for a in records.attributes]
+    return _measured(records, cells, sizes, classes, None if target is None else target[order])
+
+
+def freeform_utility(records: Records, members: Codes, target: Codes | None = None) -> Utility:
+    """Measure cells that each stand for one record. members: the records that a record's cell covers, shape (n, k)."""
+    n, k = members.shape
+    every = np.arange(n)
+    cells = [_cells(a, np.repeat(every, k), every * k, members.ravel().astype(np.intp)) for a in records.attributes]
+    return _measured(records, cells, np.ones(n, np.intp), every, target)
+
+
+def _measured(
+    records: Records,
+    cells: Sequence[_Cells],
+    sizes: npt.NDArray[np.intp],
+    classes: npt.NDArray[np.intp],
+    target: Codes | None,
+) -> Utility:
+    """sizes: records that each cell stands for. classes: the cell of each record, and target in the same order."""
     _, same = np.unique(np.concatenate([c.identity for c in cells], axis=1), axis=0, return_inverse=True)
     released = np.bincount(same.ravel(), weights=sizes).astype(np.int64)
     total = sum(a.weight * float(sizes @ c.loss) for a, c in zip(records.attributes, cells, strict=True))
@@ -113,5 +133,5 @@ def utility(records: Records, labels: Labels, target: Codes | None = None) -> Ut
         gcp=sum(float(sizes @ c.ncp) for c in cells) / (len(records) * len(cells)),
         discernibility=sum(int(s) ** 2 for s in released.tolist()),
         avg_class=len(records) / len(released),
-        classification=None if target is None else _minority(same.ravel()[classes], target[order]),
+        classification=None if target is None else _minority(same.ravel()[classes], target),
     )

@@ -142,6 +142,14 @@ def units_of(records: Records, labels: Labels) -> tuple[Units, Labels]:
     return one, unit[labels]
 
 
+def units_one_by_one(records: Records) -> Units:
+    """Each record as a unit of its own."""
+    units = empty_units(len(records), records)
+    every = np.arange(len(records) + 1, dtype=np.int32)
+    _cover(records.space, every[:-1], every, units)
+    return units
+
+
 def centres(records: Records, unit: Labels) -> Records:
     """A record amid each unit, by codes: where it lies among the others. unit: shape (n,), from 0, without gaps."""
     order: Order = by_label(unit)
