@@ -183,8 +183,8 @@ def _opened(opened: Callable[[str], duckdb.DuckDBPyConnection], role: str) -> tu
         if "different configuration" not in str(error):
             raise
         raise InvalidInput(
-            f"This process has the database open with other settings than those of role='{role}': close that connection "
-            "first, or ask for its role."
+            f"This process has the database open with other settings than those of role='{role}': close that "
+            "connection first, or ask for its role."
         ) from None
 
 

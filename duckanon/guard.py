@@ -15,8 +15,8 @@ import duckdb
 from sqlglot import exp
 
 from duckanon.accounting import Charge
-from duckanon.errors import DuckanonError, UnsupportedQuery
-from duckanon.functions import noisy
+from duckanon.errors import DuckanonError, InvalidInput, PolicyRefusal, UnsupportedQuery
+from duckanon.functions import noisy, shares
 from duckanon.functions.templates import table_functions
 from duckanon.governance.books import Books
 from duckanon.governance.ledger import SCHEMA
@@ -24,8 +24,9 @@ from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.bind import LISTED
 from duckanon.rewrite.catalog import Catalog, Protection, Stored, View
 from duckanon.rewrite.decide import decide
-from duckanon.rewrite.decision import Copy, Decision, Noisy, Step, Verdict
-from duckanon.rewrite.question import Refused
+from duckanon.rewrite.decision import Copy, Decision, Noisy, Shares, Step, Verdict
+from duckanon.rewrite.question import Refused, quoted
+from duckanon.rewrite.rules import conditional_tables
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.verify import Allowed, call, verify
 
@@ -69,6 +70,12 @@ class Guard:
 
         statement: text, or what DuckDB's `extract_statements` gives. Raises UnsupportedQuery and PolicyRefusal.
         """
+        decision = self._decide(statement)
+        self._share(decision, make=False)
+        return decision
+
+    def _decide(self, statement: object) -> Decision:
+        """As `decide`, but for what only the data can say: whether a conditional table is safe."""
         admitted = admit(_text(statement))
         try:
             catalog = self._catalog(admitted)
@@ -81,11 +88,55 @@ class Guard:
 
     def admit(self, statement: object) -> Decision:
         """As `decide`; what must stand before the statement runs is made."""
-        decision = self.decide(statement)
+        decision = self._decide(statement)
+        self._share(decision, make=True)
         for copy in decision.copies:
-            with self._turn:
-                self._make(copy)
+            if not isinstance(copy, Shares):
+                with self._turn:
+                    self._make(copy)
         return decision
+
+    def _share(self, decision: Decision, *, make: bool) -> None:
+        """Audit the statement's conditional tables, and have them stand. Raises Refused where one is not safe."""
+        asked = [one for one in decision.copies if isinstance(one, Shares)]
+        if not asked:
+            return
+
+        def audit(number: int, before: Sequence[str]) -> None:
+            unsafe = shares.disclosed(self._own, _published(asked[number]), before)
+            if unsafe:
+                raise Refused(self._unsafe(asked[number], unsafe, before))
+
+        tables = [
+            (
+                one.table,
+                one.path,
+                {"rows": one.rows, "cells": _published(one).variables, "used": one.used},
+                one.what,
+                one.made,
+            )
+            for one in asked
+        ]
+        with self._turn:
+            try:
+                self._books.shares(self._own, tables, audit, make=make)
+            except Refused:
+                raise
+            except (PolicyRefusal, InvalidInput) as error:
+                raise Refused(Step(conditional_tables.KIND, asked[0].label, Verdict.REFUSED, str(error))) from None
+
+    def _unsafe(self, asked: Shares, cells: int, before: Sequence[str]) -> Step:
+        """Why a conditional table is refused, and the nearest ones that would not be."""
+        ways = shares.nearest(self._own, _published(asked), before)
+        found = [conditional_tables.suggestion(asked.label, *way) for way in ways]
+        how = (
+            f"What is safe and nearest: {'; '.join(found)}."
+            if found
+            else "No choice of rows and columns among these is safe: ask by fewer columns, or count with noise."
+        )
+        one = "1 cell" if cells == 1 else f"{cells} cells"
+        reason = f"The shares would disclose {one} with fewer than {asked.small} records. {how}"
+        return Step(conditional_tables.KIND, asked.label, Verdict.REFUSED, reason)
 
     def explain(self, statement: object) -> Decision:
         """As `decide`, and a refusal is an answer like any other."""
@@ -98,7 +149,7 @@ class Guard:
 
     def _make(self, copy: Copy | Noisy) -> None:
         if isinstance(copy, Copy):
-            self._books.copy(self._own, copy.table, copy.call, copy.path)
+            self._books.copy(self._own, copy.table, copy.call, copy.path, copy.columns)
             return
         charge = Charge(copy.epsilon, copy.what, "one unit's records, or one record where the policy has no unit")
         try:
@@ -179,6 +230,21 @@ class Guard:
                 ):
                     found[known] = protection
         return found
+
+
+def _published(asked: Shares) -> shares.Published:
+    digits = asked.shares[0].digits if len(asked.shares) == 1 else None
+    return shares.Published(
+        quoted(asked.table),
+        asked.rows,
+        asked.cols,
+        tuple((one.of, one.event) for one in asked.shares),
+        digits,
+        asked.linkable,
+        asked.unit,
+        asked.small,
+        asked.k,
+    )
 
 
 def _text(statement: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
 from hashlib import sha256
@@ -106,9 +106,22 @@ class Books:
             for line, account in accounts(self._ledger.lines(database))
         ]
 
-    def copy(self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path) -> None:
+    def copy(
+        self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path, columns: Sequence[str] = ()
+    ) -> None:
         """Have a k-anonymous copy of a table stand under the name `copy`; see `Copies.keep`."""
-        self._copies.keep(con, table, call, copy)
+        self._copies.keep(con, table, call, copy, columns)
+
+    def shares(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        tables: Sequence[tuple[Path, Path, Mapping[str, Any], str, str]],
+        audit: Callable[[int, Sequence[str]], None],
+        *,
+        make: bool,
+    ) -> None:
+        """Have tables of shares stand, if they are safe; see `Copies.share`."""
+        self._copies.share(con, tables, audit, make=make)
 
     def counts(
         self,

@@ -1,14 +1,17 @@
 """Releases that are kept as tables of the schema `duckanon`: made once for each content of a table, and given to all.
 
 Two k-anonymous copies of the same records under different settings can be intersected, which may leave less than k
-candidates. So the first that is admitted stands until the table's content changes. Counts with noise that are asked for
+candidates. So the first that is admitted stands until the table's content changes. Tables of shares are looked at
+together with those that were released before. Counts with noise that are asked for
 again are the same counts, and cost nothing more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 import duckdb
 
@@ -32,11 +35,14 @@ class Copies:
         self._ledger = ledger
         self._turn = Lock()
 
-    def keep(self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path) -> None:
+    def keep(
+        self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path, columns: Sequence[str] = ()
+    ) -> None:
         """Make a k-anonymous copy, unless it stands. con: a connection with duckanon's functions, in no transaction.
 
-        table, copy: full names. call: makes the copy, fully qualified. Raises PolicyRefusal if another copy of the same
-        content was given out, and InvalidInput if the database cannot be written.
+        table, copy: full names. call: makes the copy, fully qualified. columns: what it shows of. Raises PolicyRefusal
+        if another copy of the same content was given out, or shares of its columns, and InvalidInput if the database
+        cannot be written.
         """
         with self._turn:
             content = _content(con, table)
@@ -49,9 +55,54 @@ class Copies:
                     )
                 if _stands(con, copy):
                     return
+            self._alone(table, content, columns)
             # The line first, as a charge before its noise: a release that nobody recorded must not be.
-            self._ledger.note(Place(*table), f"release: {_plain(call)}")
+            seen = json.dumps({"copy": list(columns), "content": content})
+            self._ledger.note(Place(*table), f"release: {_plain(call)}", seen)
             _make(con, copy, content, call, f"FROM {call}")
+
+    def _alone(self, table: Path, content: str, columns: Sequence[str]) -> None:
+        """Raises PolicyRefusal where shares of a copy's columns were released: they and exact counts say more."""
+        for one in self._before(table, content):
+            if _lower(one.get("used", ())) & _lower(columns):
+                raise PolicyRefusal(
+                    "Shares of these records were released before, and the copy would say more together with them: "
+                    "ask the steward."
+                )
+
+    def _before(self, table: Path, content: str) -> list[dict[str, Any]]:
+        """What was released of a table with this content, without noise."""
+        found = [json.loads(one) for one in self._ledger.noted(Place(*table))]
+        return [one for one in found if one["content"] == content]
+
+    def share(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        tables: Sequence[tuple[Path, Path, Mapping[str, Any], str, str]],
+        audit: Callable[[int, Sequence[str]], None],
+        *,
+        make: bool,
+    ) -> None:
+        """Have tables of shares stand, if they are safe together with what was released before.
+
+        tables: for each its table, the name of the release, the description of it (`rows`, `cells`, `used`, as SQL and
+        as names), what it is in words, and the query that makes it. audit: is told the number of one, and what told
+        cells apart in the shares of its rows that were released before; raises if it is not safe. make: whether they
+        are recorded and made, or only audited. Raises PolicyRefusal where two could be put together.
+        """
+        with self._turn:
+            pending: list[tuple[str, dict[str, Any], int]] = []
+            for number, (table, copy, seen, _, _) in enumerate(tables):
+                content = _content(con, table)
+                if _stored(con, copy) == (content, copy[2]) and _stands(con, copy):
+                    continue
+                asked_now = [one for place, one, _ in pending if place == ".".join(table)]
+                audit(number, _together(seen, [*self._before(table, content), *asked_now]))
+                pending.append((".".join(table), {**seen, "content": content}, number))
+            for _, seen, number in pending if make else ():
+                table, copy, _, what, query = tables[number]
+                self._ledger.note(Place(*table), f"release: {what}", json.dumps(seen))
+                _make(con, copy, seen["content"], copy[2], query)
 
     def draw(
         self,
@@ -75,6 +126,34 @@ class Copies:
             prepare(con)
             self._ledger.charge(Place(*table), charge, f"{copy[2]} {content}")
             _make(con, copy, content, copy[2], noisy(con))
+
+
+def _together(seen: Mapping[str, Any], before: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What told cells apart in earlier shares of the same rows.
+
+    Shares of the same rows are a larger table of shares. Tables without a common column do not narrow each other: any
+    table that fits the one can be filled together with any that fits the other. All else might be combined.
+    """
+    found: list[str] = []
+    for one in before:
+        if "rows" in one and sorted(_lower(one["rows"])) == sorted(_lower(seen["rows"])):
+            found += one["cells"]
+        elif _lower(one.get("used", one.get("copy", ()))) & _lower(seen["used"]):
+            if "copy" in one:
+                raise PolicyRefusal(
+                    "A k-anonymous copy of these records was released before, and shares of its columns would say more "
+                    "together with it: count in the copy."
+                )
+            rows = ", ".join(one["rows"]) or "none"
+            raise PolicyRefusal(
+                f"Shares by other rows ({rows}) were released before, which have a column in common with these, and "
+                "the two could be put together: ask for shares with the same rows."
+            )
+    return list(dict.fromkeys(found))
+
+
+def _lower(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def _make(con: duckdb.DuckDBPyConnection, copy: Path, content: str, call: str, query: str) -> None:

@@ -54,7 +54,8 @@ class Line:
     """One line. recorded_at is UTC; schema_name is None for files, data frames and CTEs.
 
     action: 'charge', 'release' (one without noise, which costs no epsilon), 'protect' or 'unprotect'. epsilon: exact,
-    of a charge. release: the key of what a charge was for. policy: JSON, of a table that is protected from here on.
+    of a charge. release: the key of what a charge was for, or as JSON what was released without noise. policy: JSON, of
+    a table that is protected from here on.
     """
 
     number: int
@@ -189,9 +190,17 @@ class Ledger:
             policy=None if policy is None else policy.dump(),
         )
 
-    def note(self, place: Place, what: str) -> None:
-        """Record a release that costs no epsilon."""
-        self._append(place, lambda _: None, action="release", what=what)
+    def note(self, place: Place, what: str, release: str | None = None) -> None:
+        """Record a release that costs no epsilon. release: what later decisions have to know of it."""
+        self._append(place, lambda _: None, action="release", what=what, release=release)
+
+    def noted(self, place: Place) -> list[str]:
+        """What was recorded of the releases of a table that cost no epsilon, in order."""
+        return [
+            line.release
+            for line in self.lines(place.database)
+            if line.action == "release" and line.release is not None and line.place.identity == place.identity
+        ]
 
     @contextmanager
     def transaction(self, database: str) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -42,7 +42,7 @@ FROM k_anonymize('table', ['age', 'zip'], k := 5)   an anonymous copy
 FROM k_report('table', ['age', 'zip'])              how exposed the table is
 FROM k_compare('table', ['age', 'zip'], k := [2, 5, 10])   what a copy would lose"""
 _ROLES = {
-    "analyst": "You are an analyst: protected tables answer through releases. --role steward runs statements as written.",
+    "analyst": "You are an analyst: protected tables answer through releases. --role steward lifts that.",
     "steward": "You are a steward: statements run as they are written. --role analyst keeps to the policies.",
 }
 _TABLES = """

@@ -44,11 +44,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Copy:
-    """A k-anonymous copy that must stand before the statement runs. call: what makes it; path: where it is kept."""
+    """A k-anonymous copy that must stand before the statement runs.
+
+    call: what makes it. path: where it is kept. columns: those of the table that it shows, generalised or not.
+    """
 
     table: tuple[str, str, str]
     call: str
     path: tuple[str, str, str]
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,42 @@ class Noisy:
 
 
 @dataclass(frozen=True)
+class Share:
+    """One share of a conditional table. of, event: conditions as SQL, '' for all records.
+
+    digits: decimals to which the proportion itself is rounded; None where it is not.
+    """
+
+    of: str = ""
+    event: str = ""
+    digits: int | None = None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A conditional table that must be safe, and stand, before the statement runs.
+
+    made: the query for the shares, with columns k0, ... and p0, ...; path: where they are kept. rows, cols: the columns
+    of the table that are its variables, as stored. used: all columns that it looks at. linkable: what persons may be
+    told apart by, as SQL; () where all of it is public. unit, small, k: the policy's. what: in words.
+    """
+
+    table: tuple[str, str, str]
+    label: str
+    made: str
+    path: tuple[str, str, str]
+    rows: tuple[str, ...]
+    cols: tuple[str, ...]
+    shares: tuple[Share, ...]
+    used: tuple[str, ...]
+    linkable: tuple[str, ...]
+    unit: str | None
+    small: int
+    k: int
+    what: str
+
+
+@dataclass(frozen=True)
 class Decision:
     """A statement as it will run. query: the query in it, fully qualified; None if it has none, or is refused.
 
@@ -79,7 +119,7 @@ class Decision:
     steps: Sequence[Step]
     query: str | None
     calls: Sequence[str] = ()
-    copies: Sequence[Copy | Noisy] = ()
+    copies: Sequence[Copy | Noisy | Shares] = ()
     target: str | None = None
 
     @property

@@ -12,7 +12,7 @@ from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.catalog import Catalog, Protection
-from duckanon.rewrite.decision import Copy, Noisy, Step, Verdict
+from duckanon.rewrite.decision import Copy, Noisy, Shares, Step, Verdict
 from duckanon.rewrite.spot import Finding, Schema, spot
 from duckanon.rewrite.spot import Stored as Known
 from duckanon.rewrite.spot.names import TableName, fold
@@ -35,7 +35,7 @@ class Question:
     reads: list[tuple[TableName, Node]]
     steps: list[Step] = field(default_factory=list)
     approved: list[str] = field(default_factory=list)
-    copies: list[Copy | Noisy] = field(default_factory=list)
+    copies: list[Copy | Noisy | Shares] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
 
@@ -43,8 +43,8 @@ class Question:
         """The findings of a kind about protected tables."""
         return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
 
-    def alone(self, part: Node) -> Finding | None:
-        """What a SELECT inside the query asks by itself; None if that is more than one thing, or depends on others."""
+    def alone(self, part: Node) -> Sequence[Finding]:
+        """What a SELECT inside the query asks by itself."""
         query = part.copy()
         above: list[Node] = []
         holder = part.parent
@@ -60,8 +60,7 @@ class Question:
             outer = [one for one in above if fold(one.alias) not in names]
             key = "with_" if "with_" in exp.Select.arg_types else "with"
             query.set(key, exp.With(expressions=[*outer, *mine]))
-        found = self.recognised(query)
-        return found[0] if len(found) == 1 else None
+        return self.recognised(query)
 
     def recognised(self, query: Node) -> Sequence[Finding]:
         """What the recognisers say of a query. Where they give up, nothing is recognised, and so nothing released."""

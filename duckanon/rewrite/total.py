@@ -28,6 +28,8 @@ def is_total(condition: Expr, types: Mapping[str, str]) -> bool:
         return all(is_total(one, types) for one in condition.operands)
     if condition.kind == "Boolean":
         return True
+    if condition.kind == "Is" and len(condition.operands) == 2 and is_total(condition.operands[0], types):
+        return _kind(condition.operands[1], types) in ("null", "truth")
     kinds = {_kind(one, types) for one in condition.operands}
     if condition.kind in _MATCHED:
         return _kind(condition.operands[0], types) == "text" and kinds <= {"text", "quoted"}

@@ -21,8 +21,10 @@ from duckanon.errors import Infeasible, InvalidInput
 
 Bools = npt.NDArray[np.bool_]
 
-# How a half was rounded: unknown, up, or to the even digit.
-TIES = ("any", "up", "even")
+# How a half was rounded: unknown, up, to the even digit, or down.
+TIES = ("any", "up", "even", "down")
+# Added to a rule: the cell is known to hold a record, however small its share.
+_SHOWN = 4
 # The widest set of totals: a transform over it takes about a second.
 _WIDEST = 10**7
 # The totals of all rows together: 1 GB.
@@ -32,24 +34,26 @@ _FEW = 600
 
 
 @compiled
-def _ends(q: int, t: int, scale: int, ties: int) -> tuple[int, int]:
+def _ends(q: int, t: int, scale: int, rule: int) -> tuple[int, int]:
     """Least and largest count that, divided by t, is published as q / scale."""
     low, high = (2 * q - 1) * t, (2 * q + 1) * t
     unit = 2 * scale
-    strict_low = ties == 2 and q % 2 == 1
-    strict_high = ties == 1 or strict_low
-    least = 0
+    ties = rule % _SHOWN
+    odd = ties == 2 and q % 2 == 1
+    strict_low = ties == 3 or odd
+    strict_high = ties == 1 or odd
+    least = 1 if rule >= _SHOWN else 0
     if q > 0:
-        least = low // unit + 1 if strict_low else -((-low) // unit)
+        least = max(least, low // unit + 1 if strict_low else -((-low) // unit))
     most = (high - 1) // unit if strict_high else high // unit
     return least, min(most, t)
 
 
 @compiled
-def _is_total(q: Ints, t: int, scale: int, ties: int) -> bool:
+def _is_total(q: Ints, rules: Ints, t: int, scale: int) -> bool:
     low = high = 0
     for j in range(len(q)):
-        least, most = _ends(q[j], t, scale, ties)
+        least, most = _ends(q[j], t, scale, rules[j])
         if least > most:
             return False
         low += least
@@ -58,25 +62,25 @@ def _is_total(q: Ints, t: int, scale: int, ties: int) -> bool:
 
 
 @compiled
-def _first_total(q: Ints, scale: int, ties: int, most: int) -> int:
+def _first_total(q: Ints, rules: Ints, scale: int, most: int) -> int:
     """The least row total above zero that has these proportions; 0 if none up to `most` has."""
     for t in range(1, most + 1):
-        if _is_total(q, t, scale, ties):
+        if _is_total(q, rules, t, scale):
             return t
     return 0
 
 
 @compiled
-def _totals(q: Ints, scale: int, ties: int, first: int, width: int) -> Bools:
+def _totals(q: Ints, rules: Ints, scale: int, first: int, width: int) -> Bools:
     """Which of the totals first, ..., first + width are possible."""
     found = np.zeros(width + 1, dtype=np.bool_)
     for x in range(width + 1):
-        found[x] = _is_total(q, first + x, scale, ties)
+        found[x] = _is_total(q, rules, first + x, scale)
     return found
 
 
 @compiled
-def _cell(q: Ints, which: int, scale: int, ties: int, first: int, totals: Bools) -> tuple[int, int, int]:
+def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bools) -> tuple[int, int, int]:
     """Smallest and largest count of cell `which` over the totals that are left, and how many counts it can have."""
     steps = np.zeros(first + len(totals) + 1, dtype=np.int64)
     for x in range(len(totals)):
@@ -86,10 +90,10 @@ def _cell(q: Ints, which: int, scale: int, ties: int, first: int, totals: Bools)
         low = high = 0
         for j in range(len(q)):
             if j != which:
-                least, most = _ends(q[j], t, scale, ties)
+                least, most = _ends(q[j], t, scale, rules[j])
                 low += least
                 high += most
-        least, most = _ends(q[which], t, scale, ties)
+        least, most = _ends(q[which], t, scale, rules[which])
         steps[max(least, t - high)] += 1
         steps[min(most, t - low) + 1] -= 1
     smallest, largest, count, depth = -1, -1, 0, 0
@@ -209,31 +213,37 @@ def rounded_bounds(
     published: Ints,
     digits: int,
     n: int,
-    ties: str = "any",
+    ties: str | Sequence[str] = "any",
     name: Callable[[int], str] = "row {}".format,
+    *,
+    shown: bool = False,
 ) -> CellBounds:
     """Bound every cell of a table of rounded row proportions.
 
     rows: shape (cells,), row numbers from 0, ascending. published: shape (cells,), each proportion times 10^digits,
     0 to 10^digits. Every row has one record or more. n: the sample size.
-    ties: 'any' leaves open how a half was rounded (both neighbours count), 'up' and 'even' say it.
+    ties: 'any' leaves open how a half was rounded (both neighbours count), 'up', 'even' and 'down' say it, of all cells
+    or of each. shown: whether each cell that is given holds a record, as in the groups of a query.
     name: how to call a row in an error.
     Raises Infeasible if no table has these proportions, InvalidInput for what is too large to be exact.
     """
-    scale, rule = 10**digits, TIES.index(ties)
+    scale = 10**digits
+    each = [ties] * len(rows) if isinstance(ties, str) else ties
+    rules = np.array([TIES.index(one) + _SHOWN * shown for one in each], dtype=np.int64)
     if n * (2 * scale + 1) >= 2**62:
         raise InvalidInput("n times 10^digits is above 10^18: that many digits are more than rounding leaves open.")
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     ends = np.append(starts[1:], len(rows))
     kinds: dict[bytes, int] = {}
-    shares: list[Ints] = []
+    shares: list[tuple[Ints, Ints]] = []
     kind_of, firsts = [], []
     for row, (begin, end) in enumerate(zip(starts, ends, strict=True)):
-        share = np.sort(published[begin:end])
-        kind = kinds.setdefault(share.tobytes(), len(shares))
+        order = np.lexsort((rules[begin:end], published[begin:end]))
+        share = published[begin:end][order], rules[begin:end][order]
+        kind = kinds.setdefault(share[0].tobytes() + share[1].tobytes(), len(shares))
         if kind == len(shares):
             shares.append(share)
-            firsts.append(_first_total(share, scale, rule, n))
+            firsts.append(_first_total(*share, scale, n))
             if not firsts[-1]:
                 raise _none(name(row))
         kind_of.append(kind)
@@ -249,8 +259,8 @@ def rounded_bounds(
             "n is too far above the fewest records that the rounded proportions need: more than 10^7, or 10^9 divided "
             "by the number of different rows. Bound parts of the table, or give exact proportions."
         )
-    totals = [_totals(share, scale, rule, first, slack) for share, first in zip(shares, firsts, strict=True)]
-    answers: list[dict[int, tuple[int, int, int]]] = [{} for _ in shares]
+    totals = [_totals(*share, scale, first, slack) for share, first in zip(shares, firsts, strict=True)]
+    answers: list[dict[tuple[int, int], tuple[int, int, int]]] = [{} for _ in shares]
 
     def answer(k: int, others: _Set) -> None:
         rest = np.ones(slack + 1, dtype=bool)
@@ -260,13 +270,14 @@ def rounded_bounds(
         if not left.any():
             raise Infeasible("No table has these proportions and this sample size: check p, n and digits.")
         share = shares[k]
-        for which, q in enumerate(share.tolist()):
-            if q not in answers[k]:
-                answers[k][q] = _cell(share, which, scale, rule, firsts[k], left)
+        for which, cell in enumerate(zip(share[0].tolist(), share[1].tolist(), strict=True)):
+            if cell not in answers[k]:
+                answers[k][cell] = _cell(*share, which, scale, firsts[k], left)
 
     _leave_out([_cut(_to_bits(one), slack) for one in totals], copies, slack, answer)
     row_kind = np.repeat(np.array(kind_of), ends - starts)
     found = np.array(
-        [answers[k][q] for k, q in zip(row_kind.tolist(), published.tolist(), strict=True)], dtype=np.int64
+        [answers[k][q, rule] for k, q, rule in zip(row_kind.tolist(), published.tolist(), rules.tolist(), strict=True)],
+        dtype=np.int64,
     ).reshape(-1, 3)
     return CellBounds(*np.ascontiguousarray(found.T))

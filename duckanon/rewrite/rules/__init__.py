@@ -12,6 +12,7 @@ from duckanon.rewrite.question import Question
 from duckanon.rewrite.rules import (
     anonymized_copies,
     anything_else,
+    conditional_tables,
     group_size_calls,
     group_size_queries,
     inner_parts,
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     anonymized_copies.apply,
     group_size_calls.apply,
     group_size_queries.apply,
+    conditional_tables.apply,
     plain_counts.apply,
     inner_parts.apply,
     row_level_reads.apply,

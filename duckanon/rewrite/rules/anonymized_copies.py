@@ -33,7 +33,9 @@ def apply(question: Question) -> None:
         for part, value in table(kept).args.items():
             if part in ("this", "db", "catalog"):
                 call.node.set(part, value)
-        question.copies.append(Copy(path, made, kept))
+        drop = call.texts("drop") or []
+        columns = tuple(column for column in question.columns(name) if not has(drop, column))
+        question.copies.append(Copy(path, made, kept, columns))
         question.steps.append(
             Step(
                 KIND,

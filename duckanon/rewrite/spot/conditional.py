@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from duckanon.rewrite.spot.expressions import (
     NULL,
     Aggregate,
@@ -18,7 +20,7 @@ from duckanon.rewrite.spot.expressions import (
     one_of,
     walk,
 )
-from duckanon.rewrite.spot.findings import Conditional
+from duckanon.rewrite.spot.findings import Conditional, Role
 from duckanon.rewrite.spot.measures import Measure, measure, share
 from duckanon.rewrite.spot.ratios import Ratio, ratio, terms
 from duckanon.rewrite.spot.relations import Block, Output
@@ -33,7 +35,15 @@ def conditionals(block: Block) -> tuple[Conditional, ...]:
         return ()
     if not all(_is_told(one, block) for one in (*block.having, *block.qualify, *block.order)):
         return ()
-    return tuple(found for output in block.outputs if (found := _column(block, output)) is not None)
+    found = [_column(block, output) for output in block.outputs]
+    told = [
+        "share" if one is not None else "key" if output.expr in block.keys else "derived"
+        for one, output in zip(found, block.outputs, strict=True)
+    ]
+    columns = tuple(
+        Role(name=output.name, what=what, expr=output.expr) for what, output in zip(told, block.outputs, strict=True)
+    )
+    return tuple(replace(one, columns=columns) for one in found if one is not None)
 
 
 def _is_told(expr: Expr, block: Block) -> bool:
@@ -92,6 +102,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
         weight=weight,
         scale=str(scale),
         digits=told.digits,
+        kept=block.having | block.qualify,
     )
 
 

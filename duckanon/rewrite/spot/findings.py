@@ -68,7 +68,8 @@ class Conditional(Found):
     name: the column that shows it. rows: the variables within whose combinations shares add up to one. cols: those
     that the cells differ by. event: conditions that make a cell, where a column of the query is one cell of each row.
     of: conditions on what is counted at all. weight: what is added up; None counts records.
-    scale: 1, or 100 for percentages. digits: decimals it is rounded to; None if it is not.
+    scale: 1, or 100 for percentages. digits: decimals it is rounded to; None if it is not. kept: conditions on rows,
+    cells and shares. columns: all that the query shows: keys, shares, and what is neither; each with its expression.
     """
 
     kind: ClassVar[str] = "conditional"
@@ -80,6 +81,8 @@ class Conditional(Found):
     weight: Expr | None = None
     scale: str = "1"
     digits: int | None = None
+    kept: frozenset[Expr] = frozenset()
+    columns: tuple[Role, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,13 @@ def ratio(expr: Expr) -> Ratio | None:
     return Ratio(above[0], below[0] if below else None, scale, _fewer(digits, inside))
 
 
+def core(expr: Expr) -> Expr:
+    """What is inside rounding and formatting: the ratio itself."""
+    while (inner := _shown(expr)[0]) is not None:
+        expr = inner
+    return expr
+
+
 def terms(expr: Expr) -> list[Expr]:
     """What is added up in a sum."""
     if isinstance(expr, Call) and expr.kind == "Add":

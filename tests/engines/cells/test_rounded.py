@@ -1,6 +1,6 @@
 """Bounds from rounded proportions against the list of all tables, on thousands of small tables."""
 
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -16,7 +16,7 @@ from tests.amounts import many
 from tests.engines.cells import plain
 from tests.engines.cells.strategies import tables
 
-RULES = {"up": ROUND_HALF_UP, "even": ROUND_HALF_EVEN}
+RULES = {"up": ROUND_HALF_UP, "even": ROUND_HALF_EVEN, "down": ROUND_HALF_DOWN}
 
 
 def matches(count: int, total: int, q: int, digits: int, ties: str) -> bool:
@@ -33,8 +33,11 @@ def matches(count: int, total: int, q: int, digits: int, ties: str) -> bool:
     return q == int((whole + tail).quantize(Decimal(1), rounding=RULES[ties]))
 
 
-def brute(shares: list[list[int]], digits: int, n: int, ties: str) -> list[set[int]]:
+def brute(
+    shares: list[list[int]], digits: int, n: int, ties: str | list[str], *, shown: bool = False
+) -> list[set[int]]:
     """Every count that each cell can have, by listing the rows, and their totals, and all tables."""
+    rules = [ties] * max(map(len, shares)) if isinstance(ties, str) else ties
     options = []
     for share in shares:
         rows = []
@@ -42,7 +45,8 @@ def brute(shares: list[list[int]], digits: int, n: int, ties: str) -> list[set[i
             rows += [
                 row
                 for row in plain.compositions(total, len(share))
-                if all(matches(x, total, q, digits, ties) for x, q in zip(row, share, strict=True))
+                if all(matches(x, total, q, digits, rule) for x, q, rule in zip(row, share, rules, strict=False))
+                and (all(row) or not shown)
             ]
         options.append(rows)
     seen: list[set[int]] = [set() for share in shares for _ in share]
@@ -82,6 +86,33 @@ def test_agrees_with_all_tables(table: list[list[int]], digits: int, ties: str) 
     assert found.feasible.tolist() == [len(one) for one in expected]
     for x, low, high in zip(plain.arrays(table)[1], found.lower, found.upper, strict=True):
         assert low <= x <= high
+
+
+@settings(max_examples=many(150))
+@given(tables(rows=3, columns=3, most=4), st.integers(0, 2), st.sampled_from(TIES))
+def test_cells_that_are_shown_hold_a_record(table: list[list[int]], digits: int, ties: str) -> None:
+    table = [[x for x in row if x] for row in table if any(row)]
+    n = sum(map(sum, table))
+    shares = publish(table, digits, ties)
+    expected = brute(shares, digits, n, ties, shown=True)
+    rows, published = plain.arrays(shares)
+    found = rounded_bounds(rows, published, digits, n, ties, shown=True)
+    assert found.lower.tolist() == [min(one) for one in expected]
+    assert found.upper.tolist() == [max(one) for one in expected]
+
+
+@settings(max_examples=many(150))
+@given(tables(rows=3, columns=2, most=5), st.integers(0, 2))
+def test_a_share_and_what_is_left_of_its_row(table: list[list[int]], digits: int) -> None:
+    """One share of each row, a half of which was rounded up; so the rest's was rounded down."""
+    table = [row for row in table if any(row) and len(row) == 2] or [[1, 1]]
+    n = sum(map(sum, table))
+    shares = [[row[0], 10**digits - row[0]] for row in publish(table, digits, "up")]
+    expected = brute(shares, digits, n, ["up", "down"])
+    rows, published = plain.arrays(shares)
+    found = rounded_bounds(rows, published, digits, n, ["up", "down"] * len(table))
+    assert found.lower.tolist() == [min(one) for one in expected]
+    assert found.upper.tolist() == [max(one) for one in expected]
 
 
 @settings(max_examples=many(500))
