@@ -15,6 +15,8 @@ from duckanon.rewrite.catalog import Catalog, Protection
 from duckanon.rewrite.decision import Copy, Noisy, Shares, Step, Verdict
 from duckanon.rewrite.spot import Finding, Schema, spot
 from duckanon.rewrite.spot import Stored as Known
+from duckanon.rewrite.spot.expressions import Column
+from duckanon.rewrite.spot.findings import Role
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.trees import Node, arg
 
@@ -108,6 +110,19 @@ class Question:
         """The table's columns as stored; none where they are not known."""
         return list(self.catalog.tables[name].columns) if name in self.catalog.tables else []
 
+    def names(self, table: TableName, node: Node, roles: Sequence[Role]) -> list[str]:
+        """The columns of a result as DuckDB calls them: one that is shown as it stands has the table's own spelling."""
+        stored = {fold(one): one for one in self.columns(table)}
+        bare = [
+            isinstance(one, exp.Column) and not isinstance(one.this, exp.Star) for one in written_columns(node, roles)
+        ]
+        return [
+            stored.get(role.expr.name, role.name)
+            if plain and isinstance(role.expr, Column) and fold(role.name) == role.expr.name
+            else role.name
+            for plain, role in zip(bare, roles, strict=True)
+        ]
+
     def refuse(self, kind: str, name: TableName | None, reason: str) -> NoReturn:
         """End the statement: one part refused is all refused. Raises Refused."""
         raise Refused(Step(kind, None if name is None else self.label(name), Verdict.REFUSED, reason))
@@ -119,6 +134,17 @@ class Refused(PolicyRefusal):
     def __init__(self, step: Step) -> None:
         super().__init__(step.reason)
         self.step = step
+
+
+def written_columns(node: Node, roles: Sequence[Role]) -> list[Node | None]:
+    """The columns of a SELECT as they are written; None each where that is not known."""
+    shown = node.expressions if isinstance(node, exp.Select) else []
+    return list(shown) if len(shown) == len(roles) else [None] * len(roles)
+
+
+def is_sum(written: Node | None) -> bool:
+    """Whether what counts is written as a sum, and so has a sum's type."""
+    return written is not None and written.find(exp.Sum, exp.CountIf) is not None
 
 
 def has(names: object, column: str) -> bool:

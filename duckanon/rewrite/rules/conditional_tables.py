@@ -59,7 +59,7 @@ def settle(question: Question, told: Sequence[Conditional], node: Node) -> str |
     path = question.path(first.table)
     key = sha256("\0".join([*path[1:], made]).encode()).hexdigest()[:24]
     kept = (path[0], "duckanon", f"shares_{key}")
-    replacement = _replacement(told, keys, kept)
+    replacement = _replacement(told, keys, kept, question.names(first.table, node, first.columns))
     if not isinstance(node, exp.Select) or (node.args.get("distinct") and node.args["distinct"].args.get("on")):
         return "The query keeps some of its rows in a way that is not followed: write that around the shares."
     bare = node.copy()
@@ -272,12 +272,14 @@ def _proportion(found: Conditional, above: str, below: str) -> str:
     return f"CAST({whole} AS DOUBLE) {'/' if found.digits >= 0 else '*'} {power}"
 
 
-def _replacement(told: Sequence[Conditional], keys: Sequence[Expr], kept: tuple[str, str, str]) -> Node:
+def _replacement(
+    told: Sequence[Conditional], keys: Sequence[Expr], kept: tuple[str, str, str], names: Sequence[str]
+) -> Node:
     """The query's own columns, over the kept shares."""
     write, first = Renderer(), told[0]
     named = {key: Column(0, f"k{at}") for at, key in enumerate(keys)}
     at, shown = 0, []
-    for role in first.columns:
+    for role, name in zip(first.columns, names, strict=True):
         assert role.expr is not None
         if role.what == "key":
             expr: Expr = named[role.expr]
@@ -285,7 +287,7 @@ def _replacement(told: Sequence[Conditional], keys: Sequence[Expr], kept: tuple[
             inner, share = core(role.expr), Column(0, f"p{at}")
             expr = rebuilt(role.expr, lambda one, inner=inner, share=share: share if one == inner else None)  # type: ignore[misc]
             at += 1
-        shown.append(f'{write.text(expr)} AS "{_escaped(role.name)}"')
+        shown.append(f'{write.text(expr)} AS "{_escaped(name)}"')
     filters = [f"({write.text(rebuilt(one, named.get))})" for one in (*_sorted(first.filter), *_sorted(first.kept))]
     where = f" WHERE {' AND '.join(filters)}" if filters else ""
     text = f"SELECT {', '.join(shown)} FROM {quoted(kept)} AS _dk_shares{where}"

@@ -6,11 +6,13 @@ later one is free, and what they say of different regions and sizes agrees.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlglot
 
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Verdict
-from duckanon.rewrite.question import Question
+from duckanon.rewrite.question import Question, is_sum, written_columns
 from duckanon.rewrite.rules import group_size_calls
 from duckanon.rewrite.spot import GroupSizes
 from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, rebuilt, walk
@@ -40,7 +42,8 @@ def settle(question: Question, found: GroupSizes, node: Node) -> str | None:
     if reason is not None:
         return reason
     call = f"temp.main.{group_size_calls.suggestion(question, name, full=True)}"
-    replacement = _release(found, policy, call)
+    names = question.names(name, node, found.columns)
+    replacement = _release(found, policy, call, names, written_columns(node, found.columns))
     if replacement is None or not tail(node, replacement):
         return (
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
@@ -87,7 +90,9 @@ def _released(expr: Expr, size: Expr) -> Expr:
     return rebuilt(expr, lambda one: Column(0, "size") if one == size else None)
 
 
-def _release(found: GroupSizes, policy: Protection, call: str) -> Node | None:
+def _release(
+    found: GroupSizes, policy: Protection, call: str, names: Sequence[str], columns: Sequence[Node | None]
+) -> Node | None:
     write, regions = Renderer(), [fold(one) for one in policy.hierarchy]
 
     def over(expr: Expr) -> str:
@@ -103,11 +108,11 @@ def _release(found: GroupSizes, policy: Protection, call: str) -> Node | None:
         kept, keys = [f"level = {1 + max(map(regions.index, used)) if used else 0}"], []
     kept += [f"({over(one)})" for one in sorted((*found.filter, *found.kept), key=over)]
     shown = []
-    for role in found.columns:
-        text = _column(role, over)
+    for role, name, written in zip(found.columns, names, columns, strict=True):
+        text = _column(role, over, "HUGEINT" if is_sum(written) else "BIGINT")
         if text is None:
             return None
-        shown.append(f'{text} AS "{_quoted(role.name)}"')
+        shown.append(f'{text} AS "{_quoted(name)}"')
         if role.what != "groups":
             keys.append(text)
     keys += [over(one) for one in found.regions if over(one) not in keys]
@@ -116,13 +121,13 @@ def _release(found: GroupSizes, policy: Protection, call: str) -> Node | None:
     return sqlglot.parse_one(text, read="duckdb")
 
 
-def _column(role: Role, over: object) -> str | None:
+def _column(role: Role, over: object, kind: str) -> str | None:
     assert callable(over)
     if role.what in ("region", "size"):
         return str(over(role.expr)) if role.expr is not None else None
     conditions = sorted(f"({over(one)})" for one in role.where)
     only = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
-    return f"CAST(COALESCE(SUM(groups){only}, 0) AS BIGINT)"
+    return f"CAST(COALESCE(SUM(groups){only}, 0) AS {kind})"
 
 
 def _quoted(name: str) -> str:

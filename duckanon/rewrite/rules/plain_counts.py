@@ -16,9 +16,10 @@ import sqlglot
 from duckanon.accounting import written
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Noisy, Step, Verdict
-from duckanon.rewrite.question import Question, quoted
+from duckanon.rewrite.question import Question, is_sum, quoted, written_columns
 from duckanon.rewrite.spot import Counts
 from duckanon.rewrite.spot.expressions import Column, Expr, Nested, walk
+from duckanon.rewrite.spot.findings import Role
 from duckanon.rewrite.spot.names import fold
 from duckanon.rewrite.spot.relations import Table
 from duckanon.rewrite.spot.render import Renderer
@@ -51,9 +52,10 @@ def settle(question: Question, found: Counts, node: Node) -> str | None:
     key = sha256("\0".join([*path[1:], exact, written(policy.per_query)]).encode()).hexdigest()[:24]
     kept = (path[0], "duckanon", f"counts_{key}")
     shown = [
-        f"{'k' + str(found.keys.index(role.expr)) if role.what == 'key' and role.expr is not None else 'n'} "
-        f'AS "{_escaped(role.name)}"'
-        for role in found.columns
+        f'{_shown(found, role, written)} AS "{_escaped(own)}"'
+        for role, own, written in zip(
+            found.columns, question.names(name, node, found.columns), written_columns(node, found.columns), strict=True
+        )
     ]
     replacement = sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {quoted(kept)} AS _dk_counts", read="duckdb")
     if node is None or not tail(node, replacement):
@@ -78,6 +80,13 @@ def settle(question: Question, found: Counts, node: Node) -> str | None:
         )
     )
     return None
+
+
+def _shown(found: Counts, role: Role, written: Node | None) -> str:
+    """A column of the query, over the kept counts."""
+    if role.what == "key" and role.expr is not None:
+        return f"k{found.keys.index(role.expr)}"
+    return "CAST(n AS HUGEINT)" if is_sum(written) else "n"
 
 
 def spread(scale: Fraction) -> int:

@@ -27,10 +27,17 @@ def outputs(node: Node, scope: Scope) -> list[Output]:
             continue
         expr = translate(one, scope)
         told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
-        name = told or ("count_star()" if expr == Aggregate("count") else sql(bare).lower())
+        name = told or ("count_star()" if expr == Aggregate("count") and _counts_rows(bare) else sql(bare).lower())
         found.append(Output(name, expr))
         scope.aliases.setdefault(fold(name), expr)
     return found
+
+
+def _counts_rows(node: Node) -> bool:
+    """Whether it is written as a count of rows: DuckDB calls count(1) and sum(1) what they are."""
+    if isinstance(node, exp.Count):
+        return node.this is None or isinstance(node.this, exp.Star)
+    return isinstance(node, exp.Anonymous)
 
 
 def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
