@@ -142,9 +142,11 @@ def written_columns(node: Node, roles: Sequence[Role]) -> list[Node | None]:
     return list(shown) if len(shown) == len(roles) else [None] * len(roles)
 
 
-def is_sum(written: Node | None) -> bool:
-    """Whether what counts is written as a sum, and so has a sum's type."""
-    return written is not None and written.find(exp.Sum, exp.CountIf) is not None
+def type_of_count(written: Node | None) -> str:
+    """The type of something that counts: that of a sum or of a quotient, where it is written as one."""
+    if written is not None and written.find(exp.Div) is not None:
+        return "DOUBLE"
+    return "BIGINT" if written is None or written.find(exp.Sum, exp.CountIf) is None else "HUGEINT"
 
 
 def has(names: object, column: str) -> bool:

@@ -12,7 +12,7 @@ import sqlglot
 
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Verdict
-from duckanon.rewrite.question import Question, is_sum, written_columns
+from duckanon.rewrite.question import Question, type_of_count, written_columns
 from duckanon.rewrite.rules import group_size_calls
 from duckanon.rewrite.spot import GroupSizes
 from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, rebuilt, walk
@@ -75,6 +75,10 @@ def _objection(question: Question, found: GroupSizes, policy: Protection) -> str
         used = {part.name for part in walk(one) if isinstance(part, Column)}
         if not used <= {*regions, "size"} or any(isinstance(part, Aggregate) for part in walk(one)):
             return "Regions and filters must be columns of the policy's hierarchy, or sizes."
+    for role in found.columns:
+        shown = [_released(one, found.size) for one in role.where]
+        if not {part.name for one in shown for part in walk(one) if isinstance(part, Column)} <= {*regions, "size"}:
+            return "Groups are counted by count(*), or under conditions on regions and sizes."
     if not found.columns or any(role.what == "derived" for role in found.columns):
         return "The query shows more than regions, sizes and numbers of groups: compute the rest around it."
     if len(found.levels) > 1:
@@ -109,7 +113,7 @@ def _release(
     kept += [f"({over(one)})" for one in sorted((*found.filter, *found.kept), key=over)]
     shown = []
     for role, name, written in zip(found.columns, names, columns, strict=True):
-        text = _column(role, over, "HUGEINT" if is_sum(written) else "BIGINT")
+        text = _column(role, over, type_of_count(written))
         if text is None:
             return None
         shown.append(f'{text} AS "{_quoted(name)}"')

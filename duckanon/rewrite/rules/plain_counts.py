@@ -16,7 +16,7 @@ import sqlglot
 from duckanon.accounting import written
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Noisy, Step, Verdict
-from duckanon.rewrite.question import Question, is_sum, quoted, written_columns
+from duckanon.rewrite.question import Question, quoted, type_of_count, written_columns
 from duckanon.rewrite.spot import Counts
 from duckanon.rewrite.spot.expressions import Column, Expr, Nested, walk
 from duckanon.rewrite.spot.findings import Role
@@ -86,7 +86,8 @@ def _shown(found: Counts, role: Role, written: Node | None) -> str:
     """A column of the query, over the kept counts."""
     if role.what == "key" and role.expr is not None:
         return f"k{found.keys.index(role.expr)}"
-    return "CAST(n AS HUGEINT)" if is_sum(written) else "n"
+    kind = type_of_count(written)
+    return "n" if kind == "BIGINT" else f"CAST(n AS {kind})"
 
 
 def spread(scale: Fraction) -> int:
