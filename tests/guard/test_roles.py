@@ -232,13 +232,19 @@ def test_records_answer_as_a_copy(analyst: duckanon.Analyst) -> None:
         "SELECT state, size, count(*) AS n FROM sizes GROUP BY ALL ORDER BY ALL LIMIT 4",
         "SELECT size, count(*) AS n FROM sizes WHERE state = 'S1' AND size < 4 GROUP BY size",
         "SELECT state, size, count(*) FROM sizes GROUP BY ROLLUP (state), size",
+        "SELECT state, size, count(*) AS n FROM sizes GROUP BY ALL HAVING count(*) > 2 ORDER BY n DESC, size",
+        "SELECT size, count(*) AS n, count(*) / sum(count(*)) OVER () AS share, "
+        "sum(count(*)) OVER (ORDER BY size) AS upto FROM sizes GROUP BY size ORDER BY size",
+        "SELECT size, count(*) AS n FROM sizes GROUP BY size QUALIFY row_number() OVER (ORDER BY count(*) DESC) <= 2",
+        "SELECT NULL AS state, size, count(*) AS n FROM sizes GROUP BY size UNION ALL "
+        "SELECT state, size, count(*) FROM sizes GROUP BY state, size",
         "WITH g AS (SELECT size, count(*) AS n FROM sizes GROUP BY size) SELECT size, 2 * n AS m FROM g WHERE n > 0",
     ],
 )
 def test_group_sizes_become_the_release(path: Path, analyst: duckanon.Analyst, sql: str) -> None:
     answer = analyst.sql(sql)
     assert analyst.decision is not None
-    assert [str(step.verdict) for step in analyst.decision.steps] == ["rewritten"]
+    assert {str(step.verdict) for step in analyst.decision.steps} == {"rewritten"}
     with duckdb.connect() as plain:
         plain.execute(
             "CREATE TABLE sizes AS SELECT 1 AS household_id, 'S1' AS state, 3::BIGINT AS size; "
@@ -305,7 +311,6 @@ def test_a_filter_must_not_fail(analyst: duckanon.Analyst, condition: str, why: 
     [
         "SELECT age, count(*) FROM persons GROUP BY age",
         "SELECT count(*) AS n FROM sizes WHERE size >= 2",
-        "SELECT count(*) FROM persons HAVING count(*) > 3",
         "SELECT count(DISTINCT name) FROM persons",
         "SELECT sum(age) FROM persons",
         "SELECT count(*) FROM persons, range(10)",

@@ -17,6 +17,7 @@ from duckanon.rewrite.rules import (
     group_size_queries,
     inner_parts,
     open_calls,
+    parts_of_queries,
     plain_counts,
     row_level_reads,
 )
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     conditional_tables.apply,
     plain_counts.apply,
     inner_parts.apply,
+    parts_of_queries.apply,
     row_level_reads.apply,
     anything_else.apply,
 )

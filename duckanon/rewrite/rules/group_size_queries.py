@@ -19,6 +19,7 @@ from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, rebuilt, 
 from duckanon.rewrite.spot.findings import Role
 from duckanon.rewrite.spot.names import fold
 from duckanon.rewrite.spot.render import Renderer
+from duckanon.rewrite.spot.rows import present
 from duckanon.rewrite.spot.trees import Node
 from duckanon.rewrite.tail import tail
 
@@ -76,7 +77,7 @@ def _objection(question: Question, found: GroupSizes, policy: Protection) -> str
         if not used <= {*regions, "size"} or any(isinstance(part, Aggregate) for part in walk(one)):
             return "Regions and filters must be columns of the policy's hierarchy, or sizes."
     for role in found.columns:
-        shown = [_released(one, found.size) for one in role.where]
+        shown = [_released(one, found.size) for one in role.where if one not in _there(found)]
         if not {part.name for one in shown for part in walk(one) if isinstance(part, Column)} <= {*regions, "size"}:
             return "Groups are counted by count(*), or under conditions on regions and sizes."
     if not found.columns or any(role.what == "derived" for role in found.columns):
@@ -87,6 +88,11 @@ def _objection(question: Question, found: GroupSizes, policy: Protection) -> str
             if names != set(regions[: len(level)]) or len(names) != len(level):
                 return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
     return None
+
+
+def _there(found: GroupSizes) -> frozenset[Expr]:
+    """That a group has a unit: a table with records of no unit has no release."""
+    return frozenset(map(present, found.unit))
 
 
 def _released(expr: Expr, size: Expr) -> Expr:
@@ -113,7 +119,7 @@ def _release(
     kept += [f"({over(one)})" for one in sorted((*found.filter, *found.kept), key=over)]
     shown = []
     for role, name, written in zip(found.columns, names, columns, strict=True):
-        text = _column(role, over, type_of_count(written))
+        text = _column(role, over, type_of_count(written), _there(found))
         if text is None:
             return None
         shown.append(f'{text} AS "{_quoted(name)}"')
@@ -125,11 +131,11 @@ def _release(
     return sqlglot.parse_one(text, read="duckdb")
 
 
-def _column(role: Role, over: object, kind: str) -> str | None:
+def _column(role: Role, over: object, kind: str, there: frozenset[Expr]) -> str | None:
     assert callable(over)
     if role.what in ("region", "size"):
         return str(over(role.expr)) if role.expr is not None else None
-    conditions = sorted(f"({over(one)})" for one in role.where)
+    conditions = sorted(f"({over(one)})" for one in role.where if one not in there)
     only = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
     return f"CAST(COALESCE(SUM(groups){only}, 0) AS {kind})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.spot.expressions import Aggregate, Expr
+from duckanon.rewrite.spot.expressions import Expr
 from duckanon.rewrite.spot.names import fold
 from duckanon.rewrite.spot.relations import Output
 from duckanon.rewrite.spot.scope import Scope
@@ -27,17 +27,16 @@ def outputs(node: Node, scope: Scope) -> list[Output]:
             continue
         expr = translate(one, scope)
         told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
-        name = told or ("count_star()" if expr == Aggregate("count") and _counts_rows(bare) else sql(bare).lower())
+        name = told or unnamed(bare)
         found.append(Output(name, expr))
         scope.aliases.setdefault(fold(name), expr)
     return found
 
 
-def _counts_rows(node: Node) -> bool:
-    """Whether it is written as a count of rows: DuckDB calls count(1) and sum(1) what they are."""
-    if isinstance(node, exp.Count):
-        return node.this is None or isinstance(node.this, exp.Star)
-    return isinstance(node, exp.Anonymous)
+def unnamed(node: Node) -> str:
+    """What DuckDB calls a column without a name."""
+    rows = isinstance(node, exp.Count) and (node.this is None or isinstance(node.this, exp.Star))
+    return "count_star()" if rows else sql(node).lower().replace("(distinct ", "(DISTINCT ")
 
 
 def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
