@@ -11,7 +11,7 @@ import duckdb
 
 from tests.guard.canaries import analyst, canary, catalog, database, outcome
 
-COUNT = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 300
+COUNT = int(os.environ.get("FUZZED", 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 300))
 
 TABLES = """persons secrets people people_of_people PERSONS "persons" main.persons x.main.persons states other.persons
 duckanon.ledger duckanon.releases x.duckanon.releases temp.persons range(3) peeks() query('from_persons')
@@ -110,6 +110,13 @@ SEEDS = [
     "SELECT count(*) FROM persons",
     "SELECT sick, count(*) AS n FROM persons GROUP BY sick",
     "SELECT state, avg(sick::INTEGER) FROM persons GROUP BY state",
+    "SELECT state, round(100 * avg(CASE WHEN sick THEN 1 ELSE 0 END), 1) AS p FROM persons WHERE state > 'S0' GROUP BY 1",
+    "SELECT state, sick, count(*) / sum(count(*)) OVER (PARTITION BY state) AS p FROM persons GROUP BY 1, 2 ORDER BY p",
+    "SELECT DISTINCT state, count(*) FILTER (sick) / count(*) AS p FROM persons GROUP BY state HAVING state <> 'S1'",
+    "SELECT n, count(*) FROM (SELECT household_id, count(*) n FROM persons GROUP BY 1) GROUP BY n HAVING count(*) > 1",
+    "SELECT sick, count(*) + 1, rank() OVER (ORDER BY count(*)) FROM persons GROUP BY sick QUALIFY count(*) > 2",
+    "SELECT n, count(*) FROM (SELECT rank, count(p.household_id) n FROM states LEFT JOIN persons p "
+    "ON rank = p.household_id GROUP BY rank) GROUP BY n",
     "SELECT state, sick, count(*) / sum(count(*)) OVER (PARTITION BY state) FROM persons GROUP BY ALL",
 ]
 TOKEN = re.compile(r"\w+|\W")

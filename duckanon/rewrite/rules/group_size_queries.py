@@ -12,12 +12,13 @@ import sqlglot
 
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Verdict
-from duckanon.rewrite.question import Question, type_of_count, written_columns
+from duckanon.rewrite.question import Question, quoted, type_of_count, written_columns
 from duckanon.rewrite.rules import group_size_calls
 from duckanon.rewrite.spot import GroupSizes
-from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, rebuilt, walk
+from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
 from duckanon.rewrite.spot.findings import Role
-from duckanon.rewrite.spot.names import fold
+from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.spot.relations import Table
 from duckanon.rewrite.spot.render import Renderer
 from duckanon.rewrite.spot.rows import present
 from duckanon.rewrite.spot.trees import Node
@@ -44,7 +45,9 @@ def settle(question: Question, found: GroupSizes, node: Node) -> str | None:
         return reason
     call = f"temp.main.{group_size_calls.suggestion(question, name, full=True)}"
     names = question.names(name, node, found.columns)
-    replacement = _release(found, policy, call, names, written_columns(node, found.columns))
+    units = _units(found, policy)
+    source = call if units is None else _with_zeros(call, quoted(question.path(units[0])), units[1])
+    replacement = _release(found, policy, source, names, written_columns(node, found.columns))
     if replacement is None or not tail(node, replacement):
         return (
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
@@ -61,10 +64,16 @@ def _objection(question: Question, found: GroupSizes, policy: Protection) -> str
     if group_size_calls.suggestion(question, found.table) is None:
         return "The policy offers no group sizes: ask the steward for unit, per_query and max_size."
     assert policy.unit is not None
-    if len(found.sources) != 1 or found.frame or found.zeros or found.joins:
-        return "The groups are joined with another table, which the release does not know."
-    regions = [fold(one) for one in policy.hierarchy]
+    units = _units(found, policy)
+    if units is None and (len(found.sources) != 1 or found.frame or found.zeros or found.joins):
+        return (
+            "The groups are joined with another table, which the release does not know. Of units without records it "
+            f"knows as many as a table of all units has: FROM units LEFT JOIN ... ON, counting {policy.unit}."
+        )
+    regions = [fold(one) for one in policy.hierarchy] if units is None else []
     unit = [one.name if isinstance(one, Column) else "" for one in found.unit]
+    if units is not None:
+        unit = [fold(policy.unit)]
     if fold(policy.unit) not in unit or not set(unit) <= {fold(policy.unit), *regions}:
         return f"The policy counts groups by {policy.unit}."
     counted = found.size.operands if isinstance(found.size, Aggregate) else ()
@@ -88,6 +97,36 @@ def _objection(question: Question, found: GroupSizes, policy: Protection) -> str
             if names != set(regions[: len(level)]) or len(names) != len(level):
                 return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
     return None
+
+
+def _units(found: GroupSizes, policy: Protection) -> tuple[TableName, str] | None:
+    """The open table of all units, and their column in it, with which the groups are joined to find those of size 0."""
+    if len(found.sources) != 2 or found.regions or found.filter or found.frame or found.joins or not found.zeros:
+        return None
+    first, second = found.sources
+    every, records = first.relation, second.relation
+    if not isinstance(every, Table) or every.protected or first.on or second.join != "left":
+        return None
+    if not isinstance(records, Table) or records.name != found.table or len(found.unit) != 1 or policy.unit is None:
+        return None
+    (unit,) = found.unit
+    mine = Column(second.number, fold(policy.unit))
+    if not isinstance(unit, Column) or unit.source != first.number:
+        return None
+    if not isinstance(found.size, Aggregate) or found.size.operands != (mine,):
+        return None
+    met = {binary("EQ", unit, mine), binary("EQ", mine, unit)}
+    return (every.name, unit.name) if len(second.on) == 1 and second.on <= met else None
+
+
+def _with_zeros(call: str, units: str, column: str) -> str:
+    """The release, with the units that have no group in it as groups of size 0. The table of units is open."""
+    known = f'SELECT count(DISTINCT "{_quoted(column)}") FROM {units} AS _dk_units'
+    return (
+        f"(SELECT 0 AS level, size, groups FROM {call} AS _dk_sizes WHERE level = 0 UNION ALL "
+        f"SELECT 0, 0, greatest(CAST(({known}) - coalesce(sum(groups), 0) AS BIGINT), 0) "
+        f"FROM {call} AS _dk_sizes WHERE level = 0)"
+    )
 
 
 def _there(found: GroupSizes) -> frozenset[Expr]:
