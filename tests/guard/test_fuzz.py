@@ -110,7 +110,7 @@ SEEDS = [
     "SELECT count(*) FROM persons",
     "SELECT sick, count(*) AS n FROM persons GROUP BY sick",
     "SELECT state, avg(sick::INTEGER) FROM persons GROUP BY state",
-    "SELECT state, round(100 * avg(CASE WHEN sick THEN 1 ELSE 0 END), 1) AS p FROM persons WHERE state > 'S0' GROUP BY 1",
+    "SELECT state, round(100 * avg(CASE WHEN sick THEN 1 ELSE 0 END), 1) p FROM persons WHERE state > 'S0' GROUP BY 1",
     "SELECT state, sick, count(*) / sum(count(*)) OVER (PARTITION BY state) AS p FROM persons GROUP BY 1, 2 ORDER BY p",
     "SELECT DISTINCT state, count(*) FILTER (sick) / count(*) AS p FROM persons GROUP BY state HAVING state <> 'S1'",
     "SELECT n, count(*) FROM (SELECT household_id, count(*) n FROM persons GROUP BY 1) GROUP BY n HAVING count(*) > 1",
