@@ -32,8 +32,9 @@ from duckanon.rewrite.spot import (
 from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr
 from duckanon.rewrite.statements import Statement, statements
 
-# Functions of ours whose results are made to be released.
-_RELEASES = frozenset({"k_anonymize", "dp_group_sizes"})
+# Functions of ours whose results are made to be released. metric_perturb is not among them: beside the perturbed values
+# it shows the table's columns as they are.
+_RELEASES = frozenset({"k_anonymize", "dp_group_sizes", "metric_mechanism", "metric_report"})
 
 
 class Verdict(StrEnum):

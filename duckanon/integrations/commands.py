@@ -187,6 +187,9 @@ def audit(
     table: Annotated[
         list[str] | None, typer.Option("--table", metavar="NAMES", help="Tables to watch. May be repeated.")
     ] = None,
+    database: Annotated[
+        Path | None, typer.Option("--database", metavar="DB", help="Watch the tables that are protected there.")
+    ] = None,
     form: Annotated[AuditFormat, typer.Option("--format", help="How to print the report.")] = AuditFormat.TABLE,
 ) -> None:
     """List what SQL asks of tables with people in them, without running it. Exit code 1 if something is unsafe.
@@ -200,7 +203,7 @@ def audit(
         from duckanon.integrations.audit import audit as audited
         from duckanon.integrations.corpus import corpus
 
-        read = corpus(paths)
+        read = corpus(paths, database)
         listed = audited(read, split(table))
         if form is AuditFormat.SARIF:
             from duckanon.integrations.sarif import as_sarif

@@ -45,12 +45,24 @@ class Corpus:
         return Corpus(self.scripts + other.scripts, schema, self.protected | other.protected)
 
 
-def corpus(paths: Sequence[Path]) -> Corpus:
-    """Everything under some paths. Raises InvalidInput for a path that is missing or holds nothing to audit."""
+def corpus(paths: Sequence[Path], database: Path | None = None) -> Corpus:
+    """Everything under some paths. database: what the scripts run on, whose protected tables are watched.
+
+    Raises InvalidInput for a path that is missing or holds nothing to audit, and for a database without protected
+    tables.
+    """
     found = Corpus()
     for path in paths:
         found += _read(path)
-    return found
+    if database is None:
+        return found
+    if not database.is_file():
+        raise InvalidInput(f"There is no database {database}.")
+    known = _database(database)
+    if not known.protected:
+        raise InvalidInput(f"No table of {database} is protected: name tables with --table, or protect() them there.")
+    # What the database says comes first: the scripts may make tables of their own.
+    return replace(replace(known, scripts=()) + found, scripts=found.scripts)
 
 
 def _read(path: Path) -> Corpus:
@@ -142,9 +154,11 @@ def _is_declared(node: dict[str, Any]) -> bool:
 
 
 def _database(path: Path) -> Corpus:
-    """The views and table macros of a database, which is opened for reading only."""
+    """The views and table macros of a database, which is opened for reading only, and its protected tables."""
     from sqlglot.errors import SqlglotError
 
+    from duckanon.functions.udf import Instance
+    from duckanon.governance.books import books_of
     from duckanon.integrations.session import Session
 
     def rows(query: str) -> list[tuple[Any, ...]]:
@@ -171,6 +185,8 @@ def _database(path: Path) -> Corpus:
             "WHERE NOT internal AND function_type LIKE '%macro' AND database_name = current_database() ORDER BY ALL"
         )
 
+        policies = books_of(Instance(session.con._con).identity, session.con._con).policies()
+
     def full(schema: str, name: str) -> TableName:
         return TableName(fold(catalog), fold(schema), fold(name))
 
@@ -194,4 +210,6 @@ def _database(path: Path) -> Corpus:
         macros={fold(name): text for _, name, _, text in defined},
         home=TableName(fold(catalog), "main", ""),
     )
-    return Corpus(tuple(scripts), known)
+    # Scripts may call the database what they like, so its name is left out.
+    protected = {TableName("", fold(schema), fold(name)) for _, schema, name, *_ in policies}
+    return Corpus(tuple(scripts), known, frozenset(protected))

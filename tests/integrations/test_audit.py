@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from typer.testing import CliRunner, Result
 
+import duckanon
 from duckanon.integrations.commands import app
 
 
@@ -297,3 +298,41 @@ def test_auditing_scripts_opens_no_database() -> None:
         "assert 'numba' not in sys.modules and 'duckdb' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_the_policies_of_a_database(here: Path) -> None:
+    with duckanon.connect(here / "people.db") as con:
+        con.execute(
+            "CREATE TABLE persons(hid INTEGER, name VARCHAR, flag BOOLEAN); CREATE TABLE shops AS SELECT 1 AS a"
+        )
+        con.execute("CREATE VIEW names AS SELECT name FROM persons").fetchall()
+        con.execute("SELECT protect('persons', unit := 'hid', epsilon := 1)").fetchall()
+    (here / "models").mkdir()
+    (here / "models" / "a.sql").write_text(
+        "SELECT * FROM shops;\nSELECT name FROM names;\nSELECT avg(flag::INT) FROM main.persons GROUP BY hid;\n"
+        "SELECT count(*) FROM people.main.persons;\nFROM k_anonymize('persons', ['hid']);\n"
+    )
+    found = listed("models", "--database", "people.db")
+    assert [(one["line"], one["kind"], one["verdict"]) for one in found] == [
+        (2, "row-level", "unsafe"),
+        (3, "conditional", "check"),
+        (4, "count", "check"),
+    ]
+    # A database among the paths tells its policies too.
+    assert {(one["object"], one["kind"]) for one in listed("people.db")} == {("names", "row-level")}
+
+
+def test_a_database_without_policies(here: Path) -> None:
+    duckdb.connect(str(here / "shop.db")).close()
+    (here / "a.sql").write_text("SELECT 1")
+    for name, why in (("shop.db", "No table of shop.db is protected"), ("gone.db", "There is no database gone.db")):
+        result = run("a.sql", "--database", name)
+        assert result.exit_code == 1
+        assert why in " ".join(result.stderr.split())
+
+
+def test_results_of_metric_functions(here: Path) -> None:
+    (here / "a.sql").write_text(
+        "FROM metric_mechanism('places', 'id', ['x'], epsilon := 1);\nFROM metric_perturb('places', 'id', 'm')"
+    )
+    assert told(listed("a.sql", "--table", "places")) == [(2, "unknown", "places", "unsafe")]
