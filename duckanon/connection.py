@@ -52,6 +52,8 @@ def _explained(text: str, books: Books) -> list[dict[str, Any]]:
     from duckanon.guard import Guard
 
     with books.door.cursor() as cursor:
+        # The way out of a refusal is looked for with duckanon's own functions.
+        cursor.execute(macros()).fetchall()
         return Guard(cursor, cursor, books).explain(text).rows()
 
 

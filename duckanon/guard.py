@@ -103,7 +103,11 @@ class Guard:
             return
 
         def audit(number: int, before: Sequence[str]) -> None:
-            unsafe = shares.disclosed(self._own, _published(asked[number]), before)
+            try:
+                unsafe = shares.disclosed(self._own, _published(asked[number]), before)
+            except duckdb.Error:
+                # Its own words might hold a value.
+                raise InvalidInput("The shares cannot be audited: ask by other columns.") from None
             if unsafe:
                 raise Refused(self._unsafe(asked[number], unsafe, before))
 
@@ -135,7 +139,7 @@ class Guard:
             else "No choice of rows and columns among these is safe: ask by fewer columns, or count with noise."
         )
         one = "1 cell" if cells == 1 else f"{cells} cells"
-        reason = f"The shares would disclose {one} with fewer than {asked.small} records. {how}"
+        reason = f"The shares would disclose {one} of few records. {how}"
         return Step(conditional_tables.KIND, asked.label, Verdict.REFUSED, reason)
 
     def explain(self, statement: object) -> Decision:

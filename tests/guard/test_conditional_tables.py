@@ -114,12 +114,12 @@ def test_safe_shares_run_as_written(con: duckanon.Analyst, sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        (SHARES.replace("edu", "team"), "would disclose 1 cell with fewer than 5"),
+        (SHARES.replace("edu", "team"), "would disclose 1 cell of few"),
         ("SELECT state, round(avg((team = 'rare')::INT), 3) FROM persons GROUP BY state", "would disclose 1 cell"),
         (SHARES.replace("edu", "income"), "columns that the policy calls"),
         (SHARES.replace("edu", "name"), "columns that the policy calls"),
         (SHARES.replace("edu", "id"), "columns that the policy calls"),
-        (SHARES.replace("edu", "age"), "with fewer than 5"),
+        (SHARES.replace("edu", "age"), "of few records"),
         ("SELECT age, avg(sick::INT) FROM persons GROUP BY age", "would disclose"),
         ("SELECT state, avg(vote::INT) FROM persons WHERE edu = 'a' GROUP BY state", "subtracted"),
         ("SELECT state, avg(vote::INT) FROM persons WHERE id <> 5 GROUP BY state", "subtracted"),
@@ -159,6 +159,16 @@ def test_the_way_out_is_safe(tmp_path: Path) -> None:
         )
         (way, *_) = said.partition("nearest: ")[2].rstrip(".").split("; ")
         assert con.execute(way).fetchall()
+
+
+def test_explain_privacy_decides_on_the_records(con: duckanon.Analyst) -> None:
+    unsafe = SHARES.replace("edu", "team")
+    before = con.sql("FROM privacy_ledger()").fetchall()
+    for sql, decision in ((SHARES, "released"), (unsafe, "refused")):
+        (row,) = con.sql(f"SELECT kind, decision, epsilon FROM explain_privacy('{sql}')").fetchall()
+        assert row == ("conditional table", decision, None)
+    assert con.sql("FROM privacy_ledger()").fetchall() == before
+    assert con._con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE 'shares%'").fetchall() == [(0,)]
 
 
 def test_shares_that_could_be_put_together(con: duckanon.Analyst) -> None:
