@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from duckanon import errors
     from duckanon.analyst import Analyst
     from duckanon.connection import Connection, connect, register
+    from duckanon.integrations.plots import plot
 
 __version__ = "0.1.0"
 
-__all__ = ["Analyst", "Connection", "__version__", "connect", "errors", "register"]
+__all__ = ["Analyst", "Connection", "__version__", "connect", "errors", "plot", "register"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +29,8 @@ def __getattr__(name: str) -> Any:
         return import_module("duckanon.analyst").Analyst
     if name in {"Connection", "connect", "register"}:
         return getattr(import_module("duckanon.connection"), name)
+    if name == "plot":
+        return import_module("duckanon.integrations.plots").plot
     if name == "errors":
         return import_module("duckanon.errors")
     raise AttributeError(f"module 'duckanon' has no attribute '{name}'")

@@ -48,11 +48,11 @@ def constant(value: object) -> str:
     return f"{value!r}::DOUBLE" if isinstance(value, float) else str(value)
 
 
-def call(function: str, table: str, qi: Sequence[str], **named: object) -> str:
-    """`FROM function('table', [qi], name := value, ...)`. None, empty lists and empty mappings are left out."""
-    given = {name: value for name, value in named.items() if value is not None and value not in ("", [], {})}
-    first = f"{literal(table)}, {constant(qi)}"
-    if not given:
+def call(function: str, *given: object, **options: object) -> str:
+    """`FROM function('table', [qi], name := value, ...)`. None, empty lists and empty mappings are left out by name."""
+    named = {name: value for name, value in options.items() if value is not None and value not in ("", [], {})}
+    first = ", ".join(map(constant, given))
+    if not named:
         return f"FROM {function}({first})"
-    rest = ", ".join(f"{name} := {constant(value)}" for name, value in given.items())
+    rest = ", ".join(f"{name} := {constant(value)}" for name, value in named.items())
     return f"FROM {function}(\n  {first},\n  {rest}\n)"

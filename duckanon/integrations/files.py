@@ -100,7 +100,7 @@ class DataFile:
 
         Lists become JSON in a delimited file, which has no lists.
         """
-        beside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
+        beside = _beside(self.path)
         options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
         try:
             con.execute(f"COPY ({self._rows(con, table)}) TO {literal(str(beside))} ({options})").fetchall()
@@ -145,10 +145,30 @@ def target(path: Path, *, force: bool) -> DataFile:
     file = DataFile.of(path)
     if file.kind == "database":
         raise InvalidInput(f"{path}: a release is written to a data file such as release.parquet, not to a database.")
+    free(path, force=force)
+    return file
+
+
+def free(path: Path, *, force: bool) -> None:
+    """Raises InvalidInput if there is no place for a new file: it exists and `force` is not given, or has no folder."""
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder: name a file in it.")
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already: choose another name, or replace it with --force.")
     if not path.parent.is_dir():
         raise InvalidInput(f"There is no folder {path.parent}: make it first.")
-    return file
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file: all of it, or nothing at all. Raises OSError."""
+    beside = _beside(path)
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    """A name in the same folder that nobody else uses."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

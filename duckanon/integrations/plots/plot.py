@@ -1,0 +1,87 @@
+"""Which picture suits a result, and the one door to all of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.plots import bounds, compare, mechanism, places, sizes
+from duckanon.integrations.plots.given import Given, given
+from duckanon.integrations.plots.picture import Picture, drawn
+from duckanon.integrations.plots.style import sentence_of
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One picture. needs: the columns by which its results are known. of: the functions that give them.
+
+    draw: from a result to a figure and what it shows in words.
+    """
+
+    needs: frozenset[str]
+    of: str
+    draw: Callable[..., tuple[Any, str]]
+
+    @property
+    def options(self) -> list[str]:
+        """The names of what the picture can be told."""
+        return [name for name, one in inspect.signature(self.draw).parameters.items() if one.kind is one.KEYWORD_ONLY]
+
+
+PICTURES = {
+    "compare": Kind(
+        frozenset({"method", "k", "information_loss", "lower_bound", "avg_class"}), "k_compare", compare.draw
+    ),
+    "bounds": Kind(frozenset({"lower", "upper", "disclosed"}), "cell_bounds or conditional_bounds", bounds.draw),
+    "sizes": Kind(frozenset({"level", "size", "groups", "low", "high"}), "dp_group_sizes", sizes.draw),
+    "mechanism": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", mechanism.draw),
+    "map": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", places.draw),
+}
+
+
+def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any) -> Picture:
+    """A picture of a result of k_compare, cell_bounds, conditional_bounds, dp_group_sizes or metric_mechanism.
+
+    data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it is
+    given, the columns tell. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts` for bounds;
+    `truth` and `epsilon` for sizes; `places`, `id`, `features`, `metric` and `secrets` for map, which is drawn where
+    `places` is given. A notebook shows the picture; `save` writes it as SVG or PNG.
+    Raises InvalidInput for what is no such result, for an unknown option, and where matplotlib is missing.
+    """
+    found = given(data, con)
+    name = kind or _recognised(found, options)
+    picture = PICTURES.get(name)
+    if picture is None:
+        raise InvalidInput(f"There is no picture '{name}': there are {sentence_of(list(PICTURES))}.")
+    missing = sorted(picture.needs - set(found.columns))
+    if missing:
+        raise InvalidInput(
+            f"The result has no column {sentence_of(missing)}: the picture '{name}' shows results of {picture.of}."
+        )
+    unknown = [option for option in options if option not in picture.options]
+    if unknown:
+        raise InvalidInput(
+            f"The picture '{name}' has no option {sentence_of(unknown)}: it has {sentence_of(picture.options)}."
+        )
+    if not len(found):
+        raise InvalidInput("The result has no rows, so there is nothing to draw.")
+    for option in ("truth", "places"):
+        if options.get(option) is not None:
+            options[option] = given(options[option], con)
+    return drawn(name, picture.draw, found, **options)
+
+
+def _recognised(found: Given, options: dict[str, Any]) -> str:
+    """The kind whose columns the result has."""
+    if options.get("places") is not None:
+        return "map"
+    for name, one in PICTURES.items():
+        if one.needs <= set(found.columns):
+            return name
+    raise InvalidInput(
+        "These columns are of no result that there is a picture for: draw what k_compare, cell_bounds, "
+        "conditional_bounds, dp_group_sizes or metric_mechanism gave, with its own column names."
+    )
