@@ -50,9 +50,11 @@ def constant(value: object) -> str:
 
 def call(function: str, *given: object, **options: object) -> str:
     """`FROM function('table', [qi], name := value, ...)`. None, empty lists and empty mappings are left out by name."""
-    named = {name: value for name, value in options.items() if value is not None and value not in ("", [], {})}
-    first = ", ".join(map(constant, given))
-    if not named:
-        return f"FROM {function}({first})"
-    rest = ", ".join(f"{name} := {constant(value)}" for name, value in named.items())
-    return f"FROM {function}(\n  {first},\n  {rest}\n)"
+    first, named = arguments(*given), arguments(**options)
+    return f"FROM {function}({first})" if not named else f"FROM {function}(\n  {first},\n  {named}\n)"
+
+
+def arguments(*given: object, **options: object) -> str:
+    """What stands between the brackets of a call: `'table', [qi], name := value`."""
+    named = [f"{name} := {constant(value)}" for name, value in options.items() if value not in (None, "", [], {})]
+    return ", ".join([*map(constant, given), *named])

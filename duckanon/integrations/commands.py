@@ -126,16 +126,59 @@ def k_anonymize(
 @app.command()
 def report(
     source: In,
-    qi: Qi,
+    qi: Annotated[
+        list[str] | None, typer.Option("--qi", metavar="COLUMNS", help="Quasi-identifiers, as in age,zip.")
+    ] = None,
     sensitive: Annotated[
         list[str] | None,
         typer.Option("--sensitive", metavar="COLUMNS", help="Columns whose values should stay unknown."),
     ] = None,
     table: TableName = None,
     form: OutputFormat = Format.TABLE,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PAGE", help="Write a page (.html) about the whole database IN.")
+    ] = None,
+    released: Annotated[
+        list[str] | None,
+        typer.Option("--released", metavar="NAME", help="With --out: a released table; the next --qi is its own."),
+    ] = None,
+    shares: Annotated[
+        list[str] | None,
+        typer.Option("--shares", metavar="NAME", help="With --out: a table of which shares are published, by:"),
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option("--rows", metavar="COLUMNS", help="the rows of these shares,")
+    ] = None,
+    cols: Annotated[
+        list[str] | None, typer.Option("--cols", metavar="COLUMNS", help="the columns of these shares,")
+    ] = None,
+    count: Annotated[
+        list[str] | None, typer.Option("--count", metavar="COLUMN", help="and the column of counts, if any.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it exists.")] = False,
 ) -> None:
-    """Say how exposed a table is as it stands: who could be singled out by the quasi-identifiers."""
+    """Say how exposed a table is as it stands; or, with --out, write a page about a database for who signs.
+
+    The page holds policies, releases, budgets, risk of released tables, bounds of
+    published shares, pictures, and what is not promised. It is one file, which opens
+    without a network. Making it spends nothing and leaves the database as it is.
+    """
+    if out is None and not qi:
+        raise typer.BadParameter("name the columns, as in --qi age,zip; or a page to write with --out.")
     with one_sentence():
+        if out is not None:
+            from duckanon.integrations.report import report as write
+            from duckanon.integrations.report.asked import asked
+
+            if table is not None:
+                raise InvalidInput("A page is about the whole database: name a released table with --released.")
+            wanted = asked(released, qi, shares, rows, cols, count)
+            write(source, out, wanted, sensitive=split(sensitive), force=force)
+            return
+        if released or shares or rows or cols or count or force:
+            raise InvalidInput(
+                "--released, --shares, --rows, --cols, --count and --force belong to a page: name it with --out."
+            )
         from duckanon.integrations.figures import explained
         from duckanon.integrations.script import show
         from duckanon.integrations.terminal import answers

@@ -54,16 +54,18 @@ def compare(
     force: Force = False,
 ) -> None:
     """Loss and risk of k-anonymous copies against k. Without --qi, IN holds a result of k_compare."""
-    given = {
-        "k": whole(k or ["2,5,10,20,50"], "--k"),
-        "methods": split(methods),
-        "categorical": split(categorical),
-        "weights": weights(weights_),
-        "seconds": seconds,
-    }
 
     def query(name: str) -> str:
-        return call("k_compare", name, split(qi), **given) if qi else _stored(name)
+        if not qi:
+            return _stored(name)
+        given = {
+            "k": whole(k or ["2,5,10,20,50"], "--k"),
+            "methods": split(methods),
+            "categorical": split(categorical),
+            "weights": weights(weights_),
+            "seconds": seconds,
+        }
+        return call("k_compare", name, split(qi), **given)
 
     _draw(source_, table, out, force, lambda con, name: _plotted("compare", con, query(name), title=title))
 
@@ -85,7 +87,7 @@ def bounds(
     title: Title = None,
     force: Force = False,
 ) -> None:
-    """Bounds of a table's counts, disclosed ones marked. Without --rows, IN holds a result of cell_bounds or conditional_bounds."""
+    """Bounds of a table's counts, disclosed ones marked. Without --rows, IN holds a result of cell_bounds."""
 
     def query(name: str) -> str:
         if not rows:

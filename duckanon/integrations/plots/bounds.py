@@ -105,7 +105,8 @@ def draw(
     all_ = len(whole.cells)
     said = (
         title
-        or f"{open_:,} of {counted(all_ - zeros, 'count')} above zero {'follows' if open_ == 1 else 'follow'} exactly from the shares"
+        or f"{open_:,} of {counted(all_ - zeros, 'count')} above zero "
+        f"{'follows' if open_ == 1 else 'follow'} exactly from the shares"
     )
     notes = [
         "In each field: "
@@ -127,10 +128,8 @@ def draw(
             f"Shown are {sentence_of(cut)}: those with counts that follow exactly, then with the narrowest bounds."
         )
     titled(figure, said, notes)
-    return (
-        figure,
-        f"{said}. {counted(len(whole.rows), 'row')} by {named(rows)}, {counted(len(whole.columns), 'column')} by {named(across)}.",
-    )
+    down, right = counted(len(whole.rows), "row"), counted(len(whole.columns), "column")
+    return figure, f"{said}. {down} by {named(rows)}, {right} by {named(across)}."
 
 
 def _dimensions(found: Given, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -196,7 +195,7 @@ def _fill(figure: Any, axes: Any, grid: _Grid) -> None:
     inset = min(0.08, 0.35 / _room(grid))
     for (row, column), cell in grid.cells.items():
         if cell.disclosed and not cell.zero:
-            box = {"facecolor": "white", "edgecolor": ALARM, "hatch": "////", "linewidth": 1.6}
+            box: dict[str, Any] = {"facecolor": "white", "edgecolor": ALARM, "hatch": "////", "linewidth": 1.6}
             axes.add_patch(Rectangle((column + inset, row + 0.06), 1 - 2 * inset, 0.88, **box))
         dark = not cell.disclosed and float(norm(float(cell.width))) < 0.55
         _write(axes, row, column, cell, _room(grid), "white" if dark else INK)

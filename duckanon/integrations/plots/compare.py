@@ -70,11 +70,9 @@ def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
     if bound:
         notes.append("No copy can lose less than the least possible (grey).")
     titled(figure, said, notes)
-    best = order[-1]
-    return (
-        figure,
-        f"{said}. {counted(len(order), 'method')}; at k = {loss[best][-1][0]:,} {printable(best)} loses least, {loss[best][-1][1]:.3g} %.",
-    )
+    best, (last, lost) = order[-1], loss[order[-1]][-1]
+    least = f"at k = {last:,} {printable(best)} loses least, {lost:.3g} %"
+    return figure, f"{said}. {counted(len(order), 'method')}; {least}."
 
 
 def _lines(found: Given) -> tuple[dict[str, Line], dict[str, Line], Line]:

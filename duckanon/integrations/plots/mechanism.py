@@ -35,8 +35,7 @@ def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
         room = 72 * (WIDTH - 2.6) / len(outputs)
         tilted = max(map(len, names_across)) * size * LETTER > room
         axes.set_yticks(np.arange(len(secrets)), names_down, fontsize=size)
-        tilt = {"rotation": 90} if tilted else {}
-        axes.set_xticks(np.arange(len(outputs)), names_across, fontsize=size, **tilt)
+        axes.set_xticks(np.arange(len(outputs)), names_across, fontsize=size, rotation=90 if tilted else 0)
         _write(axes, chances, room / (_CELL * LETTER))
     axes.set_xlabel("output, what is given out" + (" (record's number)" if many > _MOST_NAMED else ""))
     axes.set_ylabel("secret, the true record" + (" (record's number)" if many > _MOST_NAMED else ""))
@@ -83,15 +82,16 @@ def _fill(figure: Any, axes: Any, chances: Any) -> None:
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter
 
-    norm = LogNorm(max(_FLOOR, float(chances[chances > 0].min()) * 0.999), 1.0)
+    floor = max(_FLOOR, float(chances[chances > 0].min()) * 0.999)
+    norm = LogNorm(floor, 1.0)
     shown = np.ma.masked_less_equal(chances, 0)
     if max(chances.shape) <= _MOST_NAMED:
         edges = [np.arange(side + 1) - 0.5 for side in reversed(chances.shape)]
         look = {"edgecolors": "white", "linewidth": 0.8}
-        drawn = axes.pcolormesh(*edges, np.ma.maximum(shown, norm.vmin), cmap="viridis", norm=norm, **look)
+        drawn = axes.pcolormesh(*edges, np.ma.maximum(shown, floor), cmap="viridis", norm=norm, **look)
     else:
         drawn = axes.imshow(
-            np.ma.maximum(shown, norm.vmin), cmap="viridis", norm=norm, interpolation="nearest", aspect="auto"
+            np.ma.maximum(shown, floor), cmap="viridis", norm=norm, interpolation="nearest", aspect="auto"
         )
     axes.set(xlim=(-0.5, chances.shape[1] - 0.5), ylim=(chances.shape[0] - 0.5, -0.5))
     axes.grid(visible=False)

@@ -76,8 +76,8 @@ def draw(
     _key(figure)
     said = title or f"Where {len(chosen)} of {counted(len(chances), 'secret')} may go, on the map"
     notes = [
-        f"Ring: the true place. Circle: an output, its area and colour by its probability; those below {100 * _FLOOR:g} % "
-        f"are small dots. Lines go to outputs of {100 * _LINE:g} % and more."
+        f"Ring: the true place. Circle: an output, its area and colour by its probability; those below "
+        f"{100 * _FLOOR:g} % are small dots. Lines go to outputs of {100 * _LINE:g} % and more."
     ]
     titled(figure, said, notes)
     return figure, f"{said}: {', '.join(printable(named([one])) for one in chosen)}."

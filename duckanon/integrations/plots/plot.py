@@ -45,8 +45,8 @@ PICTURES = {
 def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any) -> Picture:
     """A picture of a result of k_compare, cell_bounds, conditional_bounds, dp_group_sizes or metric_mechanism.
 
-    data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it is
-    given, the columns tell. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts` for bounds;
+    data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it
+    is given, the columns tell. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts` for bounds;
     `truth` and `epsilon` for sizes; `places`, `id`, `features`, `metric` and `secrets` for map, which is drawn where
     `places` is given. A notebook shows the picture; `save` writes it as SVG or PNG.
     Raises InvalidInput for what is no such result, for an unknown option, and where matplotlib is missing.

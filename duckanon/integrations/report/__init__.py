@@ -1,0 +1,51 @@
+"""The privacy report: one page about a database, for the officer who signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.files import DataFile, free, put
+from duckanon.integrations.report.asked import Asked
+from duckanon.integrations.session import Session
+from duckanon.integrations.terminal import say
+
+
+def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Sequence[str] = (), force: bool) -> None:
+    """Write the page about the database at `path` to `out`. The database is opened for reading only.
+
+    asked: tables to judge besides those that are found. sensitive: columns whose values should stay unknown.
+    Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no page.
+    """
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"{out}: a report's name ends in .html.")
+    free(out, force=force)
+    if not path.exists():
+        raise InvalidInput(f"There is no file {path}.")
+    if path.is_dir() or DataFile.of(path).kind != "database":
+        raise InvalidInput(f"{path} is no DuckDB database (.duckdb, .db): a page tells of a database with its ledger.")
+    _ready()
+    from duckanon.integrations.report.facts import fingerprint, gathered
+    from duckanon.integrations.report.page import page
+    from duckanon.integrations.report.views import views
+
+    asking = views(path)
+    with Session(path, read_only=True) as session:
+        prints = session.run(f"Reading {path.name}", lambda _: fingerprint(path))
+        facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, asking, asked, sensitive))
+        text = session.run("Drawing", lambda _: page(facts))
+    put(out, text.encode())
+    say(f"Wrote {out}: {facts.said}")
+
+
+def _ready() -> None:
+    """Raises InvalidInput where what the page is made with is missing."""
+    try:
+        import jinja2
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("jinja2", "matplotlib", "markupsafe"):
+            raise
+        raise InvalidInput("A report needs its extra: pip install 'duckanon[report]'.") from None
+    del jinja2
