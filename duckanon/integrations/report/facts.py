@@ -88,8 +88,9 @@ class Facts:
         if not self.policies:
             found.append(Point(True, "No table is protected: no budget limits what is released with noise."))
         for one in self.budgets:
-            text = f"{one['tbl']}: {one['spent_exact']} of epsilon {one['epsilon_exact']} is spent, {one['remaining_exact']} is left."
-            found.append(Point(Fraction(one["spent_exact"]) > Fraction(one["epsilon_exact"]), text))
+            spent, whole, left = (one[f"{name}_exact"] for name in ("spent", "epsilon", "remaining"))
+            text = f"{one['tbl']}: {spent} of epsilon {whole} is spent, {left} is left."
+            found.append(Point(Fraction(spent) > Fraction(whole), text))
         for table, spent, charges in self.unlimited:
             found.append(
                 Point(True, f"{table} has no budget: {_counted(charges, 'charge')} of epsilon {spent} in all.")
@@ -118,10 +119,8 @@ def _released(one: Released) -> list[Point]:
 def _shares(one: Conditional) -> Point:
     small, rows = one.figures["disclosed_small_cells"], one.figures["disclosed_rows"]
     if small or rows:
-        return Point(
-            True,
-            f"{one.label}: the shares give away the counts of {_counted(rows, 'row')}, and {_counted(small, 'small count')}.",
-        )
+        given = f"the counts of {_counted(rows, 'row')}, and {_counted(small, 'small count')}"
+        return Point(True, f"{one.label}: the shares give away {given}.")
     return Point(False, f"{one.label}: no count above zero follows exactly from the shares.")
 
 
