@@ -12,7 +12,7 @@ from duckanon.integrations.plots.given import Given
 from duckanon.integrations.plots.style import INK, LETTER, WIDTH, counted, named, plain_log, sentence_of, short, titled
 
 # More fields than that would be dots, and names need a line each.
-_MOST, _MOST_NAMED = 200, 45
+_MOST, _MOST_NAMED, _MOST_FIELDS = 200, 45, 20
 # Probabilities below are drawn like this one.
 _FLOOR = 1e-6
 _CELL = 8.5
@@ -85,7 +85,7 @@ def _fill(figure: Any, axes: Any, chances: Any) -> None:
     floor = max(_FLOOR, float(chances[chances > 0].min()) * 0.999)
     norm = LogNorm(floor, 1.0)
     shown = np.ma.masked_less_equal(chances, 0)
-    if max(chances.shape) <= _MOST_NAMED:
+    if max(chances.shape) <= _MOST_FIELDS:
         edges = [np.arange(side + 1) - 0.5 for side in reversed(chances.shape)]
         look = {"edgecolors": "white", "linewidth": 0.8}
         drawn = axes.pcolormesh(*edges, np.ma.maximum(shown, floor), cmap="viridis", norm=norm, **look)
