@@ -1,6 +1,7 @@
 """Pictures: what they show, that they read well, and that the same result gives the same file."""
 
 import re
+import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 import duckanon
 from duckanon.errors import InvalidInput
+from duckanon.functions.templates import sql_root
 from duckanon.integrations.commands import app
 from duckanon.integrations.plots import PICTURES, Picture, plot
 from duckanon.integrations.plots.given import Given, given
@@ -332,6 +334,28 @@ def test_the_command_complains_in_one_sentence(here: Path, arguments: list[str],
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not Path("p.svg").exists()
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+COMMANDS = re.findall(r"^    duckanon plot (.+)$", (DOCS / "pictures.md").read_text("utf-8").replace("\\\n", ""), re.M)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
+def test_pictures_of_the_documentation_say_what_their_commands_make(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their texts: lines and letters lie a little otherwise with each version of matplotlib."""
+    *arguments, _, out = shlex.split(command)
+    monkeypatch.chdir(sql_root() / "examples")
+    result = run(*arguments, "--out", str(tmp_path / "picture.svg"))
+    assert result.exit_code == 0, result.output
+    made, kept = (path.read_text("utf-8") for path in (tmp_path / "picture.svg", Path(out)))
+    assert texts(made) == texts(kept)
+    assert Path(out).name in (DOCS / "pictures.md").read_text("utf-8")
+
+
+def test_every_picture_is_in_the_documentation() -> None:
+    assert {command.split()[0] for command in COMMANDS} == set(PICTURES)
 
 
 def test_without_matplotlib_it_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

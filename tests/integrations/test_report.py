@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -43,12 +44,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("shop") / "shop.duckdb",
         "CREATE TABLE persons AS SELECT i // 3 AS household, 's' || (i // 60) AS state FROM range(240) r(i)",
         "SELECT protect('persons', unit := 'household', epsilon := 1, per_query := '1/3', max_size := 5)",
-        "CREATE TABLE published AS FROM dp_group_sizes('persons', 'household', ['state'], epsilon := '1/3', max_size := 5)",
+        "CREATE TABLE published AS FROM dp_group_sizes('persons', 'household', ['state'], epsilon := '1/3', "
+        "max_size := 5)",
         "CREATE TABLE people AS SELECT 20 + i % 40 AS age, i % 7 AS zip, 'secret value ' || i AS bill, "
         "i % 3 AS vote FROM range(200) r(i)",
         "CREATE TABLE free AS FROM dp_group_sizes('people', 'zip', epsilon := 0.1, max_size := 40)",
         "CREATE TABLE released AS FROM k_anonymize('people', ['age', 'zip'], k := 4, drop := ['bill'])",
-        f"CREATE TABLE {nasty} AS SELECT class_id, age_lo AS \"<b>_lo\", age_hi AS \"<b>_hi\" FROM released",
+        f'CREATE TABLE {nasty} AS SELECT class_id, age_lo AS "<b>_lo", age_hi AS "<b>_hi" FROM released',
         "CREATE TABLE visits AS SELECT 'ward ' || (i % 4) AS ward, i % 3 = 0 AS better FROM range(31) r(i)",
         "CREATE VIEW shares AS SELECT ward, better, count(*) / sum(count(*)) OVER (PARTITION BY ward) AS share "
         "FROM visits GROUP BY ward, better",
@@ -153,7 +155,7 @@ def test_nothing_is_fetched_and_it_is_accessible(text: str) -> None:
     headings = [int(tag[1]) for tag, _ in tags if re.fullmatch(r"h\d", tag)]
     assert headings[0] == 1
     assert headings.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(headings, headings[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(headings))
     assert {f"#{one}" for one in ids} >= {str(found["href"]) for tag, found in tags if tag == "a"}
 
 

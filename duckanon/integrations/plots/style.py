@@ -8,8 +8,8 @@ from typing import Any
 
 # Inches; at 100 dots an inch a picture is 800 pixels wide.
 WIDTH = 8.0
-# Okabe and Ito 2008, without the yellow that is lost on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+# Okabe and Ito 2008, without the yellow that is lost on white and the black that is for bounds.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 DASHES = ("-", "--", "-.", ":")
 INK, QUIET, FAINT, ALARM = "#1a1a1a", "#595959", "#d9d9d9", "#9c2f00"
