@@ -228,7 +228,7 @@ def _draw(path: Path, table: str | None, out: Path, force: bool, work: Callable[
             picture = work(con, source(con, path, table))
             return picture.bytes(kind), picture.says
 
-        with Session() as session:
+        with Session(role="steward") as session:
             content, says = session.run(f"Drawing {path.name}", bytes_)
         put(out, content)
         say(f"Wrote {out}: {says}")

@@ -31,7 +31,7 @@ def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Seq
     from duckanon.integrations.report.views import views
 
     asking = views(path)
-    with Session(path, read_only=True) as session:
+    with Session(path, read_only=True, role="steward") as session:
         prints = session.run(f"Reading {path.name}", lambda _: fingerprint(path))
         facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, asking, asked, sensitive))
         text = session.run("Drawing", lambda _: page(facts))

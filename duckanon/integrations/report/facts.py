@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -161,7 +162,7 @@ def gathered(
         path.name,
         datetime.now(UTC).replace(microsecond=0),
         prints,
-        _exact(policies, budgets),
+        _exact(policies, ledger),
         budgets,
         [(table, written(sequential(costs)), len(costs)) for table, costs in sorted(spent.items())],
         ledger,
@@ -171,10 +172,16 @@ def gathered(
     )
 
 
-def _exact(policies: Sequence[dict[str, Any]], budgets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The policies with their budgets as they are written in the ledger."""
-    exact = {(one["database"], one["tbl"]): one["epsilon_exact"] for one in budgets}
-    return [{**one, "epsilon": exact.get((one["database"], one["tbl"]), one["epsilon"])} for one in policies]
+def _exact(policies: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The policies, with their epsilons as the ledger has them: fractions, where policies() has numbers."""
+    exact: dict[str, dict[str, Any]] = {}
+    for line in ledger:
+        if line["action"] == "protect":
+            exact[line["tbl"].lower()] = json.loads(line["what"].removeprefix("protect: "))
+    return [
+        {**one, **{name: exact[one["tbl"].lower()].get(name, one[name]) for name in ("epsilon", "per_query")}}
+        for one in policies
+    ]
 
 
 def _versions() -> list[tuple[str, str]]:
