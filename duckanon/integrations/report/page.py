@@ -11,12 +11,22 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from duckanon.integrations.figures import NAMES, shown
+from duckanon.integrations.figures import shown
 from duckanon.integrations.plots.style import printable
 from duckanon.integrations.report.facts import Facts
 
 # Ledgers grow without end; who wants all of it asks privacy_ledger().
 _MOST_LINES = 200
+_RISK = {
+    "records": "records",
+    "classes": "classes",
+    "k": "k",
+    "singletons": "alone",
+    "max_risk": "highest risk",
+    "avg_risk": "average risk",
+    "l": "l",
+    "t": "t",
+}
 
 
 def page(facts: Facts) -> str:
@@ -40,7 +50,7 @@ def page(facts: Facts) -> str:
         pictures=pictures,
         lines=list(reversed(facts.ledger))[:_MOST_LINES],
         style=Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
-        names=NAMES,
+        risk=_RISK,
     )
 
 
