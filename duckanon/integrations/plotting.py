@@ -207,10 +207,24 @@ def _made(name: str, id_: str, features: Columns, epsilon: float | None, radius:
     return call("metric_mechanism", name, id_, split(features), epsilon=epsilon, radius=radius, metric=metric)
 
 
+# What to do where IN does not hold a result already.
+_ELSE = {
+    "compare": "name its quasi-identifiers with --qi, and it is made",
+    "bounds": "name its columns with --rows and --cols, and it is made",
+    "sizes": "release it into a table first, with CREATE TABLE published AS FROM dp_group_sizes(...)",
+    "mechanism": "name --id, --features and --epsilon, and it is made",
+    "map": "leave --mechanism out and name --epsilon, and it is made",
+}
+
+
 def _plotted(kind: str, con: Connection, query: str, **options: Any) -> Picture:
+    from duckanon.integrations.plots import PICTURES
     from duckanon.integrations.plots import plot as drawn
 
-    return drawn(query, kind, con=con, **options)
+    result, needed = con.sql(query), PICTURES[kind]
+    if not needed.needs <= set(result.columns):
+        raise InvalidInput(f"This is no result of {needed.of}: {_ELSE[kind]}.")
+    return drawn(result, kind, con=con, **options)
 
 
 def _draw(path: Path, table: str | None, out: Path, force: bool, work: Callable[[Connection, str], Picture]) -> None:

@@ -216,6 +216,11 @@ def test_results_come_in_any_form(con: duckdb.DuckDBPyConnection, form: str) -> 
     assert duckanon.plot(data, con=con).svg() == duckanon.plot(relation).svg()
 
 
+def test_an_analyst_draws_answers() -> None:
+    with duckanon.connect(role="analyst") as con:
+        assert duckanon.plot(con.sql("SELECT 1 AS secret, 1 AS output, 1.0::DOUBLE AS probability")).kind == "mechanism"
+
+
 def test_sums_of_integers_are_integers() -> None:
     with duckdb.connect() as con:
         assert given(con.sql("SELECT sum(i) AS s FROM range(3) r(i)"))["s"] == [3]
@@ -322,7 +327,10 @@ def test_the_command_writes_png_and_minds_what_is_there(here: Path) -> None:
     [
         (["bounds", "clinic.csv", "--rows", "ward"], "--rows needs --cols"),
         (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome", "--p", "s"], "--p needs --n"),
-        (["bounds", "clinic.csv"], "The result has no column disclosed, lower and upper"),
+        (
+            ["bounds", "clinic.csv"],
+            "This is no result of cell_bounds or conditional_bounds: name its columns with --rows",
+        ),
         (["mechanism", *DATABASE, "stops", "--id", "stop"], "A mechanism needs --features"),
         (["sizes", *DATABASE, "released", "--truth", "persons"], "--truth needs --unit"),
         (["compare", "clinic.csv", "--qi", "ward", "--k", "x"], "--k needs whole numbers"),
