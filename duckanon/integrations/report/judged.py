@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 _SIZES = {"level", "size", "groups", "low", "high"}
 _MECHANISM = ["secret", "output", "probability"]
 _TABLES = """
-SELECT schema_name, table_name, list(column_name ORDER BY column_index) AS columns
-FROM duckdb_columns() JOIN duckdb_tables() USING (database_oid, schema_oid, table_oid, schema_name, table_name)
-WHERE duckdb_tables.database_name = current_database() AND NOT duckdb_tables.internal
+SELECT schema_name, table_name, system.main.list(column_name ORDER BY column_index) AS columns
+FROM system.main.duckdb_columns() AS columns
+SEMI JOIN system.main.duckdb_tables() AS tables USING (database_oid, table_oid)
+WHERE database_name = system.main.current_database() AND NOT internal
 GROUP BY ALL ORDER BY ALL
 """
 # A page with more pictures is not read.
@@ -126,7 +127,9 @@ class _Judge:
         return fetch(self.con.execute(query)).records()
 
     def release(self, label: str, name: str, qi: list[str], found: str) -> None:
-        columns = {one["column_name"].lower() for one in self._rows(f"DESCRIBE FROM query_table({literal(name)})")}
+        columns = {
+            one["column_name"].lower() for one in self._rows(f"DESCRIBE FROM system.main.query_table({literal(name)})")
+        }
         hidden = [one for one in self.sensitive if one.lower() in columns]
         (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden))
         self.found.released.append(Released(label, qi, hidden, found, figures))
@@ -138,15 +141,19 @@ class _Judge:
         self._draw(f"Bounds of {label}", f"FROM cell_bounds({arguments})", "bounds", counts=False)
 
     def sizes(self, label: str, name: str) -> None:
-        query = f"FROM query_table({literal(name)})"
-        ((rows, levels),) = self.con.execute(f"SELECT count(*), count(DISTINCT level) {query}").fetchall()
+        query = f"FROM system.main.query_table({literal(name)})"
+        ((rows, levels),) = self.con.execute(
+            f"SELECT system.main.count(*), system.main.count(DISTINCT level) {query}"
+        ).fetchall()
         self.found.noisy.append(Noisy(label, f"group sizes with noise: {rows:,} rows, {levels:,} levels"))
         if rows:
             self._draw(f"Group sizes in {label}", query, "sizes")
 
     def mechanism(self, label: str, name: str) -> None:
-        query = f"FROM query_table({literal(name)})"
-        ((rows, secrets),) = self.con.execute(f"SELECT count(*), count(DISTINCT secret) {query}").fetchall()
+        query = f"FROM system.main.query_table({literal(name)})"
+        ((rows, secrets),) = self.con.execute(
+            f"SELECT system.main.count(*), system.main.count(DISTINCT secret) {query}"
+        ).fetchall()
         self.found.noisy.append(Noisy(label, f"a perturbation matrix: {secrets:,} secrets, {rows:,} probabilities"))
         if 0 < rows <= _MOST_PROBABILITIES:
             self._draw(f"Perturbation matrix in {label}", query, "mechanism")
