@@ -124,8 +124,6 @@ def _write_protect(
     drop: object,
 ) -> str:
     table, whole = arguments.table(tbl), epsilon(budget)
-    if unit is not None and (not isinstance(unit, str) or not unit):
-        raise InvalidInput("unit must be the name of the column that tells groups apart, as in 'household_id'.")
     given = {
         "hierarchy": hierarchy,
         "public": public,
@@ -133,26 +131,46 @@ def _write_protect(
         "sensitive": sensitive,
         "drop": drop,
     }
-    offers: dict[str, Any] = {name: arguments.names(one, name, empty=True) for name, one in given.items()}
-    for one, other in _APART:
-        _apart(one, offers[one], other, [unit] if other == "unit" and unit else offers.get(other, []))
-    offers["k"] = _least(k, "k", 2, "with k = 1 every record may stand alone")
-    offers["small"] = _least(small, "small", 1, "counts from 1 to small - 1 are small")
-    if max_size is not None:
-        offers["max_size"] = _least(max_size, "max_size", 1, "larger groups are counted as groups of that size")
-    if per_query is not None:
-        each = epsilon(per_query, "per_query")
-        if each > whole:
-            raise InvalidInput("per_query must not be more than epsilon: it is what one release may cost of it.")
-        offers["per_query"] = written(each)
+    said = offers(whole, unit, given, per_query=per_query, max_size=max_size, k=k, small=small)
     column = "NULL::VARCHAR" if unit is None else literal(str(unit))
     return fill(
         "protect",
         table=literal(table),
         unit=column,
         epsilon=literal(written(whole)),
-        offers=literal(json.dumps(offers)),
+        offers=literal(json.dumps(said)),
     )
+
+
+def offers(
+    budget: Fraction,
+    unit: object,
+    lists: Mapping[str, object],
+    *,
+    per_query: object,
+    max_size: object,
+    k: object,
+    small: object,
+) -> dict[str, Any]:
+    """What a policy says besides its budget and unit, checked. lists: lists of columns, by the argument's name.
+
+    Raises InvalidInput for what contradicts itself.
+    """
+    if unit is not None and (not isinstance(unit, str) or not unit):
+        raise InvalidInput("unit must be the name of the column that tells groups apart, as in 'household_id'.")
+    found: dict[str, Any] = {name: arguments.names(one, name, empty=True) for name, one in lists.items()}
+    for one, other in _APART:
+        _apart(one, found[one], other, [unit] if other == "unit" and unit else found.get(other, []))
+    found["k"] = _least(k, "k", 2, "with k = 1 every record may stand alone")
+    found["small"] = _least(small, "small", 1, "counts from 1 to small - 1 are small")
+    if max_size is not None:
+        found["max_size"] = _least(max_size, "max_size", 1, "larger groups are counted as groups of that size")
+    if per_query is not None:
+        each = epsilon(per_query, "per_query")
+        if each > budget:
+            raise InvalidInput("per_query must not be more than epsilon: it is what one release may cost of it.")
+        found["per_query"] = written(each)
+    return found
 
 
 # Arguments that must not name the same column.

@@ -34,7 +34,7 @@ from duckanon.rewrite.statements import Statement, statements
 
 # Functions of ours whose results are made to be released. metric_perturb is not among them: beside the perturbed values
 # it shows the table's columns as they are.
-_RELEASES = frozenset({"k_anonymize", "dp_group_sizes", "metric_mechanism", "metric_report"})
+RELEASES = frozenset({"k_anonymize", "dp_group_sizes", "metric_mechanism", "metric_report"})
 
 
 class Verdict(StrEnum):
@@ -68,7 +68,7 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[Listed]:
     watched = frozenset(map(_named, tables)) | corpus.protected
     read = [(script, list(statements(script.text))) for script in corpus.scripts]
     known = _defined(corpus.schema, [one for script, found in read if script.defines is None for one in found], watched)
-    schema = replace(known, protected=watched or None, releases=_RELEASES)
+    schema = replace(known, protected=watched or None, releases=RELEASES)
     listed: list[Listed] = []
     for script, found in read:
         home = schema if script.defines is None else replace(schema, home=replace(script.defines, object=""))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from duckanon.errors import InvalidInput
+from duckanon.integrations.dbt.meta import declared
 from duckanon.rewrite.spot import Schema, Stored, TableName, View, fold
 
 _DATABASES = {".duckdb", ".db"}
@@ -111,7 +112,7 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
     scripts: list[Script] = []
     tables: dict[TableName, Stored] = {}
     views: dict[TableName, View] = {}
-    protected = {_relation(node) for node in [*nodes, *sources] if _is_declared(node)}
+    protected = {_relation(node) for node in [*nodes, *sources] if declared(node).protected}
     for node in sources:
         tables[_relation(node)] = _stored(node)
     for node in nodes:
@@ -144,72 +145,18 @@ def _stored(node: dict[str, Any]) -> Stored:
     return Stored(columns) if columns and all(columns.values()) else Stored({}, complete=False)
 
 
-def _is_declared(node: dict[str, Any]) -> bool:
-    """Whether dbt's meta says to watch the table: `meta: {duckanon: {protected: true}}`."""
-    for meta in (node.get("meta"), (node.get("config") or {}).get("meta")):
-        said = (meta or {}).get("duckanon")
-        if isinstance(said, dict) and said.get("protected"):
-            return True
-    return False
-
-
 def _database(path: Path) -> Corpus:
     """The views and table macros of a database, which is opened for reading only, and its protected tables."""
-    from sqlglot.errors import SqlglotError
-
     from duckanon.functions.udf import Instance
     from duckanon.governance.books import books_of
+    from duckanon.integrations.catalog import contents
     from duckanon.integrations.session import Session
 
-    def rows(query: str) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = session.con.execute(query).fetchall()
-        return found
-
     with Session(path, read_only=True, role="steward") as session:
-        ((catalog,),) = rows("SELECT current_database()")
-        made = rows(
-            "SELECT schema_name, view_name, sql FROM duckdb_views() "
-            "WHERE NOT internal AND NOT temporary AND database_name = current_database() ORDER BY ALL"
-        )
-        columns = rows(
-            "SELECT c.schema_name, c.table_name, c.column_name, c.data_type FROM duckdb_columns() c "
-            "JOIN duckdb_tables() t USING (table_oid, database_oid) "
-            "WHERE NOT c.internal AND c.database_name = current_database() ORDER BY c.table_oid, c.column_index"
-        )
-        keys = rows(
-            "SELECT schema_name, table_name, constraint_column_names FROM duckdb_constraints() "
-            "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND database_name = current_database()"
-        )
-        defined = rows(
-            "SELECT schema_name, function_name, function_type, macro_definition FROM duckdb_functions() "
-            "WHERE NOT internal AND function_type LIKE '%macro' AND database_name = current_database() ORDER BY ALL"
-        )
-
+        found = contents(lambda query: session.con.execute(query).fetchall())
         policies = books_of(Instance(session.con._con).identity, session.con._con).policies()
-
-    def full(schema: str, name: str) -> TableName:
-        return TableName(fold(catalog), fold(schema), fold(name))
-
-    types: dict[TableName, dict[str, str]] = {}
-    for schema, table, column, kind in columns:
-        types.setdefault(full(schema, table), {})[fold(column)] = kind
-    unique: dict[TableName, tuple[frozenset[str], ...]] = {}
-    for schema, table, named in keys:
-        unique[full(schema, table)] = (*unique.get(full(schema, table), ()), frozenset(map(fold, named)))
-    views, scripts = {}, []
-    for schema, name, sql in made:
-        scripts.append(Script(path, sql, name, full(schema, name)))
-        try:
-            views[full(schema, name)] = View.of(sql)
-        except SqlglotError:
-            views[full(schema, name)] = View(sql)
-    scripts += [Script(path, text, name) for _, name, kind, text in defined if kind == "table_macro"]
-    known = Schema(
-        tables={name: Stored(kinds, unique.get(name, ())) for name, kinds in types.items()},
-        views=views,
-        macros={fold(name): text for _, name, _, text in defined},
-        home=TableName(fold(catalog), "main", ""),
-    )
+    scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
+    scripts += [Script(path, text, name) for name, text in found.macros]
     # Scripts may call the database what they like, so its name is left out.
     protected = {TableName("", fold(schema), fold(name)) for _, schema, name, *_ in policies}
-    return Corpus(tuple(scripts), known, frozenset(protected))
+    return Corpus(tuple(scripts), found.schema, frozenset(protected))

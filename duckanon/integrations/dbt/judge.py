@@ -1,0 +1,151 @@
+"""What a model asks of protected tables, and whether it may: decided when dbt is about to build it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.functions.templates import table_functions
+from duckanon.integrations.audit import RELEASES, Listed, Verdict, audit
+from duckanon.integrations.corpus import Corpus, Script
+from duckanon.rewrite.calls import TABLES, written
+from duckanon.rewrite.spot import Schema, TableName, fold
+from duckanon.rewrite.statements import statements
+
+# Builds that keep rows of earlier runs beside those of this one.
+_ADDS = ("incremental", "snapshot")
+# Objects whose text is computed at each read.
+_LAZY = ("view", "table_function")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A node that dbt is about to build. code: as compiled. kind: how it is materialised. reads: what it refers to."""
+
+    label: str
+    name: TableName
+    language: str
+    kind: str
+    code: str
+    reads: Sequence[TableName] = ()
+    allow: frozenset[str] = frozenset()
+
+
+def unfit(model: Model) -> str | None:
+    """Why the model cannot be built this way, whatever it reads; None if it can."""
+    called = _called(model.code) if model.language == "sql" else []
+    if called and model.kind in _LAZY:
+        return (
+            f"{model.label} is a {model.kind} over {called[0]}: it would be computed anew at each read, and only where "
+            "duckanon is loaded. Make it a table: {{ config(materialized='table') }}."
+        )
+    if "k_anonymize" in called and model.kind in _ADDS:
+        return (
+            f"{model.label} keeps rows of earlier runs ({model.kind}) beside those of k_anonymize: two k-anonymous "
+            "copies of the same records can be intersected. Make it a table: {{ config(materialized='table') }}."
+        )
+    return None
+
+
+def objections(
+    model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
+) -> list[str]:
+    """What the model asks of protected tables besides releases, a line each.
+
+    schema: the tables and views that stand. explain: why a call of k_anonymize does not keep a table's policy; None if
+    it does.
+    """
+    if model.name in protected or not protected:
+        return []
+    if model.language != "sql" or model.kind == "table_function":
+        kind = f"a {model.language} model" if model.language != "sql" else "a table_function"
+        return [f"{name}: what {kind} reads of it is not followed" for name in model.reads if name in protected]
+    corpus = Corpus((Script(Path(), model.code, defines=model.name),), schema, protected)
+    found = audit(corpus)
+    told = [_told(one) for one in found if one.verdict is not Verdict.UNREAD and one.kind not in model.allow]
+    return told + _breaches(model.code, schema, protected, explain)
+
+
+def _told(one: Listed) -> str:
+    return f"line {one.line}: {one.found}. {one.advice}"
+
+
+def _breaches(
+    code: str, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
+) -> list[str]:
+    """Releases that do not keep a policy: calls of k_anonymize, and calls on what only passes a table on.
+
+    A table expression or a view has no policy and no budget of its own.
+    """
+    try:
+        tree: Any = sqlglot.parse_one(code, read="duckdb")
+    except (SqlglotError, RecursionError):
+        return []  # then it is told as something that cannot be followed
+    inner = {fold(one.alias) for one in tree.find_all(exp.CTE)}
+    found = []
+    for node in tree.find_all(exp.Table):
+        function = fold(node.this.name) if isinstance(node.this, exp.Func) else ""
+        name = _first(node.this) if function in RELEASES else None
+        if name is None:
+            continue
+        if any(name.may_be(one) for one in protected):
+            reason = explain(f"FROM {written(node)}") if function == "k_anonymize" else None
+            found += [] if reason is None else [f"{function}: {reason}"]
+            continue
+        through = code if not name.schema and name.object in inner else f"FROM {name}" if schema.view(name) else ""
+        if through and _reads(through, schema, protected):
+            found.append(
+                f"{function} is called on {name}, which reads a protected table and has no policy itself: call it on "
+                "the table, or protect the model that it is."
+            )
+    return found
+
+
+def _first(call: Any) -> TableName | None:
+    """The table that a call names, if its first argument is a name."""
+    given = call.expressions[0] if call.expressions else None
+    try:
+        return TableName.of(given.this) if isinstance(given, exp.Literal) and given.is_string else None
+    except ValueError:
+        return None
+
+
+def _reads(code: str, schema: Schema, protected: frozenset[TableName]) -> bool:
+    """Whether a text names a protected table, or a view that reads one."""
+    if any(statement.mentions(one.object) for statement in statements(code) for one in protected):
+        return True
+    return bool(audit(Corpus((Script(Path(), code),), schema, protected)))
+
+
+def _called(code: str) -> list[str]:
+    """The functions of duckanon's that a text calls, in its order."""
+    names, found = {fold(name) for name in table_functions()} & set(TABLES), []
+    for statement in statements(code):
+        words = [fold(word) for word, _ in statement.words]
+        found += [word for word, after in zip(words, words[1:], strict=False) if word in names and after == "("]
+    return found
+
+
+def model_of(given: Mapping[str, Any], allow: Sequence[str]) -> Model:
+    """The model that the macros describe."""
+    return Model(
+        f"{str(given['resource_type']).capitalize()} {given['name']}",
+        relation(given["this"]),
+        str(given["language"]),
+        str(given["materialized"]),
+        str(given["code"]),
+        [relation(one) for one in given["reads"]],
+        frozenset(allow),
+    )
+
+
+def relation(given: Sequence[str | None]) -> TableName:
+    """The name of a relation: its database, schema and identifier."""
+    database, schema, identifier = (fold(str(part or "")) for part in given)
+    return TableName(database, schema, identifier)

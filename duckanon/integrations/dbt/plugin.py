@@ -1,0 +1,53 @@
+"""The plugin: dbt-duckdb calls it with each connection and each cursor that it opens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+from dbt.adapters.duckdb.plugins import BasePlugin
+from dbt.adapters.factory import FACTORY
+from dbt_common.exceptions import DbtRuntimeError
+
+from duckanon.connection import register
+from duckanon.errors import InvalidInput
+from duckanon.integrations.dbt.settings import Mode, Settings
+from duckanon.integrations.dbt.steward import Steward
+
+
+class Plugin(BasePlugin):
+    """Puts duckanon's functions on dbt's connections, and answers its macros.
+
+    Raises dbt's own error, with one sentence, for settings that it does not know.
+    """
+
+    def initialize(self, plugin_config: dict[str, Any]) -> None:
+        beside = (self.creds.settings or {}) if self.creds is not None else {}
+        try:
+            self._settings = Settings.of(plugin_config, beside)
+        except InvalidInput as error:
+            raise DbtRuntimeError(str(error)) from None
+        self._steward = Steward(self._settings)
+
+    def configure_connection(self, conn: duckdb.DuckDBPyConnection) -> None:
+        self._steward.attend(register(conn))
+
+    def configure_cursor(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Temporary macros are each connection's own. A guard that was asked for and has no macros guards nothing."""
+        register(cursor)
+        if self._settings.guard in (Mode.ON, Mode.AUDIT) and not _guarding():
+            raise DbtRuntimeError(
+                f"profiles.yml has duckanon's guard {self._settings.guard}, and the project lacks its macros, so nothing would be "
+                "guarded: run `duckanon dbt macros` in the project's folder."
+            )
+
+
+def _guarding() -> bool:
+    """Whether dbt builds tables by our macros. It knows no macros yet when it only tries a connection."""
+    adapter: Any = FACTORY.adapters.get("duckdb")
+    known = adapter.get_macro_resolver() if adapter is not None else None
+    if known is None:
+        return True
+    names = {(one.package_name, one.name) for one in known.macros.values()}
+    ours = {package for package, name in names if name == "duckanon_judge"}
+    return any((package, "duckdb__create_table_as") in names for package in ours)

@@ -1,0 +1,62 @@
+"""What profiles.yml says to the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.dbt.meta import one_of, terms
+
+
+class Mode(StrEnum):
+    """What happens to a model that asks a protected table for more than a release: refused, warned of, or nothing."""
+
+    ON = "on"
+    AUDIT = "audit"
+    OFF = "off"
+
+
+class Changes(StrEnum):
+    """What happens where schema.yml says another policy than the ledger: an error, or the new policy holds."""
+
+    REFUSE = "refuse"
+    APPLY = "apply"
+
+
+# To YAML, `guard: on` is the truth value.
+_YAML: Mapping[object, str] = {True: "on", False: "off"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """guard: None if nothing was said. policy: what holds for every protected table that says nothing else."""
+
+    guard: Mode | None = None
+    changes: Changes = Changes.REFUSE
+    policy: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], beside: Collection[str] = ()) -> Settings:
+        """The settings in a plugin's `config`.
+
+        beside: keys that are somebody else's; dbt-duckdb mixes in the profile's own `settings`. Raises InvalidInput.
+        """
+        known = ("guard", "changes", "policy")
+        for key in config:
+            if key not in known and key not in beside:
+                raise InvalidInput(f"The duckanon plugin has no setting {key!r} in profiles.yml: {one_of(known)}.")
+        return cls(
+            guard=_choice(Mode, "guard", config["guard"]) if config.get("guard") is not None else None,
+            changes=_choice(Changes, "changes", config.get("changes", Changes.REFUSE)),
+            policy=terms(config.get("policy") or {}, "The duckanon plugin's policy in profiles.yml"),
+        )
+
+
+def _choice(kinds: type[Any], key: str, given: object) -> Any:
+    said = _YAML.get(given, given) if isinstance(given, bool) else given
+    if said not in [one.value for one in kinds]:
+        raise InvalidInput(f"The duckanon plugin's {key} in profiles.yml is {one_of([one.value for one in kinds])}.")
+    return kinds(said)

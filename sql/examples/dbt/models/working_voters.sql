@@ -1,0 +1,1 @@
+select * from {{ ref('voters') }} where age < 65
