@@ -13,6 +13,7 @@ from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import call, split, weights, whole
 from duckanon.integrations.complaints import one_sentence
+from duckanon.integrations.dbt.commands import app as dbt
 from duckanon.integrations.plotting import plot
 from duckanon.integrations.results import Format, Result
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
+app.add_typer(dbt)
 app.add_typer(plot, name="plot")
 
 In = Annotated[Path, typer.Argument(metavar="IN", help="A data file, or a DuckDB database together with --table.")]

@@ -2,20 +2,20 @@
    the same names, and call them. #}
 
 {% macro duckdb__create_table_as(temporary, relation, compiled_code, language='sql') -%}
-  {%- do duckanon_judge() -%}
+  {%- do duckanon_judge(model) -%}
   {{ return(dbt.duckdb__create_table_as(temporary, relation, compiled_code, language, **kwargs)) }}
 {%- endmacro %}
 
 {% macro duckdb__create_view_as(relation, sql) -%}
   {# (The view of an external model is over its files.) #}
   {%- if model.config.materialized != 'external' -%}
-    {%- do duckanon_judge() -%}
+    {%- do duckanon_judge(model) -%}
   {%- endif -%}
   {{ return(dbt.duckdb__create_view_as(relation, sql)) }}
 {%- endmacro %}
 
-{# Refuses the model that is being built, or warns of it, or says nothing. #}
-{% macro duckanon_judge() %}
+{# Refuses a model, or warns of it, or says nothing. #}
+{% macro duckanon_judge(model) %}
   {% set reads = [] %}
   {% for id in model.depends_on.nodes %}
     {% set node = graph.nodes[id] if id in graph.nodes else graph.sources.get(id) %}

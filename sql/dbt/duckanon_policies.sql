@@ -5,7 +5,8 @@
     {% set nodes = [] %}
     {% for node in (graph.nodes.values() | list) + (graph.sources.values() | list) %}
       {% if node.resource_type in ['model', 'seed', 'snapshot', 'source'] %}
-        {% do nodes.append(duckanon_node(node)) %}
+        {% set told = duckanon_node(node) %}
+        {% if '"duckanon"' in tojson(told) %}{% do nodes.append(told) %}{% endif %}
       {% endif %}
     {% endfor %}
     {% set built = [] %}
@@ -14,6 +15,10 @@
     {% endfor %}
     {% set said = duckanon_ask('_dk_dbt_policies', {'run': invocation_id, 'nodes': nodes, 'built': built}) %}
     {% for one in said %}{% do log('duckanon: ' ~ one, info=True) %}{% endfor %}
+    {# Table functions are built by no macro that could be stood in for. #}
+    {% for node in graph.nodes.values() if node.unique_id in selected_resources and node.config.materialized == 'table_function' %}
+      {% do duckanon_judge(node) %}
+    {% endfor %}
   {% endif %}
 {% endmacro %}
 

@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from duckanon.functions.templates import table_functions
+from duckanon.functions.templates import identifier, table_functions
 from duckanon.integrations.audit import RELEASES, Listed, Verdict, audit
 from duckanon.integrations.corpus import Corpus, Script
 from duckanon.rewrite.calls import TABLES, written
@@ -37,6 +37,14 @@ class Model:
     allow: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Objection:
+    """What a model asks that is no release. kind: the finding's, which the model could be allowed; None: it could not."""
+
+    kind: str | None
+    told: str
+
+
 def unfit(model: Model) -> str | None:
     """Why the model cannot be built this way, whatever it reads; None if it can."""
     called = _called(model.code) if model.language == "sql" else []
@@ -55,25 +63,42 @@ def unfit(model: Model) -> str | None:
 
 def objections(
     model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
-) -> list[str]:
-    """What the model asks of protected tables besides releases, a line each.
+) -> list[Objection]:
+    """What the model asks of protected tables besides releases, without what it is allowed to ask.
 
-    schema: the tables and views that stand. explain: why a call of k_anonymize does not keep a table's policy; None if
-    it does.
+    schema: the tables and views that stand. explain: why an analyst would not get the answer to a query; None if one
+    would.
     """
     if model.name in protected or not protected:
         return []
+    found = _asked(model, schema, protected, explain)
+    return [one for one in found if one.kind not in model.allow]
+
+
+def _asked(
+    model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
+) -> list[Objection]:
     if model.language != "sql" or model.kind == "table_function":
-        kind = f"a {model.language} model" if model.language != "sql" else "a table_function"
-        return [f"{name}: what {kind} reads of it is not followed" for name in model.reads if name in protected]
+        what = "table_function" if model.language == "sql" else f"{model.language} model"
+        return [
+            Objection("unknown", f"what a {what} reads of {name} is not followed.")
+            for name in model.reads
+            if name in protected
+        ]
     corpus = Corpus((Script(Path(), model.code, defines=model.name),), schema, protected)
-    found = audit(corpus)
-    told = [_told(one) for one in found if one.verdict is not Verdict.UNREAD and one.kind not in model.allow]
-    return told + _breaches(model.code, schema, protected, explain)
+    found = [
+        Objection(one.kind, f"line {one.line}: {one.found}. {_advice(one, explain)}")
+        for one in audit(corpus)
+        if one.verdict is not Verdict.UNREAD
+    ]
+    return found + [Objection(None, one) for one in _breaches(model.code, schema, protected, explain)]
 
 
-def _told(one: Listed) -> str:
-    return f"line {one.line}: {one.found}. {one.advice}"
+def _advice(one: Listed, explain: Callable[[str], str | None]) -> str:
+    """For records the analyst's guard knows the call that the policy allows."""
+    whole = TableName.of(one.table)
+    quoted = ".".join(identifier(part) for part in (whole.catalog, whole.schema, whole.object) if part)
+    return (explain(f"FROM {quoted}") if one.kind == "row-level" else None) or one.advice
 
 
 def _breaches(

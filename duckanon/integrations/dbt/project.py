@@ -16,7 +16,9 @@ def example(folder: Path) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists already: name a new folder.")
     source = sql_root() / "examples"
-    shutil.copytree(source / "dbt", folder, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb*"), dirs_exist_ok=True)
+    shutil.copytree(
+        source / "dbt", folder, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb*"), dirs_exist_ok=True
+    )
     (folder / "seeds").mkdir()
     shutil.copy(source / "voters.csv", folder / "seeds" / "voters.csv")
     macros(folder)

@@ -19,7 +19,7 @@ from duckanon.governance.books import Books, books_of
 from duckanon.governance.policy import Policy
 from duckanon.guard import Guard
 from duckanon.integrations.catalog import contents
-from duckanon.integrations.dbt.judge import Model, model_of, objections, relation, unfit
+from duckanon.integrations.dbt.judge import Model, Objection, model_of, objections, relation, unfit
 from duckanon.integrations.dbt.meta import LISTS, declared, policy
 from duckanon.integrations.dbt.settings import Changes, Mode, Settings
 from duckanon.rewrite.spot import Schema, TableName, View
@@ -45,7 +45,9 @@ class Steward:
         """Put the functions behind the macros on a database instance that has duckanon's."""
         on = Instance(con)
         books = books_of(on.identity, con)
-        on.create("_dk_dbt_policies", _answering(lambda given: self._policies(books, given)), "VARCHAR", side_effects=True)
+        on.create(
+            "_dk_dbt_policies", _answering(lambda given: self._policies(books, given)), "VARCHAR", side_effects=True
+        )
         on.create("_dk_dbt_judge", _answering(lambda given: self._judge(books, given)), "VARCHAR", side_effects=True)
 
     def _policies(self, books: Books, given: Mapping[str, Any]) -> list[str]:
@@ -108,14 +110,14 @@ class Steward:
                 'on-run-start: "{{ duckanon_policies() }}" and on-run-end: "{{ duckanon_policies() }}".'
             )
         protected = frozenset(relation(path) for *path, _, _ in books.policies())
-        told = objections(model, _schema(books, copies), protected, lambda call: _refused(books, call))
-        if told and mode is Mode.ON:
-            raise InvalidInput(_refusal(model, told))
+        found = objections(model, _schema(books, copies), protected, lambda call: _refused(books, call))
+        if found and mode is Mode.ON:
+            raise InvalidInput(_refusal(model, found))
         with self._turn:
             self._copies.pop(model.name, None)
-            if told and model.language == "sql":
+            if found and model.language == "sql":
                 self._copies[model.name] = View(model.code)
-        return [f"{model.label} asks protected tables for more than a release: {one}" for one in told]
+        return [f"{model.label} asks protected tables for more than a release: {one.told}" for one in found]
 
 
 def _answering(work: Callable[[Mapping[str, Any]], list[str]]) -> Callable[[pa.Array], pa.Array]:
@@ -137,8 +139,13 @@ def _check(books: Books, path: Sequence[str], wanted: Policy, label: str) -> Non
         try:
             found = cursor.execute(f"DESCRIBE {_quoted(path)}").fetchall()
         except duckdb.CatalogException:
-            raise InvalidInput(f"{label} has a policy, and there is no table {'.'.join(path)}: load it first.") from None
-    named = [*([wanted.unit] if wanted.unit is not None else []), *(one for part in LISTS for one in getattr(wanted, part))]
+            raise InvalidInput(
+                f"{label} has a policy, and there is no table {'.'.join(path)}: load it first."
+            ) from None
+    named = [
+        *([wanted.unit] if wanted.unit is not None else []),
+        *(one for part in LISTS for one in getattr(wanted, part)),
+    ]
     Table(label[0].lower() + label[1:], [row[0] for row in found], [row[1] for row in found]).has(named)
 
 
@@ -151,21 +158,23 @@ def _schema(books: Books, copies: Mapping[TableName, View]) -> Schema:
 
 
 def _refused(books: Books, call: str) -> str | None:
-    """Why an analyst would not get a release; None if one would, or if the table's policy names no quasi-identifiers."""
+    """Why an analyst would not get the answer to a query; None if one would."""
     with books.door.cursor() as cursor:
         refusal = Guard(cursor, cursor, books).explain(call).refusal
     return None if refusal is None else refusal.reason
 
 
-def _refusal(model: Model, told: Sequence[str]) -> str:
-    more = [f"  and {len(told) - _LONGEST} more"] if len(told) > _LONGEST else []
+def _refusal(model: Model, found: Sequence[Objection]) -> str:
+    more = [f"  and {len(found) - _LONGEST} more"] if len(found) > _LONGEST else []
+    kinds = ", ".join(sorted({one.kind for one in found if one.kind is not None}))
+    allowed = f" Or allow it what it asks: meta: {{duckanon: {{allow: [{kinds}]}}}}." if kinds else ""
     return "\n".join(
         [
             f"{model.label} asks protected tables for more than a release:",
-            *(f"  {one}" for one in told[:_LONGEST]),
+            *(f"  {one.told}" for one in found[:_LONGEST]),
             *more,
-            "Release it; or keep the model inside, protected like them (meta: {duckanon: {protected: true}}); or allow it",
-            "what it asks, as in meta: {duckanon: {allow: [conditional]}}.",
+            "Ask for a release instead. Or keep the model inside, protected as well: "
+            "meta: {duckanon: {protected: true}}." + allowed,
         ]
     )
 
