@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,21 @@ REFUSED = {
         "what a python model reads of survey.main.voters is not followed",
     ),
     "too_dear.sql": (
-        "select * from dp_group_sizes('{{ source(\"raw\", \"residents\") }}', 'household', epsilon := 0.75, max_size := 8)",
-        "epsilon 0.75 is more than",
+        "select * from dp_group_sizes('{{ source(\"raw\", \"residents\") }}', 'household', epsilon := 1.25, "
+        "max_size := 8)",
+        "epsilon 1.25 is more than",
     ),
 }
 ADMITTED = {
     "plain.sql": "select i // 5 as a, i % 3 as b from range(20) r(i)",
     "also_plain.sql": "select i // 5 as a, i % 3 as b from range(20) r(i)",
-    "inside.sql": "{{ config(meta={'duckanon': {'protected': true, 'epsilon': 1}}) }} select age from {{ ref('voters') }}",
-    "part.sql": "{{ config(materialized='ephemeral') }} select class_id, a_lo from k_anonymize('{{ ref(\"plain\") }}', ['a'])",
+    "inside.sql": "{{ config(meta={'duckanon': {'protected': true, 'epsilon': 1}}) }} "
+    "select age from {{ ref('voters') }}",
+    "part.sql": "{{ config(materialized='ephemeral') }} "
+    "select class_id, a_lo from k_anonymize('{{ ref(\"plain\") }}', ['a'])",
     "of_part.sql": "select * from {{ ref('part') }}",
-    "of_release.sql": "{{ config(materialized='view') }} select vote, count(*) as n from {{ ref('voters_released') }} group by 1",
+    "of_release.sql": "{{ config(materialized='view') }} "
+    "select vote, count(*) as n from {{ ref('voters_released') }} group by 1",
     "copied_again.sql": "select party from {{ ref('copy') }}",
 }
 TESTS = """
@@ -146,12 +151,19 @@ def test_the_example_and_what_stands_beside_it(tmp_path: Path) -> None:
     (project / "models" / "more" / "more.yml").write_text(TESTS)
     outputs = [OUTPUT.format(name=name, guard=name) for name in ("on", "audit")]
     (project / "profiles.yml").write_text(PROFILE.replace("dev", "audit") + "".join(outputs).replace(" on:", " 'on':"))
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "dbt_project.yml").write_text("name: bare\nprofile: survey\nflags: {send_anonymous_usage_stats: false}")
+    (bare / "models").mkdir()
+    (bare / "models" / "a.sql").write_text("select 1 as a")
+    without = ["run", "--target", "on", "--project-dir", str(bare), "--profiles-dir", str(project)]
     operation = ["run-operation", "duckanon_unprotect", "--args", "{name: working_voters}"]
-    on, audit, ended = dbt(project, ["build", "--target", "on"], ["build"], operation)
+    on, audit, ended, unguarded = dbt(project, ["build", "--target", "on"], ["build"], operation, without)
 
     found = statuses(on)
     models = {path.stem for path in (project / "models").glob("*.sql")}
-    assert all(found[name] == "success" for name in [*models, "voters", "survey-on-run-end-0"]), on
+    for name in [*models, "voters", "survey-on-run-end-0"]:
+        assert found[name] == "success", on["nodes"][name]
     for name, (_, why) in REFUSED.items():
         status, message = on["nodes"][Path(name).stem]
         assert status == "error", name
@@ -191,3 +203,175 @@ def test_the_example_and_what_stands_beside_it(tmp_path: Path) -> None:
     )
     assert least >= 5
     assert rows(project, "SELECT sum(groups) FROM household_sizes WHERE level = 0") == [(600,)]
+
+    # A guard without macros would guard nothing, and say nothing.
+    assert not unguarded["success"]
+    told = unguarded["exception"] + " ".join(unguarded["said"])
+    assert "run `duckanon dbt macros` in the project's folder" in told, unguarded
+
+
+def steward(**config: Any) -> duckdb.DuckDBPyConnection:
+    """A connection with what the macros ask, and a table of people."""
+    con = duckanon.register(duckdb.connect())
+    Steward(Settings.of(config)).attend(con)
+    con.execute("CREATE TABLE people AS SELECT i // 5 AS age, 'p' || i AS name FROM range(20) r(i)").fetchall()
+    return con
+
+
+def ask(con: duckdb.DuckDBPyConnection, function: str, **given: Any) -> dict[str, Any]:
+    ((answer,),) = con.execute(f"SELECT {function}(?)", [json.dumps(given)]).fetchall()
+    found: dict[str, Any] = json.loads(answer)
+    return found
+
+
+def node(name: str = "people", kind: str = "seed", **meta: Any) -> dict[str, Any]:
+    columns = {one: {"meta": {"duckanon": {"role": role}}} for one, role in meta.pop("columns", {}).items()}
+    path = ["memory", "main", name]
+    known = {"unique_id": f"{kind}.{name}", "resource_type": kind, "name": name, "relation": path, "file": False}
+    return {**known, "meta": {"duckanon": meta}, "columns": columns}
+
+
+def policies(con: duckdb.DuckDBPyConnection, *nodes: dict[str, Any], built: tuple[str, ...] = ()) -> dict[str, Any]:
+    return ask(con, "_dk_dbt_policies", run="1", nodes=nodes, built=built)
+
+
+def judged(
+    con: duckdb.DuckDBPyConnection, code: str, kind: str = "table", run: str = "1", **meta: Any
+) -> dict[str, Any]:
+    model = {"name": "m", "resource_type": "model", "this": ["memory", "main", "m"], "language": "sql"}
+    reads = [["memory", "main", "people"]]
+    given = {**model, "run": run, "node": node("m", "model", **meta), "materialized": kind, "code": code}
+    return ask(con, "_dk_dbt_judge", **given, reads=reads)
+
+
+def test_settings() -> None:
+    assert Settings.of({"guard": True}).guard is Mode.ON  # as YAML reads `guard: on`
+    assert Settings.of({"guard": False}).guard is Mode.OFF
+    assert Settings.of({"guard": "audit", "threads": 4}, {"threads"}).guard is Mode.AUDIT
+    assert Settings.of({}).guard is None
+    assert Settings.of({"changes": "apply"}).changes is Changes.APPLY
+    wrong = {
+        "has no setting 'gaurd' in profiles.yml: it is guard, changes or policy.": {"gaurd": "on"},
+        "guard in profiles.yml is wrong: it is on, audit or off": {"guard": "maybe"},
+        "changes in profiles.yml is wrong: it is refuse or apply": {"changes": True},
+        "has no term 'kk' in its policy": {"policy": {"kk": 5}},
+        "must be keys and values": {"policy": [5]},
+    }
+    for said, config in wrong.items():
+        with pytest.raises(InvalidInput, match=said):
+            Settings.of(config)
+
+
+def test_policies_from_meta() -> None:
+    columns = {"age": ["quasi_identifier", "public"], "name": "identifier", "home": "unit"}
+    found = declared(node(epsilon=0.1, k=3, sensitive="vote", columns=columns))
+    made = policy(found, {"epsilon": 5, "small": 7}, "people")
+    assert (made.epsilon, made.unit, made.k, made.small) == (Fraction(1, 10), "home", 3, 7)
+    assert (made.quasi_identifiers, made.public, made.drop, made.sensitive) == (
+        ("age",),
+        ("age",),
+        ("name",),
+        ("vote",),
+    )
+    assert declared(node(protected=True)).protected
+    assert not declared({"name": "people"}).protected
+    # dbt 1.10 and later may keep meta in the config alone.
+    assert declared({"name": "people", "config": {"meta": {"duckanon": {"epsilon": 1}}}}).protected
+    wrong = {
+        "The seed people has no term 'eps' in its policy": node(eps=1),
+        "The seed people, column age: meta.duckanon gives a role": node(columns={"age": "qi"}),
+        "has two columns with the role unit": node(columns={"age": "unit", "name": "unit"}),
+        "is not to be protected, and has a policy": node(protected=False, epsilon=1),
+        "may allow findings of these kinds only": node(allow=["all"]),
+        "protected in meta.duckanon is true or false": node(protected="yes"),
+        "meta.duckanon must be keys and values": {**node(), "meta": {"duckanon": "protected"}},
+    }
+    for said, one in wrong.items():
+        with pytest.raises(InvalidInput, match=said):
+            declared(one)
+    for said, one in {
+        "people is protected and has no budget": node(protected=True),
+        "people: epsilon must be a number above 0": node(epsilon="much"),
+        "people: k must be 2 or more": node(epsilon=1, k=1),
+        'people: Column "age" is both in quasi_identifiers and in drop': node(
+            epsilon=1, columns={"age": ["quasi_identifier", "identifier"]}
+        ),
+    }.items():
+        with pytest.raises(InvalidInput, match=said):
+            policy(declared(one), {}, "people")
+
+
+def test_policies_are_set_once_and_changed_only_on_purpose() -> None:
+    con = steward()
+    one = node(epsilon=1, columns={"age": "quasi_identifier"})
+    assert policies(con, one)["said"] == ["main.people is protected: of epsilon 1 in all, 0 is spent and 1 left."]
+    assert policies(con, one) == {"said": [], "problem": None}
+    # A table that is dropped and made again has kept its policy; one that does not stand yet has its own already.
+    con.execute("CREATE OR REPLACE TABLE people AS SELECT 1 AS age").fetchall()
+    assert policies(con, one, node("later", epsilon=2))["problem"] is None
+    assert con.execute("SELECT tbl FROM policies()").fetchall() == [("main.later",), ("main.people",)]
+    changed = policies(con, node(epsilon=2, columns={"age": "quasi_identifier"}))["problem"]
+    assert changed.startswith("The seed people is protected already, and the project says another policy (epsilon).")
+    assert "dbt run-operation duckanon_unprotect --args '{name: people}'" in changed
+    con.execute("SELECT unprotect('people')").fetchall()
+    assert policies(con, node(epsilon=2))["said"] == [
+        "main.people is protected: of epsilon 2 in all, 0 is spent and 2 left."
+    ]
+    applied = steward(changes="apply")
+    policies(applied, one)
+    assert "of epsilon 3 in all" in policies(applied, node(epsilon=3))["said"][0]
+
+
+def test_policies_name_tables_and_columns_that_stand() -> None:
+    con = steward(policy={"epsilon": 1})
+    missing = node("nowhere", "source", protected=True)
+    assert "there is no table memory.main.nowhere: load it first" in policies(con, missing)["problem"]
+    zip_code = node(columns={"zip": "quasi_identifier"})
+    # A seed or model may get the column in this very run.
+    assert policies(con, zip_code)["problem"] is None
+    assert 'no column "zip" in the seed people' in policies(con, zip_code, built=("seed.people",))["problem"]
+    file = {**node(kind="source", protected=True), "file": True}
+    assert "is a file, which can have no policy" in policies(con, file)["problem"]
+
+
+def test_judgements_without_dbt() -> None:
+    con = steward(policy={"epsilon": 1})
+    assert "were not applied in this run" in judged(con, "FROM people", run="2")["problem"]
+    policies(con, node(protected=True, columns={"age": "quasi_identifier", "name": "identifier"}))
+    assert judged(con, "SELECT 1 AS a")["problem"] is None
+    assert "line 2: row-level of memory.main.people" in judged(con, "SELECT *\nFROM people")["problem"]
+    assert (
+        "Or allow it what it asks: meta: {duckanon: {allow: [count]}}"
+        in judged(con, "SELECT count(*) FROM people")["problem"]
+    )
+    assert judged(con, "SELECT count(*) FROM people", allow=["count"])["problem"] is None
+    kept = "SELECT * FROM k_anonymize('\"memory\".\"main\".\"people\"', ['age'], k := 5, drop := ['name'])"
+    assert judged(con, kept)["problem"] is None
+    assert "must be dropped" in judged(con, kept.replace(", drop := ['name']", ""))["problem"]
+    assert (
+        "what a table_function reads of memory.main.people" in judged(con, "FROM people", "table_function")["problem"]
+    )
+    con.execute("CREATE VIEW grown AS SELECT * FROM people WHERE age > 1").fetchall()
+    assert "k_anonymize is called on grown" in judged(con, "FROM k_anonymize('grown', ['age'], k := 2)")["problem"]
+    assert "snapshot" in judged(con, kept, "snapshot")["problem"]
+    # What cannot be parsed is refused if it names a protected table, and only then.
+    assert "cannot be parsed" in judged(con, "FROM people SELEC ((")["problem"]
+    assert judged(con, "FROM others SELEC ((")["problem"] is None
+
+
+def test_a_guard_that_is_off_still_refuses_views_over_releases() -> None:
+    con = steward(guard=False)
+    assert judged(con, "FROM people")["problem"] is None
+    assert "is a view over k_anonymize" in judged(con, "FROM k_anonymize('people', ['age'])", "view")["problem"]
+
+
+def test_macros_for_a_project(tmp_path: Path) -> None:
+    refused = CliRunner(env={"TERM": "dumb"}).invoke(app, ["dbt", "macros", str(tmp_path)])
+    assert (refused.exit_code, "has no dbt_project.yml" in refused.output) == (1, True)
+    (tmp_path / "dbt_project.yml").write_text("name: mine")
+    written = CliRunner().invoke(app, ["dbt", "macros", str(tmp_path)])
+    assert 'on-run-start: "{{ duckanon_policies() }}"' in written.output
+    ours = sorted(path.name for path in (ROOT / "sql" / "dbt").glob("*.sql"))
+    assert sorted(path.name for path in (tmp_path / "macros" / "duckanon").iterdir()) == ours
+    taken = CliRunner(env={"TERM": "dumb"}).invoke(app, ["dbt", "example", str(tmp_path)])
+    assert (taken.exit_code, "exists already" in taken.output) == (1, True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Objection:
-    """What a model asks that is no release. kind: the finding's, which the model could be allowed; None: it could not."""
+    """What a model asks that is no release. kind: the finding's, which can be allowed; None: this cannot."""
 
     kind: str | None
     told: str
@@ -153,7 +154,7 @@ def _called(code: str) -> list[str]:
     names, found = {fold(name) for name in table_functions()} & set(TABLES), []
     for statement in statements(code):
         words = [fold(word) for word, _ in statement.words]
-        found += [word for word, after in zip(words, words[1:], strict=False) if word in names and after == "("]
+        found += [word for word, after in pairwise(words) if word in names and after == "("]
     return found
 
 

@@ -37,8 +37,8 @@ class Plugin(BasePlugin):
         register(cursor)
         if self._settings.guard in (Mode.ON, Mode.AUDIT) and not _guarding():
             raise DbtRuntimeError(
-                f"profiles.yml has duckanon's guard {self._settings.guard}, and the project lacks its macros, so nothing would be "
-                "guarded: run `duckanon dbt macros` in the project's folder."
+                f"duckanon's guard is {self._settings.guard} in profiles.yml, but the project has none of its macros, "
+                "so nothing would be guarded: run `duckanon dbt macros` in the project's folder."
             )
 
 

@@ -58,5 +58,7 @@ class Settings:
 def _choice(kinds: type[Any], key: str, given: object) -> Any:
     said = _YAML.get(given, given) if isinstance(given, bool) else given
     if said not in [one.value for one in kinds]:
-        raise InvalidInput(f"The duckanon plugin's {key} in profiles.yml is {one_of([one.value for one in kinds])}.")
+        raise InvalidInput(
+            f"The duckanon plugin's {key} in profiles.yml is wrong: {one_of([one.value for one in kinds])}."
+        )
     return kinds(said)

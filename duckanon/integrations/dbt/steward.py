@@ -86,9 +86,9 @@ class Steward:
             differs = ", ".join(name for name, value in terms.items() if getattr(known, name) != value)
             if self._settings.changes is Changes.REFUSE:
                 raise InvalidInput(
-                    f"{label} is protected already, and the project says another policy ({differs}). End the one that "
-                    f"holds with dbt run-operation duckanon_unprotect --args '{{name: {node['name']}}}', and run again. "
-                    "What was spent stays spent."
+                    f"{label} is protected already, and the project says another policy ({differs}). End the "
+                    f"one that holds: dbt run-operation duckanon_unprotect --args '{{name: {node['name']}}}'. Then run "
+                    "again. What was spent stays spent."
                 )
             books.unprotect(_quoted(path), _seen(path))
         yield books.protect(_quoted(path), _seen(path), **terms)
