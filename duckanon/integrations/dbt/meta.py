@@ -8,7 +8,6 @@ from typing import Any
 
 from duckanon.accounting import epsilon
 from duckanon.errors import InvalidInput
-from duckanon.functions.budgets import offers
 from duckanon.governance.policy import Policy
 
 # What a column may be, and the policy's list that it then is in.
@@ -64,6 +63,8 @@ def policy(node: Declared, default: Mapping[str, Any], label: str) -> Policy:
 
     Raises InvalidInput where the terms are no policy, naming the table.
     """
+    from duckanon.functions.budgets import offers
+
     said = {"k": 5, "small": 5, "per_query": None, "max_size": None, "unit": None, **default, **node.terms}
     if "epsilon" not in said:
         raise InvalidInput(
