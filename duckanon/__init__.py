@@ -33,4 +33,6 @@ def __getattr__(name: str) -> Any:
         return import_module("duckanon.integrations.plots").plot
     if name == "errors":
         return import_module("duckanon.errors")
+    if name == "load_ipython_extension":
+        return import_module("duckanon.integrations.jupyter").load_ipython_extension
     raise AttributeError(f"module 'duckanon' has no attribute '{name}'")

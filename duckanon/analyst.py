@@ -30,6 +30,10 @@ LOCKED: dict[str, Any] = {
 }
 
 
+class NoDoor(UnsupportedQuery, AttributeError):
+    """What an analyst's connection or result does not have. Programs that ask with `hasattr` get an answer."""
+
+
 class Answer:
     """The result of a query, run each time it is shown or fetched, as DuckDB's relations are. It only gives rows."""
 
@@ -38,7 +42,7 @@ class Answer:
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
-            raise UnsupportedQuery(
+            raise NoDoor(
                 f"An analyst's result has no {name}: it is shown and fetched. To go on from it, write another query."
             )
         if self._relation is None:
@@ -136,7 +140,7 @@ class Analyst:
 
     def __getattr__(self, name: str) -> Any:
         if name not in _PASSES:
-            raise UnsupportedQuery(
+            raise NoDoor(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
         return getattr(self._con, name)

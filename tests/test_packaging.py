@@ -12,8 +12,9 @@ ROOT = Path(__file__).parents[1]
 TRY = """
 import duckdb, duckanon, pathlib
 from duckanon.functions.templates import sql_root
-con = duckanon.register(duckdb.connect())
+con = duckdb.connect()
 con.execute("SET enable_progress_bar = false").fetchall()
+duckanon.register(con)
 con.execute("CREATE TABLE t AS SELECT i AS age FROM range(12) r(i)").fetchall()
 print(len(con.execute("FROM k_anonymize('t', ['age'], method := 'initial')").fetchall()))
 print(pathlib.Path(duckanon.__file__).parent)

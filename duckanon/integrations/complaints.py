@@ -1,4 +1,4 @@
-"""Errors as one clear sentence on stderr and an exit code."""
+"""Errors as one sentence on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -7,36 +7,12 @@ from contextlib import contextmanager
 
 import typer
 
-from duckanon.errors import DuckanonError
+from duckanon.integrations.sentences import is_told, sentence
 from duckanon.integrations.terminal import say
-
-_LONGEST = 400
 
 
 class Cancelled(Exception):
     """The user pressed Ctrl-C while something ran: what was wanted, not an error."""
-
-
-def sentence(error: Exception) -> str:
-    """What went wrong, without DuckDB's prefix of our own sentences, its excerpt of the statement, or lines of data."""
-    text = str(error).removeprefix("Invalid Input Error: ")
-    if isinstance(error, DuckanonError):
-        return text
-    lines = []
-    for line in text.splitlines():
-        if not line.strip() or line.startswith("LINE "):
-            break
-        if not line.startswith("Original Line:"):
-            lines.append(line.strip())
-    told = " ".join(lines)
-    return told if len(told) <= _LONGEST else told[:_LONGEST].rstrip() + " ..."
-
-
-def is_told(error: Exception) -> bool:
-    """Whether the error is one that a user can bring about: duckanon's, DuckDB's or the system's."""
-    import duckdb
-
-    return isinstance(error, DuckanonError | duckdb.Error | OSError) and not isinstance(error, BrokenPipeError)
 
 
 @contextmanager

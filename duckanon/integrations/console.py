@@ -19,10 +19,11 @@ from prompt_toolkit.output import Output
 from pygments.lexers.sql import SqlLexer
 
 from duckanon import __version__
-from duckanon.integrations.complaints import Cancelled, is_told, sentence
+from duckanon.integrations.complaints import Cancelled
 from duckanon.integrations.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.results import Format
 from duckanon.integrations.script import run_script
+from duckanon.integrations.sentences import is_told, sentence
 from duckanon.integrations.session import Session
 from duckanon.integrations.terminal import say
 from duckanon.integrations.typing_sql import is_complete

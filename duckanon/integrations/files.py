@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.templates import identifier, literal
-from duckanon.integrations.complaints import sentence
+from duckanon.integrations.sentences import sentence
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

@@ -19,7 +19,7 @@ SCALARS = frozenset(
     array_sort array_to_json array_to_string array_to_string_comma_default array_transform array_unique
     array_value array_where array_zip ascii asin asinh atan atan2 atanh bar base64 bin bit_count bit_length
     bit_position bitstring cardinality cbrt ceil ceiling century char_length character_length chr coalesce concat
-    concat_ws contains cos cosh cot current_date current_localtime current_localtimestamp current_time
+    concat_ws contains cos cosh cot current_date current_localtime current_localtimestamp current_schema current_time
     current_timestamp damerau_levenshtein date_add date_diff date_part date_sub date_trunc datediff datepart
     datesub datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade decode degrees divide
     editdist3 element_at encode ends_with epoch epoch_ms epoch_ns epoch_us equi_width_bins era even exp factorial

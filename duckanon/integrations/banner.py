@@ -1,0 +1,93 @@
+"""What is said above a result in a notebook: how the guard decided, what was spent, how exposed a release is.
+
+It says nothing of the data but counts that the result itself shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from duckanon.accounting import written
+from duckanon.rewrite.decision import Decision, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Okabe and Ito's blue, vermilion and grey: they differ to colour-blind readers too.
+_COLOURS = {"released": "#0072B2", "spent": "#D55E00", "plain": "#767676"}
+
+
+@dataclass(frozen=True)
+class Banner:
+    """Lines to show, and how they are marked: 'released', 'spent' or 'plain'."""
+
+    lines: Sequence[str]
+    mark: str = "plain"
+
+    def _repr_html_(self) -> str:
+        body = "<br>".join(escape(line) for line in self.lines)
+        return (
+            f'<div class="duckanon-banner" style="border-left: 4px solid {_COLOURS[self.mark]}; padding: 2px 8px; '
+            f'margin: 2px 0; font-size: 90%">{body}</div>'
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join(f"-- {line}" for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A line of the ledger that came while a statement ran. Budgets as exact text; left: None without a budget."""
+
+    table: str
+    epsilon: str
+    left: str | None
+
+    @property
+    def line(self) -> str:
+        left = f"{self.left} left" if self.left is not None else "no budget limits it: protect the table to set one"
+        return f"Epsilon {self.epsilon} spent on {self.table}; {left}."
+
+
+def banner(role: str, decision: Decision | None, spent: Sequence[Charged], release: pd.DataFrame | None) -> Banner:
+    """What to say of one statement. release: its result, if it called k_anonymize."""
+    lines = [step.line for step in decision.steps] if decision else [f"Runs as written: the role is {role}."]
+    lines += [one.line for one in spent]
+    lines += _kept(decision, spent)
+    classes = exposure(release) if release is not None else None
+    if classes:
+        lines.append(classes)
+    through_release = decision is not None and any(
+        step.verdict in (Verdict.RELEASED, Verdict.REWRITTEN) for step in decision.steps
+    )
+    return Banner(lines, "spent" if spent else "released" if through_release or classes else "plain")
+
+
+def _kept(decision: Decision | None, spent: Sequence[Charged]) -> list[str]:
+    """A release that cost nothing because it is stored already, with what is left of the budget."""
+    if decision is None or spent:
+        return []
+    priced = [step for step in decision.steps if step.epsilon is not None and step.remaining is not None]
+    return [
+        f"Nothing spent on {step.object}: this release is stored. {written(step.remaining)} left."
+        for step in priced
+        if step.remaining is not None
+    ]
+
+
+def exposure(frame: pd.DataFrame) -> str | None:
+    """How exposed the records of a k-anonymous release are, from the classes that it shows; None for other results.
+
+    A result that is cut off (LIMIT, WHERE) shows parts of classes, so it is said that the rows below are counted.
+    """
+    if "class_id" not in frame.columns or frame.empty:
+        return None
+    sizes = frame["class_id"].value_counts()
+    k, classes = int(sizes.min()), len(sizes)
+    return (
+        f"In the {len(frame):,} rows below: k = {k:,} (the smallest class), {classes:,} classes. "
+        f"By these columns a record is found with chance 1 in {k:,} at most."
+    )

@@ -1,0 +1,190 @@
+"""Jupyter and IPython: `%load_ext duckanon` gives `%duckanon`, `%%duckanon` and `%%privacy`.
+
+The names leave `%sql` and `%%sql` to jupysql, which works on the same connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+import duckanon
+from duckanon.analyst import Analyst
+from duckanon.functions.templates import literal
+from duckanon.integrations.banner import Banner, Charged, banner
+from duckanon.integrations.sentences import is_told, sentence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Guarded = duckanon.Connection | Analyst
+
+_CHARGES = """
+SELECT database, number, tbl, epsilon_exact, remaining_exact FROM privacy_ledger()
+WHERE action = 'charge' ORDER BY database, number
+"""
+_A = {"steward": "a steward", "analyst": "an analyst"}
+_BUDGETS = "SELECT tbl, remaining_exact, epsilon_exact FROM privacy_budget() ORDER BY ALL"
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What `%load_ext duckanon` calls."""
+    shell.register_magics(DuckanonMagics(shell))
+
+
+@magics_class
+class DuckanonMagics(Magics):
+    """The magics of one notebook, and the connection that they share."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._names = shell.user_ns
+        self._desk: _Desk | None = None
+        self._was_asked = False
+
+    @magic_arguments()
+    @argument("database", nargs="?", help="the file to open, or :memory:; without it cells run where the last did")
+    @argument("-r", "--role", choices=["steward", "analyst"], help="who works here; see docs/analyst.md")
+    @argument("-c", "--connection", help="a variable that holds a connection of duckanon.connect, to use that one")
+    @argument("--read-only", action="store_true", help="open the file to read only")
+    @argument("-o", "--output", help="the variable to keep the last result in; then it is not shown")
+    @line_cell_magic
+    def duckanon(self, line: str, cell: str | None = None) -> pd.DataFrame | None:
+        """Run the SQL of a cell on a guarded connection. As a line, open one, or say where the cells run."""
+        given = parse_argstring(self.duckanon, line)
+        if given.output and not given.output.isidentifier():
+            raise UsageError(f"-o takes a variable's name, not {given.output}.")
+        with _one_sentence():
+            desk = self._at(given)
+            if cell is None:
+                display(desk.state())
+                return None
+            frame = desk.run(cell)
+        if given.output:
+            self._names[given.output] = frame
+            return None
+        return frame
+
+    @cell_magic
+    def privacy(self, line: str, cell: str) -> pd.DataFrame:
+        """Say what would become of the SQL of a cell: nothing runs, nothing is spent."""
+        if line.strip():
+            raise UsageError("%%privacy takes no arguments: it answers for the connection of the last %duckanon.")
+        with _one_sentence():
+            return self._current().foretold(cell)
+
+    def _current(self) -> _Desk:
+        """Where the cells run: in a database in memory, if none was ever asked for."""
+        if self._desk is None:
+            if self._was_asked:
+                raise UsageError("No database is open, since the last %duckanon failed: open one with %duckanon.")
+            self._desk = _Desk.opened(":memory:")
+        return self._desk
+
+    def _at(self, given: Any) -> _Desk:
+        """The connection that the arguments name."""
+        last, opens = self._desk, given.role or given.read_only
+        if given.connection:
+            if given.database or opens:
+                raise UsageError("-c takes a connection as it is: leave out the database, --role and --read-only.")
+            found = self._names.get(given.connection)
+            if not isinstance(found, duckanon.Connection | Analyst):
+                raise UsageError(f"{given.connection} is no variable with a connection of duckanon.connect.")
+            self._leave()
+            self._desk = _Desk(found, f"The connection {given.connection}")
+        elif given.database or opens:
+            if last and not given.database and last.file is None:
+                raise UsageError("The database of these cells is no file that can be opened again: name one.")
+            database = given.database or (last and last.file) or ":memory:"
+            # DuckDB opens a file once in a process, for one role.
+            self._leave()
+            self._desk = _Desk.opened(database, given.role, read_only=given.read_only)
+        return self._current()
+
+    def _leave(self) -> None:
+        if self._desk is not None:
+            self._desk.leave()
+        self._desk, self._was_asked = None, True
+
+
+class _Desk:
+    """A connection, and what is told about it. file: what it is open on, if that can be opened again."""
+
+    def __init__(self, con: Guarded, name: str, file: str | None = None, *, ours: bool = False) -> None:
+        self.con, self.file, self._name, self._ours = con, file, name, ours
+        self._role = "analyst" if isinstance(con, Analyst) else "steward"
+        # On a connection of its own: reading the ledger must not take the place of a decision or a result.
+        self._aside = con.cursor()
+
+    @classmethod
+    def opened(cls, database: str, role: str | None = None, *, read_only: bool = False) -> _Desk:
+        """Open a database. Raises what `duckanon.connect` raises."""
+        named: dict[str, Any] = {"role": role} if role else {}
+        con: Guarded = duckanon.connect(database, read_only=read_only, **named)
+        return cls(con, database, None if database == ":memory:" else database, ours=True)
+
+    def leave(self) -> None:
+        """Close what was opened here; a connection that came from elsewhere stays open."""
+        self._aside.close()
+        if self._ours:
+            self.con.close()
+
+    def state(self) -> Banner:
+        """Where the cells run, for whom, and with what budgets."""
+        budgets = self._aside.execute(_BUDGETS).fetchall()
+        left = [f"{table}: {left} of epsilon {whole} left." for table, left, whole in budgets]
+        return Banner([f"{self._name}: you are {_A[self._role]}.", *(left or ["No table is protected."])])
+
+    def run(self, text: str) -> pd.DataFrame | None:
+        """Run every statement; each result but the last is shown, the last is returned. Raises what they raise."""
+        frame: pd.DataFrame | None = None
+        for statement in self.con.extract_statements(text):
+            if frame is not None:
+                display(frame)
+            before = self._charges()
+            frame = _frame(self.con, statement)
+            spent = [charge for key, charge in self._charges().items() if key not in before]
+            decision = self.con.decision if isinstance(self.con, Analyst) else None
+            released = frame if "k_anonymize" in statement.query else None
+            display(banner(self._role, decision, spent, released))
+        return frame
+
+    def foretold(self, text: str) -> pd.DataFrame:
+        """The steps of a statement's decision, as explain_privacy tells them."""
+        found: pd.DataFrame = self._aside.execute(f"FROM explain_privacy({literal(text)})").df()
+        return found
+
+    def _charges(self) -> dict[tuple[str, int], Charged]:
+        rows = self._aside.execute(_CHARGES).fetchall()
+        return {(database, number): Charged(table, epsilon, left) for database, number, table, epsilon, left in rows}
+
+
+def _frame(con: Guarded, statement: Any) -> pd.DataFrame | None:
+    """The result as a frame; None for a statement that has none of its own."""
+    con.execute(statement)
+    if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:
+        found: pd.DataFrame = con.df()
+        return found
+    con.fetchall()
+    return None
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Have what a user can bring about shown as one sentence, without a traceback through DuckDB and IPython."""
+    try:
+        yield
+    except Exception as error:
+        if is_told(error):
+            told = f"{type(error).__name__}: {sentence(error)}"
+            # IPython asks an error how it wants to be shown.
+            error._render_traceback_ = lambda: [told]  # type: ignore[attr-defined]
+        raise
