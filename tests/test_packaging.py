@@ -75,8 +75,8 @@ def test_a_lost_sql_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_import_is_light(tmp_path: Path) -> None:
-    heavy = ["duckdb", "numpy", "numba", "pyarrow", "scipy", "sqlglot", "pandas", "typer", "rich", "prompt_toolkit"]
-    heavy += ["matplotlib", "jinja2"]
+    heavy = """duckdb numpy numba pyarrow scipy sqlglot pandas typer rich prompt_toolkit IPython harlequin textual
+        sqlalchemy matplotlib jinja2 dbt""".split()
     code = f"import sys, duckanon; print([m for m in {heavy!r} if m in sys.modules])"
     assert run(code, ROOT, tmp_path) == ["[]"]
     # register needs DuckDB and Arrow; engines load with the first call.
@@ -84,7 +84,8 @@ def test_import_is_light(tmp_path: Path) -> None:
         "import sys, duckdb, duckanon; duckanon.register(duckdb.connect()); "
         "print([m for m in ['numba', 'scipy', 'sqlglot', 'typer'] if m in sys.modules])"
     )
-    assert run(code, ROOT, tmp_path) == ["[]"]
+    # On a busy machine DuckDB draws a progress bar first.
+    assert run(code, ROOT, tmp_path)[-1] == "[]"
 
 
 def test_no_module_outgrows_one_idea() -> None:
