@@ -14,11 +14,11 @@ import duckdb
 
 from duckanon.functions.templates import identifier, literal
 from duckanon.integrations.calls import arguments, call
-from duckanon.integrations.complaints import sentence
 from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.report.asked import Asked
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
+from duckanon.integrations.sentences import sentence
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
