@@ -4,6 +4,8 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -168,6 +170,25 @@ def test_an_empty_database_gives_a_page_that_says_so(tmp_path: Path, statements:
     assert "No table of this database has a policy" in said
     assert "Nothing was charged" in said
     assert "There is nothing to draw" in said
+
+
+def test_a_log_beside_the_file_is_part_of_the_fingerprint_and_stays(tmp_path: Path) -> None:
+    database, page = tmp_path / "x.db", tmp_path / "page.html"
+    # A process that ends like this leaves what it wrote in the log.
+    code = (
+        "import duckdb, os, sys; con = duckdb.connect(sys.argv[1]); con.execute('CHECKPOINT')\n"
+        "con.execute('CREATE TABLE released AS SELECT i // 4 AS class_id, 0 AS x_lo, 1 AS x_hi FROM range(8) r(i)')\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(database)], check=True)
+    log = tmp_path / "x.db.wal"
+    before = database.read_bytes(), log.read_bytes()
+    result = run(str(database), "--out", str(page))
+    assert result.exit_code == 0, result.output
+    assert (database.read_bytes(), log.read_bytes()) == before
+    text = page.read_text(encoding="utf-8")
+    assert all(hashlib.sha256(one).hexdigest() in text for one in before)
+    assert "main.released: each record looks like 7 others or more (k = 8)." in plain(text)
 
 
 def test_tables_can_be_named(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Seq
     from duckanon.integrations.report.page import page
     from duckanon.integrations.report.views import views
 
-    asking = views(path)
     with Session(path, read_only=True, role="steward") as session:
         prints = session.run(f"Reading {path.name}", lambda _: fingerprint(path))
+        asking = session.run(f"Reading the views of {path.name}", lambda _: views(path))
         facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, asking, asked, sensitive))
         text = session.run("Drawing", lambda _: page(facts))
     put(out, text.encode())
