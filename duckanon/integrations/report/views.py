@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from duckanon.errors import InvalidInput
@@ -25,11 +25,16 @@ class Views:
 def views(path: Path) -> Views:
     """What is found in the views and table macros of the database, which is opened for reading only."""
     try:
-        found = audit(corpus([path]))
+        read = corpus([path])
+        found = audit(read)
+        # Shares may be published of tables that nobody protected, too.
+        everywhere = audit(replace(read, protected=frozenset()))
     except InvalidInput as error:
         return Views(problem=str(error))
     unsafe = [one for one in found if one.verdict is Verdict.UNSAFE]
     shares = [
-        (one.object, one.advice.removeprefix(_CALL).removesuffix(")")) for one in found if one.advice.startswith(_CALL)
+        (one.object, one.advice.removeprefix(_CALL).removesuffix(")"))
+        for one in everywhere
+        if one.advice.startswith(_CALL)
     ]
     return Views(unsafe, list(dict.fromkeys(shares)))
