@@ -20,12 +20,16 @@ _SKIPPED = {"target", "dbt_packages", "dbt_modules", "node_modules", "venv", "__
 
 @dataclass(frozen=True)
 class Script:
-    """SQL text from a file, or an object in one, such as a view. defines: the name of what the text makes."""
+    """SQL text from a file, or an object in one, such as a view.
+
+    defines: the name of what the text makes. allow: kinds of findings that somebody has answered for.
+    """
 
     path: Path
     text: str
     object: str = ""
     defines: TableName | None = None
+    allow: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
     scripts: list[Script] = []
     tables: dict[TableName, Stored] = {}
     views: dict[TableName, View] = {}
-    protected = {_relation(node) for node in [*nodes, *sources] if declared(node).protected}
+    said = {id(node): declared(node) for node in [*nodes, *sources]}
+    protected = {_relation(node) for node in [*nodes, *sources] if said[id(node)].protected}
     for node in sources:
         tables[_relation(node)] = _stored(node)
     for node in nodes:
@@ -126,12 +131,17 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
             raise InvalidInput(f"The dbt model {node.get('name')} is not compiled: run dbt compile first.")
         compiled = node.get("compiled_path")
         path = project / compiled if compiled and (project / compiled).is_file() else None
-        scripts.append(
-            Script(path or project / node.get("original_file_path", "manifest.json"), code, node["name"], name)
-        )
+        where = path or project / node.get("original_file_path", "manifest.json")
+        # What a protected model reads stays inside; of a test that keeps no rows only their number is seen.
+        if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
+            scripts.append(Script(where, code, node["name"], name, frozenset(said[id(node)].allow)))
         if kind in ("model", "snapshot"):
             views[name] = View(code)
     return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))
+
+
+def _keeps_rows(test: dict[str, Any]) -> bool:
+    return bool((test.get("config") or {}).get("store_failures"))
 
 
 def _relation(node: dict[str, Any]) -> TableName:

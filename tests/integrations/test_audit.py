@@ -225,6 +225,21 @@ def test_dbt_can_name_the_tables_itself(here: Path) -> None:
     assert {one["object"] for one in listed(".")} == {"stg", "sizes"}
 
 
+def test_dbt_says_what_stays_inside_and_what_is_allowed(here: Path) -> None:
+    content = manifest(columns={"name": {"name": "name", "meta": {"duckanon": {"role": "identifier"}}}})
+    nodes: dict[str, dict[str, object]] = content["nodes"]  # type: ignore[assignment]
+    nodes["model.shop.stg"]["meta"] = {"duckanon": {"epsilon": 1}}
+    nodes["model.shop.sizes"]["config"] = {"meta": {"duckanon": {"allow": "group-size"}}}
+    test = {**nodes["model.shop.stg"], "resource_type": "test", "name": "not_null", "alias": "not_null", "meta": {}}
+    nodes["test.shop.not_null"] = test
+    project(here, content)
+    found = listed(".", code=0)
+    assert [(one["object"], one["verdict"]) for one in found] == [("sizes", "check")]
+    test["config"] = {"store_failures": True}
+    (here / "target" / "manifest.json").write_text(json.dumps(content))
+    assert {(one["object"], one["verdict"]) for one in listed(".")} == {("sizes", "check"), ("not_null", "unsafe")}
+
+
 def test_a_dbt_project_must_be_compiled(here: Path) -> None:
     content = manifest()
     content["nodes"]["model.shop.stg"]["compiled_code"] = None  # type: ignore[index]
