@@ -51,6 +51,7 @@
     'config': {'meta': node.config.meta},
     'columns': columns,
     'file': file,
+    'ephemeral': node.config.materialized == 'ephemeral',
   }) }}
 {% endmacro %}
 

@@ -93,6 +93,25 @@ models:
         data_tests:
           - not_null
           - unique: {name: stored, config: {store_failures: true}}
+unit_tests:
+  - name: few_voters
+    model: vote_by_tv_news
+    given:
+      - input: ref('voters')
+        rows: [{tv_news: 1, vote: Dole}, {tv_news: 1, vote: Clinton}]
+    expect:
+      rows: [{tv_news: 1, vote: Dole, share: 0.5}, {tv_news: 1, vote: Clinton, share: 0.5}]
+  - name: few_released
+    model: voters_released
+    given:
+      - input: ref('voters')
+        format: sql
+        rows: "select i as age, 'x' as education, 10 as income, 'a' as party, 'b' as vote, 1 as town, 2 as tv_news
+          from range(5) r(i)"
+    expect:
+      format: sql
+      rows: "select 1 as class_id, 0 as age_lo, 4 as age_hi, ['x'] as education_set, 10 as income_lo, 10 as income_hi,
+        'a' as party, 'b' as vote from range(5)"
 """
 PROFILE = """
 survey:
@@ -175,7 +194,7 @@ def test_the_example_and_what_stands_beside_it(tmp_path: Path) -> None:
     }
     for name in ("small_k", "few", "no_budget", "little_left"):
         assert found[name] == "fail", name
-    for name in ("right_k", "fewer", "enough_left", "not_null_inside_age"):
+    for name in ("right_k", "fewer", "enough_left", "not_null_inside_age", "few_voters", "few_released"):
         assert found[name] == "pass", name
     assert "k_anonymous looks at a whole table: leave `where` out" in on["nodes"]["some_rows"][1]
     assert "there is no column zip in" in on["nodes"]["no_column"][1]
@@ -227,7 +246,8 @@ def ask(con: duckdb.DuckDBPyConnection, function: str, **given: Any) -> dict[str
 def node(name: str = "people", kind: str = "seed", **meta: Any) -> dict[str, Any]:
     columns = {one: {"meta": {"duckanon": {"role": role}}} for one, role in meta.pop("columns", {}).items()}
     path = ["memory", "main", name]
-    known = {"unique_id": f"{kind}.{name}", "resource_type": kind, "name": name, "relation": path, "file": False}
+    known = {"unique_id": f"{kind}.{name}", "resource_type": kind, "name": name, "relation": path}
+    known |= {"file": False, "ephemeral": False}
     return {**known, "meta": {"duckanon": meta}, "columns": columns}
 
 
@@ -332,6 +352,8 @@ def test_policies_name_tables_and_columns_that_stand() -> None:
     assert 'no column "zip" in the seed people' in policies(con, zip_code, built=("seed.people",))["problem"]
     file = {**node(kind="source", protected=True), "file": True}
     assert "is a file, which can have no policy" in policies(con, file)["problem"]
+    part = {**node(kind="model", protected=True), "ephemeral": True}
+    assert "is ephemeral, and so a part of every model" in policies(con, part)["problem"]
 
 
 def test_judgements_without_dbt() -> None:

@@ -144,9 +144,18 @@ def _first(call: Any) -> TableName | None:
 
 def _reads(code: str, schema: Schema, protected: frozenset[TableName]) -> bool:
     """Whether a text names a protected table, or a view that reads one."""
-    if any(statement.mentions(one.object) for statement in statements(code) for one in protected):
+    named = {_last(word) for statement in statements(code) for word, _ in statement.words}
+    if any(one.object in named for one in protected):
         return True
     return bool(audit(Corpus((Script(Path(), code),), schema, protected)))
+
+
+def _last(word: str) -> str:
+    """The last part of a name, or of a text that is one."""
+    try:
+        return TableName.of(word).object
+    except ValueError:
+        return fold(word)
 
 
 def _called(code: str) -> list[str]:

@@ -75,6 +75,10 @@ class Steward:
         label, path = f"The {node['resource_type']} {node['name']}", [str(part or "") for part in node["relation"]]
         if node["file"]:
             raise InvalidInput(f"{label} is a file, which can have no policy: load it into a table, and protect that.")
+        if node["ephemeral"]:
+            raise InvalidInput(
+                f"{label} is ephemeral, and so a part of every model that reads it: make it a view, or protect those."
+            )
         wanted = policy(said, self._settings.policy, label)
         if standing or node["resource_type"] == "source":
             _check(books, path, wanted, label)
