@@ -41,11 +41,12 @@ def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, m
     monkeypatch.setenv("NO_COLOR", "1")
     shutil.copy(ROOT / "sql" / "examples" / "voters.csv", tmp_path)
     taken = steps(TUTORIAL)
-    assert len(taken) == 18
+    assert len(taken) == 19
     for step, printed in walk(taken, "survey.duckdb"):
         assert step.printed is None or printed == step.printed, step.typed
     for file in ("records.parquet", "shares.csv", "sizes.csv", "ledger.csv"):
         assert file in Path("statement.txt").read_text(encoding="utf-8")
+    assert "main.residents" in Path("report.html").read_text(encoding="utf-8")
     assert "vote" not in duckdb.read_parquet("records.parquet").columns
 
 
