@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Okabe and Ito's blue, vermilion and grey: they differ to colour-blind readers too.
-_COLOURS = {"released": "#0072B2", "spent": "#D55E00", "plain": "#767676"}
+_COLOURS = {"released": "#0072B2", "spent": "#D55E00", "refused": "#D55E00", "plain": "#767676"}
 
 
 @dataclass(frozen=True)
 class Banner:
-    """Lines to show, and how they are marked: 'released', 'spent' or 'plain'."""
+    """Lines to show, and how they are marked: 'released', 'spent', 'refused' or 'plain'."""
 
     lines: Sequence[str]
     mark: str = "plain"
@@ -64,6 +64,20 @@ def banner(role: str, decision: Decision | None, spent: Sequence[Charged], relea
         step.verdict in (Verdict.RELEASED, Verdict.REWRITTEN) for step in decision.steps
     )
     return Banner(lines, "spent" if spent else "released" if through_release or classes else "plain")
+
+
+def foretold(steps: Sequence[tuple[str, str | None, str, float | None, str, str | None]]) -> Banner:
+    """What to say of a statement that did not run: explain_privacy's kind, object, decision, epsilon, reason, SQL."""
+    lines, mark = [], "plain"
+    for kind, table, decision, epsilon, reason, _ in steps:
+        about = f" of {table}" if table else ""
+        cost = f" (epsilon {epsilon:g})" if epsilon is not None else ""
+        lines.append(f"{kind}{about}: {decision}{cost}. {reason}")
+        mark = "refused" if decision == Verdict.REFUSED else mark
+    rewritten = steps[0][-1] if steps else None
+    if rewritten is not None:
+        lines.append(f"For an analyst would run: {rewritten}")
+    return Banner(lines, mark)
 
 
 def _kept(decision: Decision | None, spent: Sequence[Charged]) -> list[str]:

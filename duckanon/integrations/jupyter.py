@@ -19,7 +19,7 @@ from IPython.display import display
 import duckanon
 from duckanon.analyst import Analyst
 from duckanon.functions.templates import literal
-from duckanon.integrations.banner import Banner, Charged, banner
+from duckanon.integrations.banner import Banner, Charged, banner, foretold
 from duckanon.integrations.sentences import is_told, sentence
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _CHARGES = """
 SELECT database, number, tbl, epsilon_exact, remaining_exact FROM privacy_ledger()
 WHERE action = 'charge' ORDER BY database, number
 """
+_DECISION = "SELECT kind, object, decision, epsilon, reason, rewritten_sql FROM explain_privacy({})"
 _A = {"steward": "a steward", "analyst": "an analyst"}
 _BUDGETS = "SELECT tbl, remaining_exact, epsilon_exact FROM privacy_budget() ORDER BY ALL"
 
@@ -74,12 +75,12 @@ class DuckanonMagics(Magics):
         return frame
 
     @cell_magic
-    def privacy(self, line: str, cell: str) -> pd.DataFrame:
-        """Say what would become of the SQL of a cell: nothing runs, nothing is spent."""
+    def privacy(self, line: str, cell: str) -> None:
+        """Say what would become of the statement in a cell: nothing runs, nothing is spent."""
         if line.strip():
             raise UsageError("%%privacy takes no arguments: it answers for the connection of the last %duckanon.")
         with _one_sentence():
-            return self._current().foretold(cell)
+            display(self._current().foretold(cell))
 
     def _current(self) -> _Desk:
         """Where the cells run: in a database in memory, if none was ever asked for."""
@@ -129,7 +130,8 @@ class _Desk:
         """Open a database. Raises what `duckanon.connect` raises."""
         named: dict[str, Any] = {"role": role} if role else {}
         con: Guarded = duckanon.connect(database, read_only=read_only, **named)
-        return cls(con, database, None if database == ":memory:" else database, ours=True)
+        in_memory = database == ":memory:"
+        return cls(con, "A database in memory" if in_memory else database, None if in_memory else database, ours=True)
 
     def leave(self) -> None:
         """Close what was opened here; a connection that came from elsewhere stays open."""
@@ -157,10 +159,9 @@ class _Desk:
             display(banner(self._role, decision, spent, released))
         return frame
 
-    def foretold(self, text: str) -> pd.DataFrame:
-        """The steps of a statement's decision, as explain_privacy tells them."""
-        found: pd.DataFrame = self._aside.execute(f"FROM explain_privacy({literal(text)})").df()
-        return found
+    def foretold(self, text: str) -> Banner:
+        """How the guard would decide about a statement of an analyst's."""
+        return foretold(self._aside.execute(_DECISION.format(literal(text))).fetchall())
 
     def _charges(self) -> dict[tuple[str, int], Charged]:
         rows = self._aside.execute(_CHARGES).fetchall()
