@@ -184,8 +184,15 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+            # DuckDB's words for what stops a cell everywhere else.
+            raise _shown(KeyboardInterrupt(), "Cancelled.") from None
         if is_told(error):
-            told = f"{type(error).__name__}: {sentence(error)}"
-            # IPython asks an error how it wants to be shown.
-            error._render_traceback_ = lambda: [told]  # type: ignore[attr-defined]
+            _shown(error, f"{type(error).__name__}: {sentence(error)}")
         raise
+
+
+def _shown(error: BaseException, told: str) -> BaseException:
+    """The error, shown as what is told: IPython asks an error how it wants to be shown."""
+    error._render_traceback_ = lambda: [told]  # type: ignore[attr-defined]
+    return error
