@@ -22,7 +22,7 @@ from duckanon.governance.books import Books
 from duckanon.governance.ledger import SCHEMA
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.bind import LISTED
-from duckanon.rewrite.catalog import Catalog, Protection, Stored, View
+from duckanon.rewrite.catalog import Catalog, Macro, Protection, Stored, View
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Copy, Decision, Noisy, Shares, Step, Verdict
 from duckanon.rewrite.question import Refused, quoted
@@ -31,7 +31,8 @@ from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.verify import Allowed, call, verify
 
 _MACROS = """
-SELECT DISTINCT function_name FROM system.main.duckdb_functions()
+SELECT function_name, database_name, schema_name, parameters, macro_definition, function_type = 'table_macro'
+FROM system.main.duckdb_functions()
 WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND database_name <> 'temp'
 """
 _SEARCH = """
@@ -63,7 +64,7 @@ class Guard:
         self._turn = RLock()
         self._functions = table_functions()
         # An analyst cannot make macros, and nobody else is in an analyst's instance: they are read once.
-        self._macros = frozenset(fold(name) for (name,) in own.execute(_MACROS).fetchall())
+        self._macros, self._definitions = _macros(own.execute(_MACROS).fetchall())
 
     def decide(self, statement: object) -> Decision:
         """What becomes of a statement; nothing is run, charged or made.
@@ -189,7 +190,9 @@ class Guard:
         if admitted.kind in (Kind.TRANSACTION, Kind.TABLES):
             return Catalog()
         if admitted.kind is Kind.QUERY and admitted.tree.find(exp.Table) is None:
-            return Catalog()
+            called = {fold(str(one.name)) for one in admitted.tree.find_all(exp.Anonymous)} if self._macros else set()
+            if not called & self._macros:
+                return Catalog()
         read = self._con.execute
         ((database, schema, path),) = read(_SEARCH).fetchall()
         columns: dict[TableName, dict[str, str]] = {}
@@ -202,7 +205,8 @@ class Guard:
         for *whole, query in read(_VIEWS).fetchall():
             if fold(whole[1]) != SCHEMA:
                 views[_name(whole)] = View(_path(whole), query)
-        return Catalog(_search(database, schema, path), tables, views, self._macros, self._protected(tables, views))
+        search, protected = _search(database, schema, path), self._protected(tables, views)
+        return Catalog(search, tables, views, self._macros, self._definitions, protected)
 
     def _protected(
         self, tables: Mapping[TableName, Stored], views: Mapping[TableName, View]
@@ -249,6 +253,15 @@ def _published(asked: Shares) -> shares.Published:
         asked.small,
         asked.k,
     )
+
+
+def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, Macro]]:
+    """The names of all macros, and what stands behind those that have one meaning: no namesakes, no overloads."""
+    found: dict[str, list[Macro]] = {}
+    for name, database, schema, parameters, body, is_table in rows:
+        macro = Macro(name, (fold(database), fold(schema)), tuple(map(fold, parameters)), body, is_table)
+        found.setdefault(fold(name), []).append(macro)
+    return frozenset(found), {name: same[0] for name, same in found.items() if len(same) == 1}
 
 
 def _text(statement: object) -> str:

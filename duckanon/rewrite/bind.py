@@ -1,7 +1,8 @@
 """Names: every table of a query becomes catalog.schema.object, and every view the query behind it.
 
-Nothing is left for DuckDB to look up. A name that could be a file, a Python variable or a table of the system is not
-found, and refused. CTEs are renamed where a table has their name, so that neither can stand in for the other.
+Calls of macros become what stands behind them. Nothing is left for DuckDB to look up. A name that could be a file, a
+Python variable or a table of the system is not found, and refused. CTEs are renamed where a table has their name, so
+that neither can stand in for the other.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite import macros
 from duckanon.rewrite.admit import known
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
-from duckanon.rewrite.catalog import Catalog, View
+from duckanon.rewrite.catalog import Catalog, Macro, View
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.trees import Node, arg
 
@@ -77,6 +79,8 @@ class _Binder:
                     continue
                 if isinstance(child, exp.Table):
                     self._table(child, ctes, home, depth)
+                elif isinstance(child, exp.Anonymous) and self._macro(child, is_table=False) is not None:
+                    self._expanded(child, ctes, home, depth)
                 else:
                     self.within(child, ctes, home, depth)
 
@@ -91,6 +95,25 @@ class _Binder:
             one.args["alias"].set("this", exp.to_identifier(mine, quoted=True))
             ctes[name] = mine
         return ctes
+
+    def _macro(self, call: Node, *, is_table: bool) -> Macro | None:
+        found = self._catalog.definitions.get(fold(str(call.name)))
+        return found if found is not None and found.is_table == is_table else None
+
+    def _expanded(self, call: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+        """Put what stands behind a macro in the place of its call."""
+        macro = self._macro(call, is_table=False)
+        assert macro is not None
+        self.within(call, ctes, home, depth)
+        call.replace(self._behind(macro, call.expressions, depth).expressions[0].this)
+
+    def _behind(self, macro: Macro, given: list[Node], depth: int) -> Node:
+        if depth >= _DEEPEST:
+            raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
+        values = macros.arguments(macro, given)
+        holder = exp.Subquery(this=macros.body(macro))
+        self.within(holder, {}, macro.home, depth + 1)
+        return macros.filled(holder, values).this
 
     def _number(self) -> int:
         self._renamed += 1
@@ -138,6 +161,15 @@ class _Binder:
             node.set("catalog", exp.to_identifier("temp", quoted=True))
             node.set("db", exp.to_identifier("main", quoted=True))
             self._bound.calls.append((name, node))
+            return
+        macro = self._macro(node.this, is_table=True)
+        if macro is not None and path in _THEIRS:
+            self.within(node.this, ctes, home, depth)
+            holder = exp.Subquery(this=self._behind(macro, node.this.expressions, depth))
+            named = exp.TableAlias(this=exp.to_identifier(macro.name, quoted=True))
+            holder.set("alias", node.args.get("alias") or named)
+            holder.set("joins", node.args.get("joins"))
+            node.replace(holder)
             return
         if name not in TABLE_FUNCTIONS or path not in _THEIRS:
             raise UnsupportedQuery(

@@ -52,17 +52,29 @@ class View:
 
 
 @dataclass(frozen=True)
+class Macro:
+    """A macro that somebody defined: where, its parameters in order and folded, and what stands behind it."""
+
+    name: str
+    home: tuple[str, str]
+    parameters: tuple[str, ...]
+    body: str
+    is_table: bool = False
+
+
+@dataclass(frozen=True)
 class Catalog:
     """Tables, views and policies, by their full names with letters folded.
 
     search: catalogs and schemas in which a name is looked for, in order. macros: folded names of all macros that
-    somebody defined; duckanon's own are not among them.
+    somebody defined; duckanon's own are not among them. definitions: those of them that have one meaning.
     """
 
     search: Sequence[tuple[str, str]] = (("memory", "main"),)
     tables: Mapping[TableName, Stored] = field(default_factory=dict)
     views: Mapping[TableName, View] = field(default_factory=dict)
     macros: frozenset[str] = frozenset()
+    definitions: Mapping[str, Macro] = field(default_factory=dict)
     protected: Mapping[TableName, Protection] = field(default_factory=dict)
 
     def find(self, written: TableName, home: tuple[str, str] | None = None) -> TableName | None:

@@ -30,7 +30,13 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
               FROM range(90) r(i);
             CREATE TABLE cities AS SELECT 'S' || i AS state, i AS size FROM range(3) r(i);
             CREATE VIEW sizes AS SELECT household_id, state, count(*) AS size FROM persons GROUP BY ALL;
-            CREATE MACRO twice(x) AS 2 * x
+            CREATE MACRO twice(x) AS 2 * x;
+            CREATE MACRO larger(n) AS TABLE SELECT * FROM cities WHERE size > n;
+            CREATE MACRO households() AS TABLE SELECT household_id, count(*) AS size FROM persons GROUP BY household_id;
+            CREATE MACRO older(n) AS TABLE SELECT name FROM persons WHERE age > n;
+            CREATE MACRO richest() AS (SELECT max(name) FROM persons);
+            CREATE MACRO sha1(x) AS (SELECT max(name) FROM persons);
+            CREATE MACRO either(a) AS a, (a, b) AS a + b
             """
         ).fetchall()
         con.execute(POLICY).fetchall()
@@ -129,7 +135,6 @@ def test_the_role_that_fits(tmp_path: Path) -> None:
         "CREATE TABLE y AS SELECT 1",
         "INSERT INTO cities VALUES ('S9', 9)",
         "DROP TABLE cities",
-        "SELECT twice(1)",
         "SELECT 1; SELECT 2",
         "",
         "SELECT $$",
@@ -144,6 +149,24 @@ def test_what_an_analyst_may_not(analyst: duckanon.Analyst, sql: str) -> None:
     with pytest.raises((UnsupportedQuery, PolicyRefusal)):
         analyst.execute(sql)
     assert data
+
+
+def test_macros_are_written_out(analyst: duckanon.Analyst) -> None:
+    assert analyst.execute("SELECT twice(twice(size + 1)) AS x FROM cities ORDER BY x").fetchall() == [
+        (4,),
+        (8,),
+        (12,),
+    ]
+    assert analyst.execute("SELECT twice(3)").fetchall() == [(6,)]
+    assert analyst.execute("SELECT * FROM larger(0) ORDER BY size").fetchall() == [("S1", 1), ("S2", 2)]
+    assert "twice" not in str(analyst.explain("SELECT twice(1)").sql)
+    sizes = analyst.explain("SELECT size, count(*) FROM households() GROUP BY size")
+    assert [step.kind for step in sizes.steps] == ["group sizes"]
+    for sql in ("SELECT richest()", "SELECT twice(max(income)) FROM (SELECT age AS income FROM persons)",
+                "SELECT twice((SELECT max(name) FROM persons))", "FROM older(3)", "SELECT either(1)",
+                "SELECT main.twice(1)", "SELECT twice()", "SELECT twice(x := 1)", "SELECT sha1('a')"):  # fmt: skip
+        with pytest.raises((PolicyRefusal, UnsupportedQuery)):
+            analyst.execute(sql)
 
 
 def test_duckdb_itself_is_locked(analyst: duckanon.Analyst) -> None:

@@ -250,15 +250,16 @@ def _made(question: Question, told: Sequence[Conditional], keys: Sequence[Expr])
             counts.append(f"system.main.count(*){only} AS {letter}{at}")
     partition = ", ".join(f"k{at}" for at in range(len(told[0].rows)))
     over = f"OVER ({'PARTITION BY ' + partition if partition else ''})"
-    shares = [
-        _proportion(one, f"a{at}", f"system.main.sum(b{at}) {over}") + f" AS p{at}" for at, one in enumerate(told)
-    ]
+    totals = [f"a{at}, system.main.sum(b{at}) {over} AS b{at}" for at in range(len(told))]
+    shares = [_proportion(one, f"a{at}", f"b{at}") + f" AS p{at}" for at, one in enumerate(told)]
     cells = (
         f'SELECT {", ".join([*named, *counts])} FROM {quoted(question.path(told[0].table))} AS "duckanon.row"'
         f"{' GROUP BY ALL' if named else ''}"
     )
-    shown = ", ".join([*(f"k{at}" for at in range(len(keys))), *shares])
-    return f"SELECT {shown} FROM ({cells}) ORDER BY ALL"
+    own = [f"k{at}" for at in range(len(keys))]
+    # Totals first: DuckDB 1.4 takes no window inside nullif.
+    summed = f"SELECT {', '.join([*own, *totals])} FROM ({cells})"
+    return f"SELECT {', '.join([*own, *shares])} FROM ({summed}) ORDER BY ALL"
 
 
 def _proportion(found: Conditional, above: str, below: str) -> str:
