@@ -27,6 +27,18 @@ def names(given: object, argument: str, *, empty: bool) -> list[str]:
     return given
 
 
+def options(given: object) -> dict[str, int]:
+    """Whole numbers by name, from a struct or a map."""
+    pairs: object = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    found = {}
+    for pair in pairs if isinstance(pairs, list) else [None]:
+        name, value = pair if isinstance(pair, tuple) else (None, None)
+        if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidInput("options must give whole numbers by name, as in options := {'sets': 6}.")
+        found[name.lower()] = value
+    return found
+
+
 def table(given: object) -> str:
     """The name of a table or view."""
     if not isinstance(given, str) or not given:

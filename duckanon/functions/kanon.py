@@ -17,7 +17,7 @@ from duckanon.functions import arguments, coarser
 from duckanon.functions import demanded as demands
 from duckanon.functions.coarser import write_coarser
 from duckanon.functions.labels import answer
-from duckanon.functions.releasing import CLASSES, HASHES, ROW, Cell, absent, number, structs, write
+from duckanon.functions.releasing import CLASSES, HASHES, ROW, Cell, absent, named_numbers, number, structs, write
 from duckanon.functions.schema import Table
 from duckanon.functions.templates import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
@@ -59,6 +59,7 @@ def _write_anonymize(
     t: object,
     max_suppression: object,
     within: object,
+    options: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
@@ -73,8 +74,8 @@ def _write_anonymize(
     demanded = demands.read(sensitive, l, t, max_suppression, [*columns, *dropped], bare=within is not None)
     limit, chosen = arguments.seconds(seconds), arguments.text(method, "method")
     if within is not None:
-        if limit is not None or chosen != "auto":
-            raise InvalidInput("within joins the classes of an earlier release: leave method and seconds out.")
+        if limit is not None or chosen != "auto" or options is not None:
+            raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
         return write_coarser(table, columns, least, weighed, sets, dropped, demanded, within)
     named = {name.lower() for name in sets}
     cells = [Cell.of(name, categorical=name.lower() in named) for name in columns]
@@ -93,7 +94,7 @@ def _write_anonymize(
         classes=(
             f"system.main._dk_k_classes({structs(columns)}, {HASHES}, {least}, {literal(chosen)}, {weighed}, "
             f"{literals(sets)}, {number(limit)}, {structs(demanded.sensitive)}, {demanded.literal()}, "
-            "system.main.current_setting('threads'))"
+            f"{named_numbers(arguments.options(options))}, system.main.current_setting('threads'))"
         ),
     )
 
@@ -111,6 +112,7 @@ def _write_compare(
     l: object,  # noqa: E741 - the argument's name
     t: object,
     max_suppression: object,
+    options: object,
 ) -> str:
     table = arguments.table(tbl)
     columns = arguments.names(qi, "qi", empty=False)
@@ -135,7 +137,7 @@ def _write_compare(
             f"system.main._dk_k_compare({structs(columns)}, {ks}, {literals(names)}, {weighed}, {literals(sets)}, "
             f"{number(arguments.seconds(seconds))}, {structs(learned) if learned else 'NULL'}, "
             f"{HASHES if demanded.any else 'NULL'}, {structs(demanded.sensitive)}, {demanded.literal()}, "
-            "system.main.current_setting('threads'))"
+            f"{named_numbers(arguments.options(options))}, system.main.current_setting('threads'))"
         ),
         rows="unnest(answer.runs, recursive := true)",
     )
@@ -243,6 +245,11 @@ _REPORTED = (
 _OTHERS = '"duckanon.others"'
 
 
+def _by_name(options: pa.Scalar) -> dict[str, int]:
+    """The value of `named_numbers`."""
+    return {one["name"]: one["value"] for one in options.as_py()}
+
+
 class _Engines:
     """The functions that run inside a query. Engines load when the first one is called, not with the package."""
 
@@ -276,17 +283,21 @@ class _Engines:
         seconds: pa.Scalar,
         sensitive: pa.Scalar,
         demanded: pa.Scalar,
+        options: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
-        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
         from duckanon.engines.kanon.conditions import settle_classes
         from duckanon.engines.kanon.work import Work
 
         check_method(method.as_py())
         check_seconds(seconds.as_py(), method.as_py())
+        chosen = _by_name(options)
+        check_options(chosen, [method.as_py()])
         check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
-        work = Work(workers, partial(self._progress, f"k_anonymize, k = {k.as_py()}"), seconds.as_py())
+        told = partial(self._progress, f"k_anonymize, k = {k.as_py()}")
+        work = Work(workers, told, seconds.as_py(), options=chosen)
         records = self._records(rows, weights, categorical, workers)
         labels = anonymize(records, k.as_py(), method.as_py(), content=content.values.to_numpy(), work=work)
         if sensitive.is_valid:
@@ -306,9 +317,10 @@ class _Engines:
         content: pa.Scalar,
         sensitive: pa.Scalar,
         demanded: pa.Scalar,
+        options: pa.Scalar,
         threads: pa.Scalar,
     ) -> pa.Array:
-        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_seconds
+        from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
         from duckanon.engines.kanon.bounds import box_bound
         from duckanon.engines.kanon.conditions import Released, released
         from duckanon.engines.kanon.freeform import FREEFORM, measure
@@ -325,6 +337,8 @@ class _Engines:
             raise InvalidInput("Freeform methods make no classes that could meet l or t: leave them out of methods.")
         if seconds.is_valid and classed and not any(METHODS[name].timed for name in classed):
             check_seconds(seconds.as_py(), classed[0])
+        chosen = _by_name(options)
+        check_options(chosen, classed)
         for k in wanted:
             check_k(k, len(rows.values) if rows.is_valid else 0)
         workers = max(1, int(threads.as_py()))
@@ -348,6 +362,7 @@ class _Engines:
                     partial(self._progress, f"{name}, k = {k}"),
                     seconds.as_py() if name in classed and METHODS[name].timed else None,
                     proven.append,
+                    {} if name in FREEFORM else {one: chosen[one] for one in METHODS[name].options if one in chosen},
                 )
                 wanted_too = demands.conditions(k, demanded)
                 started = perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duckanon.functions.demanded import Demanded
@@ -27,6 +27,12 @@ def structs(columns: Sequence[str]) -> str:
 def number(given: float | None) -> str:
     """The number as a SQL literal."""
     return "NULL::DOUBLE" if given is None else f"{given!r}::DOUBLE"
+
+
+def named_numbers(given: Mapping[str, int]) -> str:
+    """Whole numbers by name as one SQL value."""
+    pairs = ", ".join(f"{{'name': {literal(name)}, 'value': {value}}}" for name, value in given.items())
+    return f"[{pairs}]::STRUCT(name VARCHAR, value BIGINT)[]"
 
 
 def absent(columns: Sequence[str]) -> str:

@@ -138,6 +138,39 @@ def test_programs_release_what_passes_the_check(con: duckdb.DuckDBPyConnection, 
     assert check(con, "people", "released", ["age", "city"], ["city"], 3) == first
 
 
+def test_options_reach_the_method(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT (hash(i) % 9)::INT AS a, (hash(i + 5) % 7)::INT AS b FROM range(24) r(i)"
+    ).fetchall()
+    call = "SELECT information_loss FROM k_compare('t', ['a', 'b'], k := 2, methods := ?, options := {})"
+    found = [
+        con.execute(call.format(options), [methods]).fetchall()
+        for options, methods in (
+            ("NULL", ["split_carry"]),
+            ("{'sets': 4, 'boundary': 2}", ["split_carry", "order"]),
+            ("{'SETS': 1, 'boundary': 0}", ["split_carry"]),
+            ("{'sets': 100}", ["split_carry", "exact"]),
+        )
+    ]
+    assert found[0][0] == found[1][0]
+    assert found[2][0] > found[0][0]
+    assert found[3][0][0] == pytest.approx(found[3][1][0])
+    rows = con.execute(
+        "FROM k_anonymize('t', ['a', 'b'], k := 2, method := 'bubble_carry', options := {'size': 6, 'accepted': 1})"
+    ).fetchall()
+    assert len(rows) == 24
+    for options, said in (
+        ("{'depth': 3}", "There is no option 'depth' of the method: 'split_carry' has sets, boundary; "
+         "'bubble_carry' has size, accepted."),
+        ("{'sets': 0}", "Option 'sets' must be 1 or more."),
+        ("{'sets': 1.5}", "options must give whole numbers by name, as in options := {'sets': 6}."),
+        ("3", "options must give whole numbers by name, as in options := {'sets': 6}."),
+    ):  # fmt: skip
+        with pytest.raises(duckdb.InvalidInputException) as raised:
+            con.execute(f"FROM k_compare('t', ['a', 'b'], methods := 'split_carry', options := {options})").fetchall()
+        assert str(raised.value).removeprefix("Invalid Input Error: ") == said
+
+
 def test_rows_of_a_class_are_sorted_by_what_is_released(con: duckdb.DuckDBPyConnection) -> None:
     # If the original ages sorted the rows of a class, the first row of each class would be its youngest.
     con.execute("CREATE TABLE people AS SELECT i AS age, 1000 - i AS pay FROM range(100) r(i)").fetchall()

@@ -1,5 +1,7 @@
 """From quasi-identifiers to class labels: the engine's front door."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from duckanon.engines.kanon.consecutive import Labels
@@ -41,6 +43,19 @@ def check_seconds(seconds: float | None, method: str) -> None:
     if seconds is not None and not METHODS[method].timed:
         timed = ", ".join(f"'{m.name}'" for m in METHODS.values() if m.timed)
         raise InvalidInput(f"Method '{method}' takes no time limit: leave seconds out, or choose one of {timed}.")
+
+
+def check_options(options: Mapping[str, int], methods: Sequence[str]) -> None:
+    """Raise InvalidInput for an option that none of the methods has, or that is too small."""
+    least: dict[str, int] = {}
+    for name in methods:
+        least |= METHODS[name].options
+    for option, value in options.items():
+        if option not in least:
+            having = "; ".join(f"'{m.name}' has {', '.join(m.options)}" for m in METHODS.values() if m.options)
+            raise InvalidInput(f"There is no option '{option}' of the method: {having}.")
+        if value < least[option]:
+            raise InvalidInput(f"Option '{option}' must be {least[option]} or more.")
 
 
 def anonymize(

@@ -4,8 +4,8 @@ A method is deterministic: over the same canonical records it returns the same l
 it is given a time limit.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import permutations
 from time import monotonic
@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from duckanon.engines.kanon.bestcut import bestcut
+from duckanon.engines.kanon.binary import decomposed
 from duckanon.engines.kanon.box import total_loss
 from duckanon.engines.kanon.consecutive import Labels, best_consecutive, sampled_loss
 from duckanon.engines.kanon.exact import Solution, exact
@@ -24,7 +25,7 @@ from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
 from duckanon.engines.kanon.refine import Budget, default_budget, refine
-from duckanon.engines.kanon.split_carry import bubble_carry, split_carry
+from duckanon.engines.kanon.split_carry import ACCEPTED, SETS, bubble_carry, split_carry
 from duckanon.engines.kanon.work import Work
 from duckanon.engines.parallel import spread
 
@@ -38,7 +39,8 @@ GREEDY_WORK = 500_000_000
 class Method:
     """A method of the registry: its name, what runs, its source, and what it costs for n records, m attributes.
 
-    timed: whether it goes on to improve its result, and so obeys `Work.seconds`.
+    timed: whether it goes on to improve its result, and so obeys `Work.seconds`. options: what `Work.options` may set,
+    and the least value of each.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Method:
     source: str
     cost: str
     timed: bool = False
+    options: Mapping[str, int] = field(default_factory=dict)
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -166,6 +169,12 @@ METHODS: dict[str, Method] = {
             "O(n^2 m)",
         ),
         Method(
+            "greedy_binary",
+            lambda records, k, work: greedy(decomposed(records).space, k, work.progress),
+            "Liang and Samavi 2020, Algorithm 2 with its line 3: a binary attribute for each category",
+            "O(n^2 m), where every category counts as an attribute",
+        ),
+        Method(
             "kmember",
             lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
             "Byun, Kamra, Bertino and Li 2007",
@@ -185,17 +194,25 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "split_carry",
-            split_carry,
-            "Liang and Samavi 2020, Algorithm 1, with S = 4; sub-problems by `exact`",
+            lambda records, k, work: split_carry(
+                records, k, work, work.options.get("sets", SETS), work.options.get("boundary")
+            ),
+            "Liang and Samavi 2020, Algorithm 1, with S = 4 and l = k unless `options` says otherwise; "
+            "sub-problems by `exact`",
             "linear in n; grows quickly with k",
             timed=True,
+            options={"sets": 1, "boundary": 0},
         ),
         Method(
             "bubble_carry",
-            bubble_carry,
-            "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept",
+            lambda records, k, work: bubble_carry(
+                records, k, work, work.options.get("size"), work.options.get("accepted", ACCEPTED)
+            ),
+            "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept, "
+            "unless `options` says otherwise",
             "linear in n, twice as many sub-problems as `split_carry`",
             timed=True,
+            options={"size": 1, "accepted": 1},
         ),
         Method(
             "exact",

@@ -26,6 +26,8 @@ from duckanon.engines.kanon.work import Work
 _STEPS = 3_000_000
 # The paper finds that a small S suffices.
 SETS = 4
+# Classes of a piece that `bubble_carry` keeps.
+ACCEPTED = 2
 
 
 def _solve(records: Records, members: Order, k: int, seconds: float | None) -> list[Order]:
@@ -71,7 +73,7 @@ def split_carry(
             told(members, classes)
         if piece < pieces - 1:
             # Numbers are places in the order, so the boundary is what is largest.
-            edge = members[-last] if last else n
+            edge = members[-min(last, len(members))] if last else n
             held = [c for c in classes if c.max() >= edge]
             done += [c for c in classes if c.max() < edge]
             carried = np.concatenate(held) if held else carried[:0]
@@ -81,7 +83,7 @@ def split_carry(
     return _joined(n, done)
 
 
-def bubble_carry(records: Records, k: int, work: Work, size: int | None = None, accepted: int = 2) -> Labels:
+def bubble_carry(records: Records, k: int, work: Work, size: int | None = None, accepted: int = ACCEPTED) -> Labels:
     """Pieces of exactly `size` records, of which the `accepted` best classes are kept and all others carried on.
 
     size: the paper's P; 5k if None. accepted: its A. Labels of shape (n,); records in variance order.

@@ -1,7 +1,7 @@
 """How a method may work, and whom it tells how far it has come."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -10,10 +10,12 @@ class Work:
 
     threads: how many it may use. progress: told the share of work done (0 to 1). seconds: how long a method with a
     time limit may take; None leaves it to the method, whose result is then the same every time. certify: told an
-    information loss that the method has proven no partition to be below.
+    information loss that the method has proven no partition to be below. options: parameters of the method by
+    name, as its registry entry lists them.
     """
 
     threads: int = 1
     progress: Callable[[float], None] = lambda _: None
     seconds: float | None = None
     certify: Callable[[float], None] = lambda _: None
+    options: Mapping[str, int] = field(default_factory=dict)

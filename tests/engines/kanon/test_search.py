@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from duckanon.engines.kanon import consecutive, greedy, methods
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.bestcut import bestcut
+from duckanon.engines.kanon.binary import decomposed
 from duckanon.engines.kanon.loss import utility
 from duckanon.engines.kanon.mondrian import mondrian
 from duckanon.engines.kanon.records import Records
@@ -75,6 +76,25 @@ def test_greedy_is_algorithm_2(records: Records, k: int, by_class: bool) -> None
     labels = greedy.greedy(records.space, k, lambda share: None, "class" if by_class else "total")
     found = sorted(sorted(c) for c in plain.classes_of(labels))
     assert found == sorted(sorted(c) for c in plain.greedy(records, k, by_class))
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(tables(), st.integers(2, 5))
+def test_greedy_on_binary_attributes(records: Records, k: int) -> None:
+    k = min(k, len(records))
+    split = decomposed(records)
+    labels = methods.METHODS["greedy_binary"].run(records, k, Work())
+    found = sorted(sorted(c) for c in plain.classes_of(labels))
+    assert found == sorted(sorted(c) for c in plain.greedy(split, k))
+    # Section 2.5: of d values, a class of c > 1 that are not NULL loses c / d of the weight.
+    lost = 0.0
+    for a in records.attributes:
+        held = set(a.codes.tolist())
+        if not a.categorical or a.distinct < 2 or a.distinct in held:
+            lost += plain.class_loss(Records((a,)), range(len(records)))
+        else:
+            lost += a.weight * len(held) / a.distinct
+    assert plain.class_loss(split, range(len(records))) == pytest.approx(lost)
 
 
 @given(tables(), st.integers(2, 5))
