@@ -11,15 +11,12 @@ from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.demands import Demands, meets, new_tally
 from duckanon.engines.kanon.records import Codes, Floats
-from duckanon.engines.kanon.units import Units, absorb, added_loss
+from duckanon.engines.kanon.units import Units, absorb, added_loss, joined_loss
 
 Flags = npt.NDArray[np.bool_]
 
 # Members of a large class whose neighbours are looked at.
 _ASKED = 64
-# Differences below this are rounding.
-_NOTHING = 1e-9
-_PASSES = 30
 
 
 @compiled
@@ -75,6 +72,11 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
     alive = np.ones(count, np.bool_)
     stamp = np.zeros(count, np.int64)  # grows when a class does: older entries of the heap are stale
     best = np.full(count, np.inf)
+    held = np.empty(count)  # loss of each class
+    for u in range(count):
+        held[u] = units.size[u] * joined_loss(units, u, u)
+    seen = np.full(count, -1, np.int64)  # by which look each class was met
+    looks = 0
     members = np.empty(count, np.int32)
     joins = np.empty((count, 2), np.int32)
     joined = 0
@@ -87,7 +89,8 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
             heapify(heap)
             break
         if fails[u]:
-            _look(units, near, fails, parent, after, alive, stamp, best, heap, u, False)
+            looks += 1
+            _look(units, near, fails, parent, after, stamp, best, held, seen, looks, heap, u, False)
     while len(heap) > 0 and left > 1:
         cost, a, b, mine, its = heappop(heap)
         if not alive[a] or not fails[a] or stamp[a] != mine:
@@ -95,13 +98,15 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
         if not alive[b] or stamp[b] != its:
             if cost == best[a]:
                 best[a] = np.inf
-                _look(units, near, fails, parent, after, alive, stamp, best, heap, a, True)
+                looks += 1
+                _look(units, near, fails, parent, after, stamp, best, held, seen, looks, heap, a, True)
             continue
         joins[joined, 0] = a
         joins[joined, 1] = b
         joined += 1
         left -= 1
         absorb(units, a, b)
+        held[a] = units.size[a] * joined_loss(units, a, a)
         alive[b] = False
         parent[b] = a
         after[last[a]] = b
@@ -115,7 +120,8 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
             inside += 1
             t = after[t]
         fails[a] = not meets(demands, members, inside, units.size[a], tally)
-        _look(units, near, fails, parent, after, alive, stamp, best, heap, a, True)
+        looks += 1
+        _look(units, near, fails, parent, after, stamp, best, held, seen, looks, heap, a, True)
     labels = np.empty(count, np.int32)
     for u in range(count):
         labels[u] = _owner(parent, u)
@@ -124,7 +130,7 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
 
 @compiled
 def _look(  # type: ignore[no-untyped-def]
-    units, near, fails, parent, after, alive, stamp, best, heap, a, sorted_heap
+    units, near, fails, parent, after, stamp, best, held, seen, look, heap, a, sorted_heap
 ) -> None:
     """Find class a's best neighbour, if it fails; tell failing neighbours of class a if it is better than theirs."""
     count = units.size.shape[0]
@@ -149,11 +155,12 @@ def _look(  # type: ignore[no-untyped-def]
                     v = x if every else near[t, x]
                     if v < 0:
                         break
-                    b = v if every else _owner(parent, v)
-                    if b == a or not alive[b]:
+                    b = _owner(parent, v)
+                    if b == a or seen[b] == look:
                         continue
+                    seen[b] = look
                     found = True
-                    cost = added_loss(units, a, b)
+                    cost = (units.size[a] + units.size[b]) * joined_loss(units, a, b) - held[a] - held[b]
                     if cost < least or (cost == least and b < chosen):
                         least = cost
                         chosen = b

@@ -97,12 +97,16 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
     unused = 0
     one = np.empty(count + 1, np.int32)
     two = np.empty(count + 1, np.int32)
+    losses = np.zeros(count)
+    seen = np.full(count, -1, np.int64)  # in which look at a unit each class was met
+    look = 0
     for c in range(count):
         if many[c] == 0:
             free[unused] = c
             unused += 1
         else:
             _box(boxes, c, units, one, _listed(heads, after, c, -1, -1, one), -1, -1)
+            losses[c] = _loss(boxes, c)
     rest, grown, swapped, took = count, count + 1, count + 2, count + 3
     gained = 0.0
     for _ in range(passes):
@@ -111,7 +115,7 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
             mine = owner[u]
             if many[mine] < 2 or many[mine] > _LARGE:
                 continue
-            held = _loss(boxes, mine)
+            held = losses[mine]
             if held <= _NOTHING:
                 continue
             left = _listed(heads, after, mine, u, -1, one)
@@ -119,6 +123,7 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
             stays = meets(demands, one, left, boxes.size[rest], tally)
             freed = held - _loss(boxes, rest)
             most = _NOTHING
+            look += 1
             target = -1
             partner = -1
             if stays:
@@ -134,8 +139,9 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
                 other = owner[v]
                 if other == mine or many[other] > _LARGE:
                     continue
-                theirs = _loss(boxes, other)
-                if stays:
+                theirs = losses[other]
+                if stays and seen[other] != look:
+                    seen[other] = look
                     _box(boxes, grown, units, one, 0, -1, u)
                     absorb(boxes, grown, other)
                     gain = freed - (_loss(boxes, grown) - theirs)
@@ -170,6 +176,8 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
                 _transfer(heads, after, owner, many, partner, mine)
             _box(boxes, mine, units, one, _listed(heads, after, mine, -1, -1, one), -1, -1)
             _box(boxes, target, units, one, _listed(heads, after, target, -1, -1, one), -1, -1)
+            losses[mine] = _loss(boxes, mine)
+            losses[target] = _loss(boxes, target)
         if gained - before <= _LITTLE * gained:
             break
     return gained
