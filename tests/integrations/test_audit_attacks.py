@@ -15,6 +15,7 @@ _NOT_READS = {
     "shadow: renamed away",
     "our own: the rows as classes with k of one",
     "our own: the identifying columns kept",
+    "our own: the protected table within one of the sender's",
     "comment: nested, as some parsers read it",
     "serialized: the plan",
 }

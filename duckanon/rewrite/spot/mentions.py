@@ -18,6 +18,18 @@ def mentioned(schema: Schema, text: str) -> list[Relation]:
     return [Table(name, None, True) for name in sorted(schema.protected) if name.object in lowered]
 
 
+def released(schema: Schema, node: Node) -> Opaque:
+    """What a call whose result may be seen by all shows as it is: the rows of an earlier release."""
+    names = [
+        part
+        for one in node.find_all(exp.PropertyEQ, exp.Kwarg)
+        if fold(one.this.name) == "within"
+        for part in one.expression.find_all(exp.Literal, exp.Column)
+    ]
+    reads = [read for name in names for read in mentioned(schema, name.name)]
+    return Opaque("an earlier release is shown as it is" if reads else "", tuple(reads))
+
+
 def aliased(schema: Schema, node: Node, relation: Relation) -> Relation:
     """The relation of an item of FROM, unless its alias is no name.
 

@@ -22,7 +22,7 @@ from duckanon.rewrite.spot.expressions import (
     is_aggregated,
 )
 from duckanon.rewrite.spot.grouping import grouping
-from duckanon.rewrite.spot.mentions import aliased, mentioned
+from duckanon.rewrite.spot.mentions import aliased, mentioned, released
 from duckanon.rewrite.spot.names import TableName, fold
 from duckanon.rewrite.spot.pivots import pivoted
 from duckanon.rewrite.spot.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
@@ -234,7 +234,7 @@ class Resolver:
         """A table function. Text in it may name a table: query_table('persons'), read_csv, query('FROM persons')."""
         name = name_of(node)
         if name in self.schema.releases:
-            return Opaque("")
+            return released(self.schema, node)
         texts = [one.this for one in node.find_all(exp.Literal) if one.is_string]
         texts += [one.name for one in node.find_all(exp.Column)]  # a table may be an argument by its name
         reads = [self.query(one, scope) for one in queries_in(node)]
