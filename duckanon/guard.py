@@ -48,6 +48,7 @@ SELECT database_name, schema_name, table_name, temporary FROM system.main.duckdb
 _VIEWS = """
 SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views() WHERE NOT internal
 """
+_TRANSACTION = "SELECT system.main.txid_current()"
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
 
 
@@ -90,12 +91,22 @@ class Guard:
     def admit(self, statement: object) -> Decision:
         """As `decide`; what must stand before the statement runs is made."""
         decision = self._decide(statement)
+        if decision.copies and self._in_transaction():
+            # What is made now would not be seen there, and would have been charged.
+            raise UnsupportedQuery(
+                "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
+            )
         self._share(decision, make=True)
         for copy in decision.copies:
             if not isinstance(copy, Shares):
                 with self._turn:
                     self._make(copy)
         return decision
+
+    def _in_transaction(self) -> bool:
+        """Whether somebody began a transaction: without one, each statement has its own."""
+        first, second = (self._con.execute(_TRANSACTION).fetchall() for _ in range(2))
+        return bool(first == second)
 
     def _share(self, decision: Decision, *, make: bool) -> None:
         """Audit the statement's conditional tables, and have them stand. Raises Refused where one is not safe."""

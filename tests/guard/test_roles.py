@@ -371,3 +371,14 @@ def test_explain_runs_nothing(path: Path, analyst: duckanon.Analyst) -> None:
     assert row[6] is None
     assert analyst.explain("SELECT 1").sql == "SELECT 1"
     assert analyst.sql("FROM privacy_ledger()").fetchall() == before
+
+
+def test_nothing_is_charged_where_its_answer_would_not_be_seen(analyst: duckanon.Analyst) -> None:
+    """A transaction sees the database as it was: neither the copy that is made for it, nor the charge."""
+    before = analyst.sql("FROM privacy_ledger()").fetchall()
+    analyst.execute("BEGIN")
+    with pytest.raises(UnsupportedQuery, match="outside of transactions only: COMMIT or ROLLBACK, and ask again"):
+        analyst.execute("SELECT sex, count(*) FROM persons GROUP BY sex")
+    assert analyst.execute("SELECT sum(size) FROM cities").fetchall() == [(3,)]
+    analyst.execute("ROLLBACK")
+    assert analyst.sql("FROM privacy_ledger()").fetchall() == before
