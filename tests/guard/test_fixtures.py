@@ -64,7 +64,8 @@ def test_what_runs_looks_like_what_was_asked(con: duckanon.Analyst, name: str) -
         if decision is None or decision.sql is None:
             continue
         count += 1
-        mine, plain = con._con.sql(decision.sql), con._con.cursor().sql(entry.sql)
+        raw = con._con.cursor()  # DuckDB 1.4 closes a cursor that nobody holds
+        mine, plain = con._con.sql(decision.sql), raw.sql(entry.sql)
         assert mine.columns == plain.columns, entry.title
         if entry.title not in WIDER:
             assert list(map(str, mine.types)) == list(map(str, plain.types)), entry.title
