@@ -45,6 +45,11 @@ class Question:
         """The findings of a kind about protected tables."""
         return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
 
+    def asked(self, function: str) -> list[tuple[Call, TableName]]:
+        """The calls of a function that still stand, about protected tables, each with its table."""
+        found = [(call, call.tables.get("tbl")) for call in self.calls if call.function == function]
+        return [(call, name) for call, name in found if name is not None and name in self.catalog.protected]
+
     def alone(self, part: Node) -> Sequence[Finding]:
         """What a SELECT inside the query asks by itself."""
         query = part.copy()

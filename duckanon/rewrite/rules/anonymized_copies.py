@@ -19,10 +19,7 @@ KIND = "k-anonymous copy"
 
 def apply(question: Question) -> None:
     """Settle calls of k_anonymize on protected tables. Raises Refused where one does not keep the policy."""
-    for call in list(question.calls):
-        name = call.tables.get("tbl")
-        if call.function != "k_anonymize" or name is None or name not in question.catalog.protected:
-            continue
+    for call, name in question.asked("k_anonymize"):
         policy = question.protection(name)
         reason = objection(question, call, name, policy)
         if reason is not None:

@@ -17,10 +17,7 @@ REASON = "Noise protects each person; the same release is given again for nothin
 
 def apply(question: Question) -> None:
     """Settle calls of dp_group_sizes on protected tables. Raises Refused where one does not keep the policy."""
-    for call in list(question.calls):
-        name = call.tables.get("tbl")
-        if call.function != "dp_group_sizes" or name is None or name not in question.catalog.protected:
-            continue
+    for call, name in question.asked("dp_group_sizes"):
         policy = question.protection(name)
         reason = _objection(question, call, name, policy)
         if reason is not None:
