@@ -105,7 +105,7 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
         joins[joined, 1] = b
         joined += 1
         left -= 1
-        absorb(units, a, b)
+        absorb(units, a, units, b)
         held[a] = units.size[a] * joined_loss(units, a, a)
         alive[b] = False
         parent[b] = a

@@ -31,12 +31,7 @@ def _box(boxes: Units, at: int, units: Units, members: Codes, count: int, withou
         u = members[t] if t < count else extra
         if u < 0 or u == without:
             continue
-        for j in range(units.caps.shape[0]):
-            boxes.low[at, j] = min(boxes.low[at, j], units.low[u, j])
-            boxes.high[at, j] = max(boxes.high[at, j], units.high[u, j])
-        for w in range(units.holds.shape[1]):
-            boxes.holds[at, w] |= units.holds[u, w]
-        boxes.size[at] += units.size[u]
+        absorb(boxes, at, units, u)
 
 
 @compiled
@@ -143,7 +138,7 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
                 if stays and seen[other] != look:
                     seen[other] = look
                     _box(boxes, grown, units, one, 0, -1, u)
-                    absorb(boxes, grown, other)
+                    absorb(boxes, grown, boxes, other)
                     gain = freed - (_loss(boxes, grown) - theirs)
                     if gain > most:
                         inside = _listed(heads, after, other, -1, u, two)
@@ -153,7 +148,7 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
                             partner = -1
                 # Swap u and v.
                 _box(boxes, swapped, units, one, 0, -1, v)
-                absorb(boxes, swapped, rest)
+                absorb(boxes, swapped, boxes, rest)
                 gain = held - _loss(boxes, swapped)
                 if gain <= most - theirs:
                     continue

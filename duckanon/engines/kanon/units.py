@@ -74,14 +74,14 @@ def added_loss(units: Units, a: int, b: int) -> float:
 
 
 @compiled
-def absorb(units: Units, a: int, b: int) -> None:
-    """Stretch box a over box b."""
+def absorb(boxes: Units, a: int, units: Units, b: int) -> None:
+    """Stretch box a over box b, which may be of others."""
     for j in range(units.caps.shape[0]):
-        units.low[a, j] = min(units.low[a, j], units.low[b, j])
-        units.high[a, j] = max(units.high[a, j], units.high[b, j])
+        boxes.low[a, j] = min(boxes.low[a, j], units.low[b, j])
+        boxes.high[a, j] = max(boxes.high[a, j], units.high[b, j])
     for w in range(units.holds.shape[1]):
-        units.holds[a, w] |= units.holds[b, w]
-    units.size[a] += units.size[b]
+        boxes.holds[a, w] |= units.holds[b, w]
+    boxes.size[a] += units.size[b]
 
 
 @compiled
