@@ -9,6 +9,9 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., object])
 
+# Ways in that nobody takes (C callbacks, and those of `inner`) would cost a fifth of all compiling.
+_OPTIONS = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
+
 _log = logging.getLogger("duckanon")
 
 
@@ -39,4 +42,24 @@ def compiled(function: F) -> F:
     Kernels hold no global state and start no threads of their own (numba's thread pools cannot be entered from two
     DuckDB threads at once), so any number of them may run side by side.
     """
-    return cast("F", numba.njit(cache=True, nogil=True)(function))
+    return cast("F", numba.njit(**_OPTIONS)(function))
+
+
+class _Inner:
+    """A function for compiled code alone. Numba sees the compiled one; Python sees that it has no way in."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.__wrapped__ = function
+        self._compiled: Any = numba.njit(**_OPTIONS, no_cpython_wrapper=True)(function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._compiled._numba_type_
+
+    def __call__(self, *_: object) -> object:
+        raise TypeError(f"{self.__wrapped__.__name__} is for compiled code: Python cannot call it.")
+
+
+def inner(function: F) -> F:
+    """Compile `function` for other compiled functions alone. Without a way in from Python that takes half the time."""
+    return cast("F", _Inner(function))

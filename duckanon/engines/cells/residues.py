@@ -17,13 +17,13 @@ from duckanon.engines.cells.sums import reachable_sums
 from duckanon.engines.cells.tables import NEVER, append_run, gcd, shape, take_in, take_in_all
 from duckanon.engines.cells.viability import LONGEST, viability
 from duckanon.engines.cells.windows import window, windows
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 
 # Numbers that the tables of all levels may hold together: 1 GiB.
 _ROOM = 2**27
 
 
-@compiled
+@inner
 def _read(
     table: Ints, divisor: int, most: int, item: int, upper: int, target: int, runs: Ints, used: int
 ) -> tuple[Ints, int]:

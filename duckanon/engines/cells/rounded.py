@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.cells.knapsack import Ints
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.errors import Infeasible, InvalidInput
 
 Bools = npt.NDArray[np.bool_]
@@ -33,7 +33,7 @@ _ROOM = 10**9
 _FEW = 600
 
 
-@compiled
+@inner
 def _ends(q: int, t: int, scale: int, rule: int) -> tuple[int, int]:
     """Least and largest count that, divided by t, is published as q / scale."""
     low, high = (2 * q - 1) * t, (2 * q + 1) * t
@@ -49,7 +49,7 @@ def _ends(q: int, t: int, scale: int, rule: int) -> tuple[int, int]:
     return least, min(most, t)
 
 
-@compiled
+@inner
 def _is_total(q: Ints, rules: Ints, t: int, scale: int) -> bool:
     low = high = 0
     for j in range(len(q)):

@@ -7,20 +7,20 @@ algorithm for the money changing problem").
 import numpy as np
 
 from duckanon.engines.cells.knapsack import Ints
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import inner
 
 # What a residue that no sum has reached is marked with.
 NEVER = 2**62
 
 
-@compiled
+@inner
 def gcd(a: int, b: int) -> int:
     while b:
         a, b = b, a % b
     return a
 
 
-@compiled
+@inner
 def take_in(table: Ints, spare: Ints, item: int, supply: int, target: int) -> None:
     """Let sums use `item` up to `supply` times, FREE for any number. Sums above the target are dropped."""
     m = len(table)
@@ -73,7 +73,7 @@ def take_in(table: Ints, spare: Ints, item: int, supply: int, target: int) -> No
         part *= 2
 
 
-@compiled
+@inner
 def take_in_all(
     table: Ints, spare: Ints, items: Ints, supplies: Ints, begin: int, end: int, target: int, plain: bool
 ) -> None:
@@ -85,7 +85,7 @@ def take_in_all(
         take_in(table, spare, items[i], supplies[i], target)
 
 
-@compiled
+@inner
 def shape(table: Ints) -> tuple[int, int]:
     """The common divisor of m and all residues reached, and the number from which every multiple of it is reached.
 
@@ -103,7 +103,7 @@ def shape(table: Ints) -> tuple[int, int]:
     return divisor, (most if reached == m // divisor else -1)
 
 
-@compiled
+@inner
 def append_run(runs: Ints, used: int, first: int, step: int, size: int) -> Ints:
     """The runs with one more, in a larger array if they need one."""
     if used == len(runs):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from duckanon.engines.cells.knapsack import Feasible, Ints, Knapsack
 from duckanon.engines.cells.tables import NEVER, append_run, shape, take_in
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 
 Words = npt.NDArray[np.uint64]
 
@@ -23,7 +23,7 @@ _NARROW = 2**14
 _WORTH = 64
 
 
-@compiled
+@inner
 def _complete_from(modulus: int, items: Ints) -> int:
     """The number from which on all sums of the modulus and the items can be made; NEVER if there is none."""
     table = np.full(modulus, NEVER, dtype=np.int64)
@@ -69,7 +69,7 @@ def window(problem: Knapsack) -> int | None:
     return width if width <= smallest * _WORTH else None
 
 
-@compiled
+@inner
 def _take(words: Words, item: int) -> None:
     """Let sums use `item` any number of times."""
     step = item
@@ -93,12 +93,12 @@ def _take(words: Words, item: int) -> None:
             words[i] |= (words[i - skip] << low) | (words[i - skip - 1] >> high)
 
 
-@compiled
+@inner
 def _has(words: Words, c: int) -> bool:
     return bool((words[c // 64] >> np.uint64(c % 64)) & np.uint64(1))
 
 
-@compiled
+@inner
 def _read(words: Words, width: int, item: int, target: int, runs: Ints, used: int) -> tuple[Ints, int]:
     """Append every nu for which target - nu * item can be made; returns the runs, and how many there are."""
     nu = 0

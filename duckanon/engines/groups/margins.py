@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic import Floats
 
 _SWEEPS = 60
 
 
-@compiled
+@inner
 def price(wanted: Floats, weights: Floats, total: float) -> float:
     """The price at which max(0, wanted + price * weight) adds up to `total`."""
     join = np.empty(len(wanted))
@@ -91,7 +91,7 @@ def balance(wanted: Floats, weights: Floats, rows: Ints, columns: Ints) -> Float
     return found
 
 
-@compiled
+@inner
 def _step(wanted: Floats, weights: Floats, now: float, total: int) -> tuple[float, float]:
     """Newton's step of a line's price, and how far its sum is off. Where no cell is above zero the price is sought."""
     value, weight = 0.0, 0.0

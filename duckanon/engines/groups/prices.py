@@ -18,7 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.errors import InvalidInput
 
@@ -129,7 +129,7 @@ def _tables(noisy: Ints, starts: Ints, window: int) -> tuple[Ints, Ints]:
     return below, own
 
 
-@compiled
+@inner
 def _add_own(below: Ints, noisy: int, window: int, own: Ints) -> None:
     """From the children's table to the region's: unit v costs 2 (v - 1 - noisy) + 1 more than the children ask."""
     low, high = below[0], below[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.isotonic import Floats
 
 
@@ -80,7 +80,7 @@ def smooth(
     return coefficients, covariance, own
 
 
-@compiled
+@inner
 def _inverse(matrix: Floats) -> Floats:
     """Of a small positive definite matrix, by Gauss and Jordan; there it needs no pivoting."""
     size = len(matrix)

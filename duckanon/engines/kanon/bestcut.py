@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.box import Box, Marks, clear, new_box, new_marks
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 
 
-@compiled
+@inner
 def _prefix_losses(space: Space, members: Codes, box: Box, marks: Marks, token: int, losses: Floats) -> None:
     """Box loss of the first t members, for t = 1 .. len(members), into losses[t - 1]."""
     # The hot loop: `admit` and `loss_of` written out, on arrays taken out of their tuples once.

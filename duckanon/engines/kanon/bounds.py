@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.box import new_box
 from duckanon.engines.kanon.boxtree import Tree, nearest, new_tree
 from duckanon.engines.kanon.growth import copy, put, stretched
@@ -31,7 +31,7 @@ _ALL_STEPS = 40_000_000
 _SHARE = 1024
 
 
-@compiled
+@inner
 def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int) -> float:
     """Loss of a box around point i and k - 1 other records, grown by what adds least; infinity if there are too few."""
     box = new_box(space)
@@ -60,7 +60,7 @@ def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int
     return loss
 
 
-@compiled
+@inner
 def _smallest_box(
     space: Space, copies: Codes, i: int, k: int, near: Codes, apart: Floats, count: int, best: float, steps: int
 ) -> float:

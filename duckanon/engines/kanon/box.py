@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -21,7 +21,7 @@ class Box(NamedTuple):
     has_null: npt.NDArray[np.bool_]  # (q,)
 
 
-@compiled
+@inner
 def clear(box: Box) -> None:
     """Make the box hold nothing."""
     box.low[:] = np.inf
@@ -30,7 +30,7 @@ def clear(box: Box) -> None:
     box.has_null[:] = False
 
 
-@compiled
+@inner
 def new_box(space: Space) -> Box:
     """An empty box."""
     p = space.caps.shape[0]
@@ -40,7 +40,7 @@ def new_box(space: Space) -> Box:
     return box
 
 
-@compiled
+@inner
 def new_marks(space: Space) -> Marks:
     """Room to mark each code of each categorical attribute, shape (q, codes); marks are -1."""
     widest = 0
@@ -49,7 +49,7 @@ def new_marks(space: Space) -> Marks:
     return np.full((space.nulls.shape[0], widest), -1, np.int64)
 
 
-@compiled
+@inner
 def admit(box: Box, space: Space, i: int, marks: Marks, token: int) -> None:
     """Stretch the box over record i. marks: codes already in the box are marked with its `token`."""
     for j in range(box.low.shape[0]):
@@ -65,7 +65,7 @@ def admit(box: Box, space: Space, i: int, marks: Marks, token: int) -> None:
                 box.has_null[j] = True
 
 
-@compiled
+@inner
 def loss_of(box: Box, space: Space) -> float:
     """Loss of one record of a class with this box."""
     loss = 0.0

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Points in a leaf.
@@ -51,7 +51,7 @@ def new_tree(space: Space) -> Tree:
     return Tree(leaves, low, high, holds)
 
 
-@compiled
+@inner
 def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
     """The loss of any box around point i and a point below node v is no less."""
     loss = 0.0
@@ -67,7 +67,7 @@ def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
     return loss
 
 
-@compiled
+@inner
 def to_point(space: Space, i: int, other: int) -> float:
     """Loss of a record of the class of two points."""
     loss = 0.0

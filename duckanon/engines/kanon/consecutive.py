@@ -7,7 +7,7 @@ k .. 2k - 1 suffice and the cost is O(n k m) for n records and m attributes.
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.box import clear, new_box
 from duckanon.engines.kanon.records import Codes, Order, Space
 from duckanon.engines.parallel import spread
@@ -23,7 +23,7 @@ _STRETCHES = 8
 _STRETCH = 4096
 
 
-@compiled
+@inner
 def _next_occurrence(space: Space, order: Order) -> Codes:
     """For each position of the order the next one with the same code, n if there is none. Shape (n, q)."""
     symbols, nulls = space.symbols, space.nulls

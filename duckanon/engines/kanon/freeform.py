@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.loss import Utility, freeform_utility
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Codes, Floats, Records
@@ -47,7 +47,7 @@ def _weights(grown: Units, own: Units, members: Codes, rounds: int, both: Units)
     return added
 
 
-@compiled
+@inner
 def _complete(added: Floats, match: Codes, back: Codes) -> None:
     """Match every record that has no partner yet, along a shortest path of choices taken back.
 

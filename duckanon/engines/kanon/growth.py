@@ -1,11 +1,11 @@
 """Boxes of a few records, for searches that go back and forth: codes are kept in a list, so a box is cheap to copy."""
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import inner
 from duckanon.engines.kanon.box import Box
 from duckanon.engines.kanon.records import Codes, Space
 
 
-@compiled
+@inner
 def stretched(space: Space, box: Box, codes: Codes, count: int, i: int) -> float:
     """Loss of the box with point i in it. codes: (count, q), the codes of the points in the box."""
     loss = 0.0
@@ -27,7 +27,7 @@ def stretched(space: Space, box: Box, codes: Codes, count: int, i: int) -> float
     return loss
 
 
-@compiled
+@inner
 def put(space: Space, box: Box, codes: Codes, count: int, i: int) -> None:
     """Stretch the box over point i, the next of its `count` points."""
     for j in range(box.low.shape[0]):
@@ -48,7 +48,7 @@ def put(space: Space, box: Box, codes: Codes, count: int, i: int) -> None:
                 box.has_null[j] = True
 
 
-@compiled
+@inner
 def copy(to: Box, box: Box) -> None:
     to.low[:] = box.low
     to.high[:] = box.high

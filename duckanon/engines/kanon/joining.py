@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.demands import Demands, meets, new_tally
 from duckanon.engines.kanon.records import Codes, Floats
@@ -48,7 +48,7 @@ def penalties(units: Units, near: Codes, asked: Flags) -> Floats:
     return added
 
 
-@compiled
+@inner
 def _owner(parent: Codes, u: int) -> int:
     while parent[u] != u:
         parent[u] = parent[parent[u]]
@@ -128,7 +128,7 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
     return labels, joins[:joined]
 
 
-@compiled
+@inner
 def _look(  # type: ignore[no-untyped-def]
     units, near, fails, parent, after, stamp, best, held, seen, look, heap, a, sorted_heap
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.demands import Demands, meets, new_tally
 from duckanon.engines.kanon.records import Codes
@@ -20,7 +20,7 @@ _LARGE = 256
 ROOM = 4
 
 
-@compiled
+@inner
 def _box(boxes: Units, at: int, units: Units, members: Codes, count: int, without: int, extra: int) -> None:
     """Write into box `at` the hull of the members, less one and with another; -1 for none."""
     boxes.low[at] = np.inf
@@ -34,7 +34,7 @@ def _box(boxes: Units, at: int, units: Units, members: Codes, count: int, withou
         absorb(boxes, at, units, u)
 
 
-@compiled
+@inner
 def _listed(heads: Codes, after: Codes, c: int, without: int, extra: int, members: Codes) -> int:
     """The units of class c, less one and with another, into `members`; how many."""
     count = 0
@@ -50,7 +50,7 @@ def _listed(heads: Codes, after: Codes, c: int, without: int, extra: int, member
     return count
 
 
-@compiled
+@inner
 def _transfer(heads: Codes, after: Codes, owner: Labels, many: Codes, u: int, to: int) -> None:
     """Take unit u out of its class and put it in front of another."""
     c = owner[u]
@@ -68,7 +68,7 @@ def _transfer(heads: Codes, after: Codes, owner: Labels, many: Codes, u: int, to
     many[to] += 1
 
 
-@compiled
+@inner
 def _loss(boxes: Units, at: int) -> float:
     return float(boxes.size[at] * joined_loss(boxes, at, at))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.neighbours import neighbours, shuffled_orders
 from duckanon.engines.kanon.orders import by_label
@@ -37,7 +37,7 @@ class Units(NamedTuple):
     whole: Floats  # (q,)
 
 
-@compiled
+@inner
 def _ones(word: np.uint64) -> int:
     """How many bits of the word are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -46,7 +46,7 @@ def _ones(word: np.uint64) -> int:
     return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@compiled
+@inner
 def joined_loss(units: Units, a: int, b: int) -> float:
     """Loss of a record of the class that joins a and b; of a alone if both are the same."""
     loss = 0.0
@@ -66,14 +66,14 @@ def joined_loss(units: Units, a: int, b: int) -> float:
     return float(loss)
 
 
-@compiled
+@inner
 def added_loss(units: Units, a: int, b: int) -> float:
     """What joining a and b adds to the loss, summed over their records."""
     together = (units.size[a] + units.size[b]) * joined_loss(units, a, b)
     return float(together - units.size[a] * joined_loss(units, a, a) - units.size[b] * joined_loss(units, b, b))
 
 
-@compiled
+@inner
 def absorb(boxes: Units, a: int, units: Units, b: int) -> None:
     """Stretch box a over box b, which may be of others."""
     for j in range(units.caps.shape[0]):

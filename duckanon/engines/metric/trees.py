@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ _CANCELLED = 1e-11
 _WORTHWHILE = 0.05
 
 
-@compiled
+@inner
 def _walk(root: int, parent: Ints32, order: Ints32, place: Ints32, size: Ints32, spare: Ints32) -> None:
     """Depth-first order of the tree, each node's place in it, and the sizes of subtrees. spare: shape (3, n)."""
     n = len(parent)
@@ -50,14 +50,14 @@ def _walk(root: int, parent: Ints32, order: Ints32, place: Ints32, size: Ints32,
         size[parent[order[t]]] += size[order[t]]
 
 
-@compiled
+@inner
 def _mark_ancestors(node: int, root: int, parent: Ints32, touched: Flags) -> None:
     while node != root:
         touched[node] = 1
         node = parent[node]
 
 
-@compiled
+@inner
 def cheapest(
     root: int,
     cost: Floats,
