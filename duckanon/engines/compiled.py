@@ -5,12 +5,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import event
+from numba.core import event, types
 
 F = TypeVar("F", bound=Callable[..., object])
-
-# Ways in that nobody takes (C callbacks, and those of `inner`) would cost a fifth of all compiling.
-_OPTIONS = {"cache": True, "nogil": True, "no_cfunc_wrapper": True}
 
 _log = logging.getLogger("duckanon")
 
@@ -42,7 +39,12 @@ def compiled(function: F) -> F:
     Kernels hold no global state and start no threads of their own (numba's thread pools cannot be entered from two
     DuckDB threads at once), so any number of them may run side by side.
     """
-    return cast("F", numba.njit(**_OPTIONS)(function))
+    return cast("F", _dispatcher(function))
+
+
+def inner(function: F) -> F:
+    """Compile `function` for other compiled functions alone. Without a way in from Python that takes half the time."""
+    return cast("F", _Inner(function))
 
 
 class _Inner:
@@ -50,7 +52,7 @@ class _Inner:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.__wrapped__ = function
-        self._compiled: Any = numba.njit(**_OPTIONS, no_cpython_wrapper=True)(function)
+        self._compiled = _dispatcher(function, no_cpython_wrapper=True)
 
     @property
     def _numba_type_(self) -> Any:
@@ -60,6 +62,22 @@ class _Inner:
         raise TypeError(f"{self.__wrapped__.__name__} is for compiled code: Python cannot call it.")
 
 
-def inner(function: F) -> F:
-    """Compile `function` for other compiled functions alone. Without a way in from Python that takes half the time."""
-    return cast("F", _Inner(function))
+def _dispatcher(function: Callable[..., object], **options: bool) -> Any:
+    """The compiled function. Compiled callers share one version of it for whole numbers of all widths, and constants.
+
+    Without that numba makes a version for each constant that some caller passes.
+    """
+    # Nobody calls in from C, and the way in would cost a tenth of all compiling.
+    dispatcher: Any = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
+    template = dispatcher.get_call_template
+
+    def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return template(tuple(map(_plain, args)), {name: _plain(kind) for name, kind in kws.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
+def _plain(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
