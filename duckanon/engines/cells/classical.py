@@ -6,6 +6,7 @@ import numpy as np
 
 from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack, consecutive, feasible
 from duckanon.engines.compiled import compiled
+from duckanon.engines.loops import assign
 from duckanon.errors import InvalidInput
 
 # Numbers in one table of the dynamic program: 512 MiB.
@@ -25,7 +26,7 @@ def _stages(sums: Ints, uppers: Ints, copies: Ints, last: int, target: int) -> I
                 for c in range(r, target + 1):
                     g[c] = min(g[c], g[c - r])
             else:
-                before[:] = g
+                assign(before, g)
                 for times in range(1, uppers[k] + 1):
                     for c in range(times * r, target + 1):
                         g[c] = min(g[c], before[c - times * r])

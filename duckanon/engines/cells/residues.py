@@ -18,6 +18,7 @@ from duckanon.engines.cells.tables import NEVER, append_run, gcd, shape, take_in
 from duckanon.engines.cells.viability import LONGEST, viability
 from duckanon.engines.cells.windows import window, windows
 from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.loops import assign
 
 # Numbers that the tables of all levels may hold together: 1 GiB.
 _ROOM = 2**27
@@ -106,13 +107,13 @@ def _leave_out(
     tables[0, :] = NEVER
     tables[0, 0] = 0
     take_in_all(tables[0], spare, items, supplies, 0, kept, target, plain)
-    shapes[0] = shape(tables[0])
+    assign(shapes[0], shape(tables[0]))
     # A node: its leaves begin..end-1, its sibling's leaves, which it takes in, the level of its parent's table, and
     # the first level that nobody above it needs.
     nodes = np.empty((2 * depth + 4, 6), dtype=np.int64)
     pending = 0
     if leaves:
-        nodes[0] = (kept, kept + leaves, 0, 0, 0, 1)
+        assign(nodes[0], (kept, kept + leaves, 0, 0, 0, 1))
         pending = 1
     while pending:
         pending -= 1
@@ -120,23 +121,23 @@ def _leave_out(
         while plain and taken < until and tables[level, items[taken] % modulus] <= items[taken]:
             taken += 1
         if taken < until:
-            tables[spot] = tables[level]
+            assign(tables[spot], tables[level])
             take_in_all(tables[spot], spare, items, supplies, taken, until, target, plain)
-            shapes[spot] = shape(tables[spot])
+            assign(shapes[spot], shape(tables[spot]))
             level, spot = spot, spot + 1
         if end - begin > 1:
             middle = (begin + end) // 2
-            nodes[pending] = (begin, middle, middle, end, level, spot)
-            nodes[pending + 1] = (middle, end, begin, middle, level, spot)
+            assign(nodes[pending], (begin, middle, middle, end, level, spot))
+            assign(nodes[pending + 1], (middle, end, begin, middle, level, spot))
             pending += 2
             continue
         for question in range(owner[begin - kept], owner[begin - kept + 1]):
             own = level
             if asked[question, 0]:
                 own = spot
-                tables[own] = tables[level]
+                assign(tables[own], tables[level])
                 take_in(tables[own], spare, items[begin], asked[question, 0], target)
-                shapes[own] = shape(tables[own])
+                assign(shapes[own], shape(tables[own]))
             places[question, 0] = used
             runs, used = _read(
                 tables[own], shapes[own, 0], shapes[own, 1], items[begin], asked[question, 1], target, runs, used

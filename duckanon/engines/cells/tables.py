@@ -8,6 +8,7 @@ import numpy as np
 
 from duckanon.engines.cells.knapsack import Ints
 from duckanon.engines.compiled import inner
+from duckanon.engines.loops import assign
 
 # What a residue that no sum has reached is marked with.
 NEVER = 2**62
@@ -60,7 +61,7 @@ def take_in(table: Ints, spare: Ints, item: int, supply: int, target: int) -> No
         if part > target // item:
             break
         size = part * item
-        spare[:] = table
+        assign(spare, table)
         q = size % m
         for p in range(m):
             value = spare[p] + size
@@ -108,9 +109,8 @@ def append_run(runs: Ints, used: int, first: int, step: int, size: int) -> Ints:
     """The runs with one more, in a larger array if they need one."""
     if used == len(runs):
         larger = np.empty((2 * len(runs) + 64, 3), dtype=np.int64)
-        larger[:used] = runs
+        for i in range(used):
+            assign(larger[i], runs[i])
         runs = larger
-    runs[used, 0] = first
-    runs[used, 1] = step
-    runs[used, 2] = size
+    assign(runs[used], (first, step, size))
     return runs

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from duckanon.engines.cells.knapsack import Feasible, Ints, Knapsack
 from duckanon.engines.cells.tables import NEVER, append_run, shape, take_in
 from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.loops import assign
 
 Words = npt.NDArray[np.uint64]
 
@@ -163,10 +164,10 @@ def _windows(sums: Ints, copies: Ints, target: int, width: int) -> tuple[Ints, I
     while 1 << depth < 2 * single:
         depth += 1
     levels = np.empty((depth + 1, size), dtype=np.uint64)
-    levels[0] = base
+    assign(levels[0], base)
     # A node: its generators begin..end-1, its sibling's, which it takes in, and its parent's level.
     nodes = np.empty((depth + 3, 5), dtype=np.int64)
-    nodes[0] = (0, single, 0, 0, 0)
+    assign(nodes[0], (0, single, 0, 0, 0))
     pending = 1
     while pending:
         pending -= 1
@@ -174,14 +175,14 @@ def _windows(sums: Ints, copies: Ints, target: int, width: int) -> tuple[Ints, I
         words = levels[level]
         if until > taken:
             words = levels[level + 1]
-            words[:] = levels[level]
+            assign(words, levels[level])
             for i in range(taken, until):
                 _take(words, sums[left_out[i]])
             level += 1
         if end - begin > 1:
             middle = (begin + end) // 2
-            nodes[pending] = (begin, middle, middle, end, level)
-            nodes[pending + 1] = (middle, end, begin, middle, level)
+            assign(nodes[pending], (begin, middle, middle, end, level))
+            assign(nodes[pending + 1], (middle, end, begin, middle, level))
             pending += 2
             continue
         k = left_out[begin]

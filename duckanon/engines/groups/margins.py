@@ -11,6 +11,7 @@ import numpy as np
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.loops import argsort
 
 _SWEEPS = 60
 
@@ -22,7 +23,9 @@ def price(wanted: Floats, weights: Floats, total: float) -> float:
     for i in range(len(wanted)):
         join[i] = -wanted[i] / weights[i]
     found, weight, value = 0.0, 0.0, 0.0
-    for rank, i in enumerate(np.argsort(join)):
+    order = argsort(join)
+    for rank in range(len(order)):
+        i = order[rank]
         # Cell i joins where its own price, -wanted / weight, is still below what the cells so far ask.
         if rank > 0 and join[i] >= found:
             break
@@ -54,8 +57,9 @@ def column(wanted: Floats, total: int, found: Ints) -> None:
         left -= found[i]
         real[i] = found[i] - real[i]
     if left > 0:
-        for i in np.argsort(real)[:left]:
-            found[i] += 1
+        order = argsort(real)
+        for rank in range(left):
+            found[order[rank]] += 1
 
 
 @compiled
@@ -118,7 +122,7 @@ def whole(wanted: Floats, rows: Ints, columns: Ints) -> Ints:
     many, sizes = wanted.shape
     found = np.zeros((many, sizes), np.int64)
     owed = np.zeros(many)
-    order = np.argsort(columns)
+    order = argsort(columns)
     part, target = np.empty(many, np.int64), np.empty(many)
     for s in order[:-1]:
         for c in range(many):

@@ -20,6 +20,7 @@ import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.engines.loops import assign
 from duckanon.errors import InvalidInput
 
 _FIRST_WINDOW = 256
@@ -162,6 +163,19 @@ def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
     return root
 
 
+@inner
+def _first(rising: Ints, value: int) -> int:
+    """The first place whose number is no smaller."""
+    low, high = 0, len(rising)
+    while low < high:
+        middle = (low + high) // 2
+        if rising[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @compiled
 def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leaves: Ints) -> bool:
     """Hand `total` down the tree into `leaves`; whether some region's window of prices was too narrow."""
@@ -174,7 +188,7 @@ def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leave
     for r in range(inner):
         family = starts[r + 1] - starts[r]
         narrow = narrow or values[r] == below[r, -1] or (values[r] == below[r, 0] and values[r] > 0)
-        i = np.searchsorted(below[r], values[r])
+        i = _first(below[r], values[r])
         spare = below[r, i] - values[r]
         k = turn % family
         for _ in range(family):
@@ -188,5 +202,5 @@ def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leave
                 value -= 1
                 spare -= 1
             values[child] = value
-    leaves[:] = values[len(values) - len(leaves) :]
+    assign(leaves, values[len(values) - len(leaves) :])
     return narrow

@@ -50,13 +50,17 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
     start = np.concatenate([[0], np.cumsum(active[parent])])
     size = np.empty(start[-1], dtype=np.int64)
     found = Cells(start, size, *(np.empty(start[-1]) for _ in range(4)))
-    _gather(above, parent, totals, noisy, variances, start, size, found.expected, found.chance, found.seen, found.blur)
+    _gather(
+        above, above.sum(axis=1), parent, totals, noisy, variances,
+        start, size, found.expected, found.chance, found.seen, found.blur,
+    )  # fmt: skip
     return found
 
 
 @compiled
 def _gather(
     above: Ints,
+    whole: Ints,
     parent: Ints,
     totals: Ints,
     noisy: Floats,
@@ -68,7 +72,6 @@ def _gather(
     seen: Floats,
     blur: Floats,
 ) -> None:
-    whole = above.sum(axis=1)
     for c in range(len(parent)):
         p, cell = parent[c], start[c]
         share = totals[c] / whole[p] if whole[p] > 0 else 0.0

@@ -7,6 +7,7 @@ import numpy as np
 from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
+from duckanon.engines.loops import argsort
 
 
 def topdown(measured: Measurements) -> Estimate:
@@ -36,13 +37,14 @@ def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
     All of them rise or fall by one price k, cut off at zero; what is left over goes one each to those that may rise
     next, from number `turn` on, so that nobody is always first.
     """
-    ordered = np.sort(noisy)[::-1]
+    order = argsort(noisy)
     # The largest set of values that all stay >= 0 at the price at which they alone take the total.
     k, sofar = 0, 0
-    for j in range(len(ordered)):
-        sofar += ordered[j]
+    for j in range(len(noisy)):
+        largest = noisy[order[-1 - j]]
+        sofar += largest
         price = (total - sofar) // (j + 1)
-        if j > 0 and ordered[j] + price < 0:
+        if j > 0 and largest + price < 0:
             break
         k = price
     left = total

@@ -19,16 +19,16 @@ def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, famil
     above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin
     and end.
     """
-    found, doubt = _estimate(above, parent, noisy, variances)
+    whole = above.sum(axis=1)
+    found, doubt = _estimate(above, whole, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
-    _settle(above.sum(axis=1), found, doubt, families, totals)
+    _settle(whole, found, doubt, families, totals)
     return totals, doubt
 
 
 @compiled
-def _estimate(above: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
+def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Each region's total and its variance: t_s is the total times the parent's curve, a random walk, and noise."""
-    whole = above.sum(axis=1)
     found, doubt = np.zeros(len(parent)), np.ones(len(parent))
     for c in range(len(parent)):
         p = parent[c]

@@ -48,8 +48,9 @@ def smooth(
             if total > 0:
                 for m in range(k + 1):
                     products[k, m] += (sights[j, k] - ahead[j, k]) * (sights[j, m] - ahead[j, m]) / total
-    precision = np.eye(many - 1)
+    precision = np.zeros((many - 1, many - 1))
     for k in range(many - 1):
+        precision[k, k] = 1.0
         for m in range(many - 1):
             precision[k, m] += products[max(k, m) + 1, min(k, m) + 1]
     covariance, coefficients = _inverse(precision), np.zeros(many - 1)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.loops import argsort
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -107,7 +108,9 @@ def cheapest(
         if count == 0 or moves >= most:
             return sums[root], moves
         touched[:] = 0
-        for c in np.argsort(gains[:count]):
+        best_first = argsort(gains[:count])
+        for rank in range(count):
+            c = best_first[rank]
             if -gains[c] < _WORTHWHILE * best:
                 break
             top = wanting[c]
