@@ -14,6 +14,7 @@ from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.box import Box, Marks, clear, new_box, new_marks
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
+from duckanon.engines.loops import assign
 
 
 @inner
@@ -56,9 +57,13 @@ def _split(space: Space, lists: Codes, k: int, deep: int) -> Codes:
     backward = np.empty(n)
     left = np.zeros(n, np.bool_)
     moved = np.empty(n, np.int32)
-    stack = [(0, n, 0)]
-    while len(stack) > 0:
-        start, stop, depth = stack.pop()
+    # What is still to be split: start, stop and depth. The left half is next, so each depth leaves one behind.
+    stack = np.empty((n // k + 2, 3), np.int64)
+    assign(stack[0], (0, n, 0))
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        start, stop, depth = stack[waiting]
         count = stop - start
         if count < 2 * k:
             continue
@@ -105,8 +110,9 @@ def _split(space: Space, lists: Codes, k: int, deep: int) -> Codes:
                     into_right += 1
             for t in range(into_right):
                 lists[j, into_left + t] = moved[t]
-        stack.append((start + best_cut, stop, depth + 1))
-        stack.append((start, start + best_cut, depth + 1))
+        assign(stack[waiting], (start + best_cut, stop, depth + 1))
+        assign(stack[waiting + 1], (start, start + best_cut, depth + 1))
+        waiting += 2
     leaves: Codes = lists[0]
     return leaves
 

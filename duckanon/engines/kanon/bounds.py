@@ -11,9 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.box import new_box
 from duckanon.engines.kanon.boxtree import Tree, nearest, new_tree
-from duckanon.engines.kanon.growth import copy, put, stretched
+from duckanon.engines.kanon.growth import begin, new_boxes, put, stretched
 from duckanon.engines.kanon.orders import hilbert
 from duckanon.engines.kanon.points import runs
 from duckanon.engines.kanon.records import Codes, Floats, Records, Space
@@ -34,9 +33,9 @@ _SHARE = 1024
 @inner
 def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int) -> float:
     """Loss of a box around point i and k - 1 other records, grown by what adds least; infinity if there are too few."""
-    box = new_box(space)
+    box = new_boxes(space, 1)
     codes = np.empty((k + 1, space.units.shape[0]), np.int32)
-    put(space, box, codes, 0, i)
+    begin(space, box, 0, codes, i)
     size = copies[i]
     members = 1
     taken = np.zeros(count, np.bool_)
@@ -46,14 +45,14 @@ def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int
         best = -1
         for t in range(count):
             if not taken[t]:
-                added = stretched(space, box, codes, members, near[t])
+                added = stretched(space, box, 0, codes, members, near[t])
                 if added < least:
                     least = added
                     best = t
         if best < 0:
             return np.inf
         taken[best] = True
-        put(space, box, codes, members, near[best])
+        put(space, box, 0, 0, codes, members, near[best])
         members += 1
         size += copies[near[best]]
         loss = least
@@ -81,13 +80,13 @@ def _smallest_box(
         return best
     q = space.units.shape[0]
     depth = k + 1
-    boxes = [new_box(space) for _ in range(depth)]
+    boxes = new_boxes(space, depth)
     codes = np.empty((depth, q), np.int32)
     lists = np.empty((depth, count), np.int32)
     counts = np.zeros(depth, np.int64)
     next_one = np.zeros(depth, np.int64)
     sizes = np.zeros(depth, np.int64)
-    put(space, boxes[0], codes, 0, i)
+    begin(space, boxes, 0, codes, i)
     sizes[0] = size
     for t in range(count):
         lists[0, t] = near[t]
@@ -100,7 +99,7 @@ def _smallest_box(
             continue
         here = lists[level, next_one[level]]
         next_one[level] += 1
-        loss = stretched(space, boxes[level], codes, level + 1, here)
+        loss = stretched(space, boxes, level, codes, level + 1, here)
         spent += 1
         if loss >= best - 1e-12:
             continue
@@ -108,14 +107,13 @@ def _smallest_box(
             best = loss
             continue
         # Candidates after this one that still fit; enough of them must be left.
-        copy(boxes[level + 1], boxes[level])
-        put(space, boxes[level + 1], codes, level + 1, here)
+        put(space, boxes, level, level + 1, codes, level + 1, here)
         kept = 0
         left = sizes[level] + copies[here]
         for t in range(next_one[level], counts[level]):
             other = lists[level, t]
             spent += 1
-            if stretched(space, boxes[level + 1], codes, level + 2, other) < best - 1e-12:
+            if stretched(space, boxes, level + 1, codes, level + 2, other) < best - 1e-12:
                 lists[level + 1, kept] = other
                 kept += 1
                 left += copies[other]

@@ -10,6 +10,8 @@ from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Points in a leaf.
 LEAF = 8
+# Levels of any tree that memory holds, and one more.
+_DEEPEST = 64
 
 
 class Tree(NamedTuple):
@@ -93,10 +95,15 @@ def nearest(
     n = space.points.shape[0]
     count = 0
     complete = within
-    stack = [(1, 0.0)]
+    # Nodes still to be looked into and what bounds them: one of each depth, and one more.
+    stack, bounds = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST)
+    stack[0] = 1
+    bounds[0] = 0.0
+    waiting = 1
     looked = 0
-    while len(stack) > 0:
-        v, bound = stack.pop()
+    while waiting > 0:
+        waiting -= 1
+        v, bound = stack[waiting], bounds[waiting]
         if bound >= complete or (count == room and bound >= apart[room - 1]):
             continue
         if looked >= leaves:
@@ -105,12 +112,10 @@ def nearest(
         if v < tree.leaves:
             left = to_node(space, tree, i, 2 * v)
             right = to_node(space, tree, i, 2 * v + 1)
-            if left <= right:
-                stack.append((2 * v + 1, right))
-                stack.append((2 * v, left))
-            else:
-                stack.append((2 * v, left))
-                stack.append((2 * v + 1, right))
+            nearer = 1 if left <= right else 0
+            stack[waiting + nearer], bounds[waiting + nearer] = 2 * v, left
+            stack[waiting + 1 - nearer], bounds[waiting + 1 - nearer] = 2 * v + 1, right
+            waiting += 2
             continue
         looked += 1
         start = (v - tree.leaves) * LEAF

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.box import loss_of, new_box
-from duckanon.engines.kanon.growth import copy, put, stretched
+from duckanon.engines.kanon.growth import begin, new_boxes, put, stretched
 from duckanon.engines.kanon.records import Codes, Floats, Space
+from duckanon.engines.loops import argsort
 
 
 class Found(NamedTuple):
@@ -40,8 +40,10 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
     n = prices.shape[0]
     q = space.units.shape[0]
     largest = min(2 * k - 1, n)
-    order = np.argsort(-prices, kind="mergesort")
-    u = prices[order]
+    order = argsort(-prices)
+    u = np.empty(n)
+    for a in range(n):
+        u[a] = prices[order[a]]
     members = np.full((room, 2 * k - 1), -1, np.int32)
     cost = np.empty(room)
     reduced = np.empty(room)
@@ -51,7 +53,7 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
     total = 0
     spent = 0
     depth = largest + 1
-    boxes = [new_box(space) for _ in range(depth)]
+    boxes = new_boxes(space, depth)
     codes = np.empty((depth, q), np.int32)
     lists = np.empty((depth, n), np.int32)
     counts = np.zeros(depth, np.int64)
@@ -59,16 +61,14 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
     paid = np.zeros(depth)
     loss = np.zeros(depth)
     chain = np.empty(depth, np.int32)
-    empty = new_box(space)
     for a in range(n):
         first = count
         limit = threshold
         total += spent
         spent = 0
         chain[0] = a
-        copy(boxes[0], empty)
-        put(space, boxes[0], codes, 0, order[a])
-        loss[0] = loss_of(boxes[0], space)
+        begin(space, boxes, 0, codes, order[a])
+        loss[0] = 0.0
         paid[0] = u[a]
         for s in range(k, largest + 1):
             if a + s > n or -s * u[a] >= limit:
@@ -77,7 +77,7 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
             for t in range(a + 1, n):
                 if u[a] + u[t] + (s - 2) * u[a + 1] <= -limit:
                     break
-                wide = stretched(space, boxes[0], codes, 1, order[t])
+                wide = stretched(space, boxes, 0, codes, 1, order[t])
                 if s * wide - (u[a] + u[t] + (s - 2) * u[a + 1]) < limit:
                     lists[0, kept] = t
                     kept += 1
@@ -102,7 +102,7 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
                 t = lists[level, at]
                 following[level] = at + 1
                 spent += 1
-                wide = stretched(space, boxes[level], codes, level + 1, order[t])
+                wide = stretched(space, boxes, level, codes, level + 1, order[t])
                 dearest = paid[level] + u[t]
                 for z in range(1, need):
                     if at + z < counts[level]:
@@ -135,8 +135,7 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
                         for z in range(first, count):
                             limit = max(limit, reduced[z])
                     continue
-                copy(boxes[level + 1], boxes[level])
-                put(space, boxes[level + 1], codes, level + 1, order[t])
+                put(space, boxes, level, level + 1, codes, level + 1, order[t])
                 loss[level + 1] = wide
                 paid[level + 1] = paid[level] + u[t]
                 kept = 0
@@ -147,7 +146,7 @@ def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, roo
                     if s * wide - best >= limit:
                         break
                     spent += 1
-                    if s * stretched(space, boxes[level + 1], codes, level + 2, order[other]) - best < limit:
+                    if s * stretched(space, boxes, level + 1, codes, level + 2, order[other]) - best < limit:
                         lists[level + 1, kept] = other
                         kept += 1
                 counts[level + 1] = kept

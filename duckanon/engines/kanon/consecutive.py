@@ -10,6 +10,7 @@ import numpy.typing as npt
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.box import clear, new_box
 from duckanon.engines.kanon.records import Codes, Order, Space
+from duckanon.engines.loops import assign
 from duckanon.engines.parallel import spread
 
 Labels = npt.NDArray[np.int32]
@@ -60,8 +61,8 @@ def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, C
         stop = min(start + chunk, n)
         if start > 0:
             for r in range(reach):
-                near[r] = near[chunk + r]
-                codes[r] = codes[chunk + r]
+                assign(near[r], near[chunk + r])
+                assign(codes[r], codes[chunk + r])
         for i in range(start, stop):
             for j in range(p):
                 near[reach + i - start, j] = points[order[i], j]

@@ -20,6 +20,7 @@ from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Codes, Floats, Records
 from duckanon.engines.kanon.units import Units, joined_loss, take, units_one_by_one
 from duckanon.engines.kanon.work import Work
+from duckanon.engines.loops import assign
 from duckanon.errors import InvalidInput
 
 
@@ -34,13 +35,13 @@ def _weights(grown: Units, own: Units, members: Codes, rounds: int, both: Units)
     for i in range(n):
         before = joined_loss(grown, i, i)
         for j in range(n):
-            both.low[0] = grown.low[i]
-            both.high[0] = grown.high[i]
-            both.holds[0] = grown.holds[i]
+            assign(both.low[0], grown.low[i])
+            assign(both.high[0], grown.high[i])
+            assign(both.holds[0], grown.holds[i])
+            assign(both.low[1], own.low[j])
+            assign(both.high[1], own.high[j])
+            assign(both.holds[1], own.holds[j])
             both.size[0] = 1
-            both.low[1] = own.low[j]
-            both.high[1] = own.high[j]
-            both.holds[1] = own.holds[j]
             added[i, j] = joined_loss(both, 0, 1) - before
         for r in range(rounds):
             added[i, members[i, r]] = np.inf

@@ -8,6 +8,7 @@ where it adds least to the total; the paper's Table 7 puts it where the resultin
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.box import admit, clear, loss_of, new_box, new_marks
@@ -172,9 +173,11 @@ def _grow(
 
 
 @compiled
-def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bool) -> None:
-    """Put each record of `rest` into the class where it adds least to the total (or whose loss it makes least)."""
-    members = np.argsort(labels, kind="mergesort")
+def _place(space: Space, rest: Codes, classes: int, members: npt.NDArray[np.intp], labels: Labels, by_class: bool) -> None:
+    """Put each record of `rest` into the class where it adds least to the total (or whose loss it makes least).
+
+    members: all records class by class, those of `rest` first.
+    """
     unplaced = rest.shape[0]
     starts = np.zeros(classes + 1, np.int64)
     for t in range(unplaced, labels.shape[0]):
@@ -226,5 +229,5 @@ def greedy(
         free, label, last = _grow(space, free, k, label, labels, _STRIDE, farthest, last)
         progress(1.0 - (len(free) / n) ** 2)
     if len(free):
-        _place(space, free, label, labels, leftovers == "class")
+        _place(space, free, label, np.argsort(labels, kind="stable"), labels, leftovers == "class")
     return labels

@@ -1,56 +1,85 @@
 """Boxes of a few records, for searches that go back and forth: codes are kept in a list, so a box is cheap to copy."""
 
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
 from duckanon.engines.compiled import inner
-from duckanon.engines.kanon.box import Box
-from duckanon.engines.kanon.records import Codes, Space
+from duckanon.engines.kanon.records import Codes, Floats, Space
+
+
+class Boxes(NamedTuple):
+    """A row for each box, as `box.Box` has them: what it covers of the attributes."""
+
+    low: Floats  # (boxes, p)
+    high: Floats  # (boxes, p)
+    distinct: Codes  # (boxes, q)
+    has_null: npt.NDArray[np.bool_]  # (boxes, q)
 
 
 @inner
-def stretched(space: Space, box: Box, codes: Codes, count: int, i: int) -> float:
+def new_boxes(space: Space, count: int) -> Boxes:
+    """Room for so many boxes."""
+    p, q = space.caps.shape[0], space.units.shape[0]
+    return Boxes(
+        np.empty((count, p)), np.empty((count, p)), np.empty((count, q), np.int32), np.empty((count, q), np.bool_)
+    )
+
+
+@inner
+def stretched(space: Space, boxes: Boxes, at: int, codes: Codes, count: int, i: int) -> float:
     """Loss of the box with point i in it. codes: (count, q), the codes of the points in the box."""
+    points, caps, symbols, nulls, units, whole = space
+    low, high, held, has_null = boxes
     loss = 0.0
-    for j in range(box.low.shape[0]):
-        v = space.points[i, j]
-        loss += min(max(box.high[j], v) - min(box.low[j], v), space.caps[j])
-    for j in range(box.distinct.shape[0]):
-        code = space.symbols[i, j]
+    for j in range(caps.shape[0]):
+        v = points[i, j]
+        loss += min(max(high[at, j], v) - min(low[at, j], v), caps[j])
+    for j in range(units.shape[0]):
+        code = symbols[i, j]
         known = False
         for t in range(count):
             if codes[t, j] == code:
                 known = True
                 break
-        distinct = box.distinct[j] + (0 if known else 1)
-        if distinct > 1 and (box.has_null[j] or code == space.nulls[j]):
-            loss += space.whole[j]
+        distinct = held[at, j] + (0 if known else 1)
+        if distinct > 1 and (has_null[at, j] or code == nulls[j]):
+            loss += whole[j]
         else:
-            loss += (distinct - 1) * space.units[j]
+            loss += (distinct - 1) * units[j]
     return loss
 
 
 @inner
-def put(space: Space, box: Box, codes: Codes, count: int, i: int) -> None:
-    """Stretch the box over point i, the next of its `count` points."""
-    for j in range(box.low.shape[0]):
-        v = space.points[i, j]
-        box.low[j] = min(box.low[j], v)
-        box.high[j] = max(box.high[j], v)
-    for j in range(box.distinct.shape[0]):
-        code = space.symbols[i, j]
+def begin(space: Space, boxes: Boxes, at: int, codes: Codes, i: int) -> None:
+    """Make the box hold point i alone."""
+    points, _, symbols, nulls, _, _ = space
+    low, high, distinct, has_null = boxes
+    for j in range(low.shape[1]):
+        low[at, j] = high[at, j] = points[i, j]
+    for j in range(distinct.shape[1]):
+        codes[0, j] = symbols[i, j]
+        distinct[at, j] = 1
+        has_null[at, j] = symbols[i, j] == nulls[j]
+
+
+@inner
+def put(space: Space, boxes: Boxes, at: int, to: int, codes: Codes, count: int, i: int) -> None:
+    """Write into box `to` the box `at`, which may be the same, with point i as the next of its `count` points."""
+    points, _, symbols, nulls, _, _ = space
+    low, high, distinct, has_null = boxes
+    for j in range(low.shape[1]):
+        v = points[i, j]
+        low[to, j] = min(low[at, j], v)
+        high[to, j] = max(high[at, j], v)
+    for j in range(distinct.shape[1]):
+        code = symbols[i, j]
         known = False
         for t in range(count):
             if codes[t, j] == code:
                 known = True
                 break
         codes[count, j] = code
-        if not known:
-            box.distinct[j] += 1
-            if code == space.nulls[j]:
-                box.has_null[j] = True
-
-
-@inner
-def copy(to: Box, box: Box) -> None:
-    to.low[:] = box.low
-    to.high[:] = box.high
-    to.distinct[:] = box.distinct
-    to.has_null[:] = box.has_null
+        distinct[to, j] = distinct[at, j] + (0 if known else 1)
+        has_null[to, j] = has_null[at, j] or code == nulls[j]

@@ -11,6 +11,7 @@ import numpy as np
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Floats, Records
+from duckanon.engines.loops import argsort, assign
 
 
 @compiled
@@ -18,12 +19,18 @@ def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
     """codes: (m, n). places: (m, codes), where each code lies on its attribute, times the weight."""
     m, n = codes.shape
     labels = np.empty(n, np.int32)
-    members = np.arange(n).astype(np.int32)
+    members = np.empty(n, np.int32)
+    for i in range(n):
+        members[i] = i
     used = 0
     width = np.empty(m)
-    stack = [(0, n)]
-    while len(stack) > 0:
-        start, stop = stack.pop()
+    # What is still to be split: start and stop. The nodes on it share no record, and each has k or more.
+    stack = np.empty((n // k + 2, 2), np.int64)
+    assign(stack[0], (0, n))
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        start, stop = stack[waiting]
         count = stop - start
         here = members[start:stop]
         cut = 0
@@ -35,11 +42,13 @@ def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
                     least = min(least, codes[j, i])
                     most = max(most, codes[j, i])
                 width[j] = places[j, most] - places[j, least]
-            for j in np.argsort(-width, kind="mergesort"):
+            for j in argsort(-width):
                 if width[j] <= 0.0:
                     break
-                own = codes[j][here]
-                order = np.argsort(own, kind="mergesort")
+                own = np.empty(count)
+                for t in range(count):
+                    own[t] = codes[j, here[t]]
+                order = argsort(own)
                 cut = count // 2
                 if not relaxed:
                     # Up to the median, then what is above it.
@@ -49,7 +58,9 @@ def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
                         if code <= median:
                             cut += 1
                 if cut >= k and count - cut >= k:
-                    members[start:stop] = here[order]
+                    moved = here.copy()
+                    for t in range(count):
+                        here[t] = moved[order[t]]
                     break
                 cut = 0
         if cut == 0:
@@ -57,8 +68,9 @@ def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
                 labels[i] = used
             used += 1
         else:
-            stack.append((start + cut, stop))
-            stack.append((start, start + cut))
+            assign(stack[waiting], (start + cut, stop))
+            assign(stack[waiting + 1], (start, start + cut))
+            waiting += 2
     return labels
 
 
