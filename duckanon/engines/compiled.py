@@ -47,12 +47,17 @@ def inner(function: F) -> F:
     return cast("F", _Inner(function))
 
 
+def inlined(function: F) -> F:
+    """As `inner`, but a part of every caller's code: for small functions that hot loops call."""
+    return cast("F", _Inner(function, forceinline=True))
+
+
 class _Inner:
     """A function for compiled code alone. Numba sees the compiled one; Python sees that it has no way in."""
 
-    def __init__(self, function: Callable[..., object]) -> None:
+    def __init__(self, function: Callable[..., object], **options: bool) -> None:
         self.__wrapped__ = function
-        self._compiled = _dispatcher(function, no_cpython_wrapper=True)
+        self._compiled = _dispatcher(function, no_cpython_wrapper=True, **options)
 
     @property
     def _numba_type_(self) -> Any:

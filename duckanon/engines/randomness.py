@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import compiled, inlined
 from duckanon.errors import InvalidInput
 
 Octets = NDArray[np.uint8]
@@ -79,7 +79,7 @@ def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:
         done, left = done + drawn, octets[used:].tobytes()
 
 
-@inner
+@inlined
 def _octets_for(bound: int) -> tuple[int, int]:
     """How many octets hold a number below `bound`, and a mask of as many bits as it needs."""
     mask = 0
@@ -91,7 +91,7 @@ def _octets_for(bound: int) -> tuple[int, int]:
     return size, mask
 
 
-@inner
+@inlined
 def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[int, int]:
     """A uniform number below `bound`, and the place after the octets it took; -1 where they run out."""
     if size == 0:
@@ -107,7 +107,7 @@ def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[i
     return -1, at
 
 
-@inner
+@inlined
 def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int) -> tuple[int, int]:
     """Bernoulli(exp(-part / whole)) for part <= whole (Algorithm 1); -1 where the octets run out.
 

@@ -148,7 +148,7 @@ def test_whole_tables_are_near_real_ones() -> None:
 def test_private_totals_are_generalised_least_squares() -> None:
     above, parent = np.array([[50, 0, 30, 20]]), np.zeros(1, dtype=np.int64)
     noisy, noise = np.array([[38.0, 20.0, 26.0, 5.0]]), np.array([9.0])
-    found, doubt = _estimate(above, parent, noisy, noise)
+    found, doubt = _estimate(above, above.sum(axis=1), parent, noisy, noise)
     guess = 38.0
     for _ in range(2):
         curve = np.array([1.0, 0.5, 0.2])
