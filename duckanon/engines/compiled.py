@@ -73,7 +73,8 @@ def _dispatcher(function: Callable[..., object], **options: bool) -> Any:
     Without that numba makes a version for each constant that some caller passes.
     """
     # Nobody calls in from C, and the way in would cost a tenth of all compiling.
-    dispatcher: Any = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
+    njit: Any = numba.njit  # its annotations leave out options that it has
+    dispatcher = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
     template = dispatcher.get_call_template
 
     def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
@@ -84,5 +85,5 @@ def _dispatcher(function: Callable[..., object], **options: bool) -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    kind = types.unliteral(kind)
-    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
+    kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""What the first call of each kind takes on a new machine, and in later processes: `python -m tests.bench.cold [name ...]`.
+"""What the first call of each kind takes on a new machine, and later: `python -m tests.bench.cold [name ...]`.
 
-Each call runs in a process of its own: first with an empty cache of compiled engines, then with that cache. CPU seconds of
-the whole process, so of importing, of the query and of compiling; the median of the runs.
+Each call runs in a process of its own: with an empty cache of compiled engines, then with the cache that this left. CPU
+seconds of the whole process, so of importing, of the query and of compiling; the median of the runs.
 """
 
 import os
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from duckanon.functions.templates import sql_root
 
-RUNS = 1
+RUNS = 3
 VOTERS = f"FROM read_csv('{sql_root() / 'examples' / 'voters.csv'}')"
 PERSONS = "SELECT i // 3 AS unit, 's' || (i // 600) AS state, 'c' || (i // 60) AS county FROM range(2400) r(i)"
 CLINIC = "SELECT 'w' || i % 6 AS ward, 'o' || i * i % 5 AS outcome FROM range(300) r(i)"

@@ -173,7 +173,9 @@ def _grow(
 
 
 @compiled
-def _place(space: Space, rest: Codes, classes: int, members: npt.NDArray[np.intp], labels: Labels, by_class: bool) -> None:
+def _place(
+    space: Space, rest: Codes, classes: int, members: npt.NDArray[np.intp], labels: Labels, by_class: bool
+) -> None:
     """Put each record of `rest` into the class where it adds least to the total (or whose loss it makes least).
 
     members: all records class by class, those of `rest` first.

@@ -14,7 +14,7 @@ from tests.engines.cells import plain
 from tests.engines.cells.strategies import tables
 
 
-@settings(max_examples=many(600))
+@settings(max_examples=many(300))
 @given(st.data(), tables(rows=4, columns=3, most=5))
 def test_agrees_with_all_tables(data: st.DataObject, table: list[list[int]]) -> None:
     reduced = reduce(*plain.arrays(table))

@@ -60,12 +60,12 @@ def _compare(**how: Any) -> Callable[[], None]:
 def test_residues_cut_by_small_tables(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows_module, "_NARROW", 1)
     monkeypatch.setattr(windows_module, "_WORTH", worth)
-    _compare(bounded=False, most_rows=12, examples=1000)()
+    _compare(bounded=False, most_rows=12, examples=500)()
 
 
 def test_residues_by_tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residues_module, "window", lambda problem: None)
-    _compare(bounded=False, most_rows=12, examples=1000)()
+    _compare(bounded=False, most_rows=12, examples=500)()
 
 
 @pytest.mark.parametrize("bounded", [False, True])
@@ -85,7 +85,7 @@ def test_the_integer_program(problem: Knapsack) -> None:
     assert found.upper.tolist() == [max(one, default=-1) for one in expected]
 
 
-@settings(max_examples=many(1000))
+@settings(max_examples=many(500))
 @given(knapsacks(bounded=False))
 def test_simplifications_tell_the_truth(problem: Knapsack) -> None:
     expected, told = plain.values(problem), simplify(problem)

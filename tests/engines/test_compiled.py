@@ -1,0 +1,84 @@
+"""What the door to numba promises: how often it compiles, what it says, and who may call."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from duckanon.engines.compiled import compiled, inlined, inner
+from duckanon.engines.loops import argsort, assign
+
+
+@inner
+def _added(number: int, one: int) -> int:
+    return number + one
+
+
+@inlined
+def _twice(number: int) -> int:
+    return 2 * number
+
+
+@compiled
+def _many(shorts: np.ndarray) -> int:
+    found = _added(1, 2) + _added(3, 4) + _twice(5)
+    for short in shorts:
+        found += _added(short, one=0) + _twice(short)
+    return found
+
+
+def test_constants_and_short_numbers_share_a_version() -> None:
+    assert _many(np.array([1, 2], dtype=np.int32)) == 3 + 7 + 10 + 3 + 6
+    for function in (_added, _twice):
+        assert len(function._compiled.signatures) == 1
+
+
+@pytest.mark.parametrize("function", [_added, _twice, assign, argsort])
+def test_what_is_for_compiled_code_cannot_be_called(function: object) -> None:
+    with pytest.raises(TypeError, match="is for compiled code: Python cannot call it"):
+        function(1, 2)  # type: ignore[operator]
+
+
+@compiled
+def _sorted(keys: np.ndarray) -> np.ndarray:
+    return argsort(keys)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 32, 33, 100, 1000])
+def test_argsort_is_stable(length: int, dtype: type) -> None:
+    keys = np.random.default_rng(length).integers(0, 1 + length // 3, length).astype(dtype)
+    assert _sorted(keys).tolist() == np.argsort(keys, kind="stable").tolist()
+
+
+@compiled
+def _assigned(target: np.ndarray, source: np.ndarray) -> None:
+    assign(target[1], source)
+    assign(target[0], (7, 8))
+
+
+def test_assign() -> None:
+    target = np.zeros((2, 3), dtype=np.int64)
+    _assigned(target, np.array([1, 2, 3]))
+    assert target.tolist() == [[7, 8, 0], [1, 2, 3]]
+
+
+def test_compiling_is_told_once_and_loading_is_not(tmp_path: Path) -> None:
+    program = (
+        "from duckanon.engines.metric.certificate import _sums; import numpy as np\n"
+        "for shape in ((1, 1), (2, 3)): _sums(np.ones(shape))\n"
+        "_sums(np.ones((2, 2)).T)"  # another layout: compiled once more
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            check=True, capture_output=True, text=True,
+        ).stderr
+        for _ in range(2)
+    ]  # fmt: skip
+    assert told[0].count("compiling its engines") == 1
+    assert told[1] == ""
