@@ -122,7 +122,10 @@ def whole(wanted: Floats, rows: Ints, columns: Ints) -> Ints:
     many, sizes = wanted.shape
     found = np.zeros((many, sizes), np.int64)
     owed = np.zeros(many)
-    order = argsort(columns)
+    fewest = np.empty(sizes)
+    for s in range(sizes):
+        fewest[s] = columns[s]
+    order = argsort(fewest)
     part, target = np.empty(many, np.int64), np.empty(many)
     for s in order[:-1]:
         for c in range(many):
