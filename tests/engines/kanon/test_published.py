@@ -69,7 +69,7 @@ def test_table_4c_unequal_weights() -> None:
     weighted = fars((0.8, 0.05, 0.1, 0.05))
     assert plain.total_loss(weighted, released_classes("4c")) == pytest.approx(4.114516, abs=5e-7)
     for name in METHODS:
-        if name in ("milp", "exact"):  # 20 records take the one minutes; what the other finds has a test of its own
+        if name in ("milp", "exact", "split_carry"):  # seconds to minutes here; what they find has tests of its own
             continue
         assert utility(weighted, anonymize(weighted, 3, name)).information_loss * 20 >= 4.114516 - 5e-7
 
