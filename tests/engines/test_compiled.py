@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import types
 
 from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.loops import argsort, assign
@@ -30,10 +31,15 @@ def _many(shorts: np.ndarray) -> int:
     return found
 
 
-def test_constants_and_short_numbers_share_a_version() -> None:
+def test_inner_functions_work() -> None:
     assert _many(np.array([1, 2], dtype=np.int32)) == 3 + 7 + 10 + 3 + 6
-    for function in (_added, _twice):
-        assert len(function._compiled.signatures) == 1
+
+
+def test_constants_and_short_numbers_share_a_version() -> None:
+    dispatcher = _added._compiled  # type: ignore[attr-defined]
+    for asked in [(types.literal(1), types.literal(2)), (types.int32, types.int64), (types.int64, types.literal(3))]:
+        dispatcher.get_call_template(asked, {})
+    assert dispatcher.signatures == [(types.int64, types.int64)]
 
 
 @pytest.mark.parametrize("function", [_added, _twice, assign, argsort])
