@@ -45,6 +45,10 @@ class Demanded:
         )
         return f"{{{', '.join(fields)}}}"
 
+    def allowed(self, records: str) -> str:
+        """SQL: how many of `records` may be missing."""
+        return f"{records}::HUGEINT * {self.suppress.numerator} // {self.suppress.denominator}"
+
     def unmet(self, source: str) -> str:
         """SQL that is true if the classes of `source` (class_id, members) fail by the measures of k_report."""
         if not self.any:
