@@ -71,12 +71,12 @@ class DataFile:
             given.append("header = true")
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
-    def _as_text(self, con: Connection, typed: Sequence[str]) -> str:
-        """The reader's option that takes every column as text, as it stands, but for those in `typed`."""
+    def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
+        """The reader's option, if any, that takes every column as text, as it stands, but for those in `typed`."""
         read = {name.lower() for name in typed}
         found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self._reader()})").fetchall()  # noqa: S608 - names and paths are quoted
         kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
-        return f"types = {{{', '.join(kinds)}}}"
+        return [f"types = {{{', '.join(kinds)}}}"] if kinds else []
 
     def load(self, con: Connection, name: str | None = None, *, typed: Sequence[str] | None = None) -> str:
         """Read the file into a temporary table and return that table's name, as the functions take it.
@@ -89,7 +89,7 @@ class DataFile:
         # query_table of DuckDB 1.4 loses double quotes that stand inside a name.
         quoted = identifier((name or self.path.name).replace('"', "'"))
         try:
-            options = [self._as_text(con, typed)] if typed is not None and self.is_delimited else []
+            options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
             con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self._reader(*options)}").fetchall()
         except duckdb.Error as error:
             raise InvalidInput(f"{self.path} cannot be read: {sentence(error)}") from error
