@@ -119,7 +119,7 @@ def write(
         "k_anonymize",
         table=literal(source),
         absent=absent([*replaced, *dropped, *demanded.sensitive]),
-        excluded=", ".join(identifier(name) for name in [*dropped, RESERVED]),
+        taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, RESERVED])})",
         problem=problem,
         classes=classes,
         unmet=demanded.unmet(
