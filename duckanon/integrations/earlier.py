@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,31 +38,39 @@ def earlier(
         raise InvalidInput(f"--within {given} is a DuckDB database: export the release to a file first.")
     # (The name is told in errors, and differs from that of a file IN.)
     read = file.load(con, f"--within {file.path.name}", typed=typed)
-    kinds, held = _types(con, table), _types(con, read)
-    casts = []
-    for name in qi:
-        kind = kinds.get(name.lower())
-        for end, wanted in ((f"{name}_lo", kind), (f"{name}_hi", kind), (f"{name}_set", f"{kind}[]")):
-            found = held.get(end.lower())
-            if kind is None or found is None or found == wanted:
-                continue
-            quoted = identifier(end)
-            # A set in a text file is JSON.
-            text = f"TRY_CAST({quoted} AS JSON)" if wanted == f"{kind}[]" and found == "VARCHAR" else quoted
-            casts.append((end, f"TRY_CAST({text} AS {wanted})", wanted))
-    for end, cast, wanted in casts:
+    cells = _typed_cells(_types(con, table), _types(con, read), qi)
+    for (name, end), cast in cells.items():
         query = f"SELECT count(*) FROM {read} WHERE {identifier(end)} IS NOT NULL AND {cast} IS NULL"  # noqa: S608
         ((lost,),) = con.execute(query).fetchall()
         if lost:
-            raise InvalidInput(f'--within {given} is no release of this table: column "{end}" is not of type {wanted}.')
-    if casts:
-        parts = ", ".join(f"{cast} AS {identifier(end)}" for end, cast, _ in casts)
+            raise InvalidInput(
+                f'--within {given} is no release of this table: column "{end}" has values that are not of the type of '
+                f'column "{name}".'
+            )
+    if cells:
+        parts = ", ".join(f"{cast} AS {identifier(end)}" for (_, end), cast in cells.items())
         con.execute(f"CREATE OR REPLACE TEMP TABLE {read} AS SELECT * REPLACE ({parts}) FROM {read}").fetchall()  # noqa: S608
     return read
 
 
-def _types(con: Connection, table: str) -> dict[str, str]:
+def _types(con: Connection, table: str) -> Mapping[str, str]:
+    """The columns' types by name in lower case."""
     found = con.execute(
         f"SELECT lower(column_name), column_type FROM (DESCRIBE FROM system.main.query_table({literal(table)}))"  # noqa: S608
     )
     return dict(found.fetchall())
+
+
+def _typed_cells(table: Mapping[str, str], read: Mapping[str, str], qi: Sequence[str]) -> Mapping[tuple[str, str], str]:
+    """Casts, by quasi-identifier and released column, of the cells that were read with other types than the table's."""
+    casts = {}
+    for name in (name for name in qi if name.lower() in table):
+        kind = table[name.lower()]
+        for end, wanted in ((f"{name}_lo", kind), (f"{name}_hi", kind), (f"{name}_set", f"{kind}[]")):
+            found = read.get(end.lower(), wanted)
+            if found != wanted:
+                # A set in a text file is JSON.
+                is_text = found == "VARCHAR" and end.endswith("_set")
+                value = f"TRY_CAST({identifier(end)} AS JSON)" if is_text else identifier(end)
+                casts[name, end] = f"TRY_CAST({value} AS {wanted})"
+    return casts

@@ -406,7 +406,7 @@ def test_in_may_be_replaced_by_out(here):
         ([*CALL, "--within", VOTERS, "--seconds", "2"], "--within joins the classes of an earlier release: leave"),
         (
             [*CALL, "--within", "odd.csv"],
-            '--within odd.csv is no release of this table: column "age_lo" is not of type',
+            '--within odd.csv is no release of this table: column "age_lo" has values',
         ),
         (["bad.parquet", "o.csv", "--qi", "age"], "bad.parquet cannot be read: "),
         (["t.duckdb", "o.csv", "--qi", "age"], "t.duckdb is a DuckDB database: name a table in it with --table."),
