@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon import diversity as engine
@@ -23,6 +23,7 @@ def judged(counts: Sequence[int], kind: str, l: int | Fraction, c: Fraction | No
     return engine.diverse(diversity(kind, l, c), held, np.int64(held.sum()))
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(COUNTS, DIVERSITIES)
 def test_a_class_is_judged_by_the_definition(counts: list[int], asked: tuple) -> None:
     assert judged(counts, *asked) == diverse(counts, *asked)
