@@ -149,3 +149,14 @@ def share(given: object, argument: str, example: str) -> Fraction:
     if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 <= given <= 1:
         raise InvalidInput(f"{argument} must be a number from 0 to 1, as in {argument} := {example}.")
     return Fraction(int(Fraction(str(given)) * 10**9), 10**9)
+
+
+def above(given: object, least: int, argument: str, example: str, *, up: bool) -> Fraction:
+    """A number above `least`, as it was written, rounded to six decimals: upwards or downwards."""
+    found = Fraction(0)
+    if isinstance(given, int | float | Decimal) and not isinstance(given, bool) and math.isfinite(given):
+        scaled = Fraction(str(given)) * 10**6
+        found = Fraction(math.ceil(scaled) if up else math.floor(scaled), 10**6)
+    if found <= least:
+        raise InvalidInput(f"{argument} must be a number above {least}, as in {argument} := {example}.")
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -20,8 +20,8 @@ _BOUNDS = ("n", "lower", "upper", "feasible", "disclosed")
 
 def register(on: Instance) -> None:
     """Put the functions behind cell_bounds, cell_values and disclosure_report on a database instance."""
-    register_writer(on, "_dk_write_cell_bounds", _write_bounds)
-    register_writer(on, "_dk_write_cell_values", _write_values)
+    register_writer(on, "_dk_write_cell_bounds", _audit_writer("cell_bounds", _BOUNDS))
+    register_writer(on, "_dk_write_cell_values", _audit_writer("cell_values", ("value",)))
     register_writer(on, "_dk_write_disclosure_report", _write_report)
     register_check(on, "_dk_cells_problem", _check)
     register_check(on, "_dk_known_problem", _check_known)
@@ -164,56 +164,37 @@ def _audit_call(rows: Sequence[str]) -> str:
     )
 
 
-def _write_bounds(tbl: object, rows: object, cols: object, count: object, known: object) -> str:
-    table, row_columns, col_columns = roles(tbl, rows, cols)
-    in_rows, in_cols = keys(row_columns, col_columns)
-    result = fill(
-        "cell_bounds",
-        columns=every(in_cols),
-        row_keys=", ".join(in_rows),
-        same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
-        released=own_names(row_columns, col_columns),
-        order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
-    )
-    facts = _facts(known, row_columns, col_columns)
-    return _write(
-        table,
-        row_columns,
-        col_columns,
-        count,
-        released=_BOUNDS,
-        facts=facts,
-        answer=_audit_call(row_columns),
-        result=result,
-    )
-
-
 def own_names(rows: Sequence[str], cols: Sequence[str]) -> str:
     named = zip([*rows, *cols], [*keys(rows, cols)[0], *keys(rows, cols)[1]], strict=True)
     return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
 
 
-def _write_values(tbl: object, rows: object, cols: object, count: object, known: object) -> str:
-    table, row_columns, col_columns = roles(tbl, rows, cols)
-    in_rows, in_cols = keys(row_columns, col_columns)
-    result = fill(
-        "cell_values",
-        columns=every(in_cols),
-        row_keys=", ".join(in_rows),
-        same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
-        released=own_names(row_columns, col_columns),
-    )
-    facts = _facts(known, row_columns, col_columns)
-    return _write(
-        table,
-        row_columns,
-        col_columns,
-        count,
-        released=["value"],
-        facts=facts,
-        answer=_audit_call(row_columns),
-        result=result,
-    )
+def _audit_writer(query: str, released: Sequence[str]) -> Callable[..., str]:
+    """What writes the query whose result is the template `query`. released: its columns beside those of the call."""
+
+    def write(tbl: object, rows: object, cols: object, count: object, known: object) -> str:
+        table, row_columns, col_columns = roles(tbl, rows, cols)
+        in_rows, in_cols = keys(row_columns, col_columns)
+        result = fill(
+            query,
+            columns=every(in_cols),
+            row_keys=", ".join(in_rows),
+            same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
+            released=own_names(row_columns, col_columns),
+            order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
+        )
+        return _write(
+            table,
+            row_columns,
+            col_columns,
+            count,
+            released=released,
+            facts=_facts(known, row_columns, col_columns),
+            answer=_audit_call(row_columns),
+            result=result,
+        )
+
+    return write
 
 
 def small_counts(small: object) -> int:

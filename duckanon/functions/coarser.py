@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,10 @@ def write_coarser(
         demanded,
         dropped=[*dropped, _CLASS],
         replaced=replaced,
+        suppressed=(
+            f"records + (SELECT {demanded.allowed('system.main.count(*)')} - system.main.count(*) "
+            f"FROM system.main.query_table({literal(table)}))"
+        ),
         problem=(
             f"system.main._dk_k_within_problem(names, types, {literal(earlier)}, {', '.join(described)}, "
             f"{literal(table)}, {literals(qi)}, {literals(sets)}, {literals(dropped)}, {literals(demanded.sensitive)})"
@@ -119,19 +124,18 @@ def _coarser(
     threads: pa.Scalar,
 ) -> pa.Array:
     from duckanon.engines.kanon.anonymize import check_k
-    from duckanon.engines.kanon.coarser import coarser, strangers
+    from duckanon.engines.kanon.coarser import coarser, is_release
     from duckanon.engines.kanon.records import records
     from duckanon.functions.labels import answer
 
     check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
     sets = {name.lower() for name in categorical.as_py()}
     workers = max(1, int(threads.as_py()))
-    cells, place = rows.values, 0
+    wanted = conditions(k.as_py(), demanded)
+    cells, several, place = rows.values, table.values if table.is_valid else None, 0
     released, together = [], []
-    several = table.values if table.is_valid else None
-    fits = several is not None and len(several) == len(cells)
     for i, weight in enumerate(map(float, weights.as_py())):
-        if not fits or several is None:
+        if several is None:
             break
         name, values = several.type.field(i).name, several.field(i)
         width = 1 if name.lower() in sets else 2
@@ -139,14 +143,22 @@ def _coarser(
         place += width
         released.append(_cell(name, mine, None, weight))
         together.append(_cell(name, mine, values, weight))
-    if not fits or strangers(together, workers):
+    if several is None or not is_release(together, workers):
         raise InvalidInput(
-            f"{earlier.as_py()} is no release of this table: it must have as many rows, and each record must lie in "
-            "one of its classes. Give the table that it was made from."
+            f"{earlier.as_py()} is no release of this table: it can have no more rows, and each record must lie in one "
+            "of its classes, but for those that it dropped. Give the table that it was made from."
+        )
+    # What was dropped stays dropped: rows come from the earlier release alone.
+    left = int(wanted.suppress * len(several)) - (len(several) - len(cells))
+    if left < 0:
+        raise InvalidInput(
+            f"{earlier.as_py()} lacks more records of this table than max_suppression allows. If it dropped them, "
+            "allow for them, as in max_suppression := 0.02: they stay dropped."
         )
     whole = records(cell.attribute for cell in released)
     hidden = columns(sensitive.values) if sensitive.is_valid else []
-    return answer(coarser(released, whole, hidden, conditions(k.as_py(), demanded), workers))
+    wanted = replace(wanted, suppress=Fraction(left, len(cells)))
+    return answer(coarser(released, whole, hidden, wanted, workers))
 
 
 def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:

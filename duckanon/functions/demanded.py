@@ -1,4 +1,4 @@
-"""The extra conditions of a k-anonymous release, l, t and max_suppression: from a call to SQL, and to the engine."""
+"""The extra conditions of a k-anonymous release, on sensitive columns: from a call to SQL, and to the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.templates import literals
+from duckanon.functions.templates import literal, literals
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.demands import Conditions
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 # What the engine's float may miss of the exact distance that the search went by.
 _ROUNDING = 1e-9
+_KINDS = ("distinct", "entropy", "recursive")
 
 
 @dataclass(frozen=True)
 class Demanded:
-    """What a call demands of sensitive columns. l, t: None where they are no condition."""
+    """What a call demands of sensitive columns. l, t: None where they are no condition. c: of recursive diversity."""
 
     sensitive: Sequence[str]
-    l: int | None  # noqa: E741 - the argument's name
+    l: int | Fraction | None  # noqa: E741 - the argument's name
+    diversity: str
+    c: Fraction | None
     t: Fraction | None
     suppress: Fraction
 
@@ -36,22 +39,33 @@ class Demanded:
 
     def literal(self) -> str:
         """The conditions as one SQL value, for `conditions`."""
-        least = "NULL" if self.l is None else str(self.l)
-        close = "NULL" if self.t is None else f"'{self.t}'"
-        return f"{{'l': {least}::BIGINT, 't': {close}::VARCHAR, 'suppress': '{self.suppress}'}}"
+        given = {"l": self.l, "diversity": self.diversity, "c": self.c, "t": self.t, "suppress": self.suppress}
+        fields = (
+            f"'{name}': {'NULL' if value is None else literal(str(value))}::VARCHAR" for name, value in given.items()
+        )
+        return f"{{{', '.join(fields)}}}"
+
+    def allowed(self, records: str) -> str:
+        """SQL: how many of `records` may be missing."""
+        return f"{records}::HUGEINT * {self.suppress.numerator} // {self.suppress.denominator}"
 
     def unmet(self, source: str) -> str:
         """SQL that is true if the classes of `source` (class_id, members) fail by the measures of k_report."""
         if not self.any:
             return "false"
         parts = ["answer.problem IS NOT NULL"]
-        if self.l is not None:
-            parts.append(f"answer.measures.l < {self.l}")
+        least = 2
+        if self.c is not None and self.l is not None:
+            least = int(self.l)
+            parts.append(f"answer.measures.recursive_c >= {float(self.c)!r}")
+        elif self.l is not None:
+            measure = "entropy_l" if self.diversity == "entropy" else "l"
+            parts.append(f"answer.measures.{measure} < {float(self.l):.12g}")
         if self.t is not None:
             parts.append(f"answer.measures.t > {float(self.t) + _ROUNDING!r}")
         return (
             f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT system.main._dk_k_report("
-            f"system.main.list(members), {literals(self.sensitive)}, NULL::BIGINT[], NULL::DOUBLE) AS answer "
+            f"system.main.list(members), {literals(self.sensitive)}, NULL::BIGINT[], NULL::DOUBLE, {least}) AS answer "
             f"FROM {source}))"
         )
 
@@ -59,6 +73,8 @@ class Demanded:
 def read(
     sensitive: object,
     l: object,  # noqa: E741 - the argument's name
+    diversity: object,
+    c: object,
     t: object,
     max_suppression: object,
     apart: Sequence[str],
@@ -67,11 +83,9 @@ def read(
 ) -> Demanded:
     """The conditions of a call. apart: columns that cannot be sensitive ones. bare: max_suppression may stand alone."""
     columns = arguments.names(sensitive, "sensitive", empty=True)
-    least = None if l is None else arguments.whole(l, "l")
+    kind, least, ratio = _diversity(l, diversity, c)
     close = None if t is None else arguments.share(t, "t", "0.2")
     suppress = Fraction(0) if max_suppression is None else arguments.share(max_suppression, "max_suppression", "0.02")
-    if least is not None and least < 2:
-        raise InvalidInput("l must be 2 or more: every class has one value of a sensitive column.")
     if columns and least is None and close is None:
         raise InvalidInput("sensitive names columns without a condition: give l or t, as in l := 3.")
     if not columns and (least is not None or close is not None):
@@ -84,7 +98,33 @@ def read(
     for name in columns:
         if name.lower() in taken:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
-    return Demanded(columns, least, close, suppress)
+    return Demanded(columns, least, kind, ratio, close, suppress)
+
+
+def _diversity(
+    l: object,  # noqa: E741 - the argument's name
+    diversity: object,
+    c: object,
+) -> tuple[str, int | Fraction | None, Fraction | None]:
+    """Which diversity, its l and its c. Whatever is rounded is rounded to what asks more."""
+    kind = "distinct" if diversity is None else arguments.text(diversity, "diversity")
+    if kind not in _KINDS:
+        raise InvalidInput("diversity must be 'distinct', 'entropy' or 'recursive'.")
+    if l is None and kind != "distinct":
+        raise InvalidInput(f"diversity says how l counts: give l, as in l := 3, diversity := '{kind}'.")
+    if c is not None and kind != "recursive":
+        raise InvalidInput("c is a part of recursive diversity: add diversity := 'recursive', or leave c out.")
+    if c is None and kind == "recursive":
+        raise InvalidInput("diversity := 'recursive' needs c, as in l := 3, diversity := 'recursive', c := 2.")
+    ratio = None if c is None else arguments.above(c, 0, "c", "3", up=False)
+    if l is None:
+        return kind, None, ratio
+    if kind == "entropy":
+        return kind, arguments.above(l, 1, "l", "2.5", up=True), ratio
+    least = arguments.whole(l, "l")
+    if least < 2:
+        raise InvalidInput("l must be 2 or more: every class has one value of a sensitive column.")
+    return kind, least, ratio
 
 
 def conditions(k: int, demanded: Any) -> Conditions:
@@ -92,8 +132,8 @@ def conditions(k: int, demanded: Any) -> Conditions:
     from duckanon.engines.kanon.demands import Conditions
 
     given = demanded.as_py()
-    close = None if given["t"] is None else Fraction(given["t"])
-    return Conditions(k, given["l"], close, Fraction(given["suppress"]))
+    l, c, t = (None if given[name] is None else Fraction(given[name]) for name in ("l", "c", "t"))  # noqa: E741
+    return Conditions(k, l, t, Fraction(given["suppress"]), given["diversity"], c)
 
 
 def columns(packed: pa.StructArray) -> list[Sensitive]:

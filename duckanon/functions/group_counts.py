@@ -67,7 +67,7 @@ def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) 
             f"system.main._dk_groups_problem(names, types, {literal(counted.table)}, {literals(counted.columns)}, "
             f"{summed}, {literals(counted.levels)}, {literals(columns)})"
         ),
-        columns=", ".join(source),
+        taken=", ".join(source),
         regions=_leaves(counted),
         ranks=", ".join(["0 AS r0", *ranks]),
         leaf=f"r{len(keys)}",

@@ -1,4 +1,4 @@
-"""k_anonymize, k_report and k_compare: from a call to the query that answers it, and the engine's calls inside it."""
+"""k_anonymize and k_compare: from a call to the query that answers it, and the engine's calls inside it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from duckanon.engines.parallel import spread
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments, coarser
+from duckanon.functions import arguments, coarser, k_report
 from duckanon.functions import demanded as demands
 from duckanon.functions.coarser import write_coarser
 from duckanon.functions.labels import answer
-from duckanon.functions.releasing import CLASSES, HASHES, ROW, Cell, absent, named_numbers, number, structs, write
+from duckanon.functions.releasing import CLASSES, HASHES, Cell, absent, named_numbers, number, structs, write
 from duckanon.functions.schema import Table
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.templates import fill, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]
@@ -32,14 +31,12 @@ def register(on: Instance, progress: Progress) -> None:
     """
     register_writer(on, "_dk_write_k_anonymize", _write_anonymize)
     register_writer(on, "_dk_write_k_compare", _write_compare)
-    register_writer(on, "_dk_write_k_report", _write_report)
     register_check(on, "_dk_k_problem", _check_anonymize)
-    register_check(on, "_dk_k_report_problem", _check_report)
     coarser.register(on, CLASSES)
+    k_report.register(on)
     engines = _Engines(progress)
     register_engine(on, "_dk_k_classes", engines.classes, "classes", CLASSES)
     register_engine(on, "_dk_k_compare", engines.compare, "runs", f"STRUCT({_COMPARED})[]")
-    register_engine(on, "_dk_k_report", engines.report, "measures", f"STRUCT({_REPORTED})")
 
 
 # --- from a call to a query -------------------------------------------------------------------------------------------
@@ -56,6 +53,8 @@ def _write_anonymize(
     seconds: object,
     sensitive: object,
     l: object,  # noqa: E741 - the argument's name
+    diversity: object,
+    c: object,
     t: object,
     max_suppression: object,
     within: object,
@@ -71,7 +70,9 @@ def _write_anonymize(
     least = arguments.whole(k, "k")
     if least < 2:
         raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
-    demanded = demands.read(sensitive, l, t, max_suppression, [*columns, *dropped], bare=within is not None)
+    demanded = demands.read(
+        sensitive, l, diversity, c, t, max_suppression, [*columns, *dropped], bare=within is not None
+    )
     limit, chosen = arguments.seconds(seconds), arguments.text(method, "method")
     if within is not None:
         if limit is not None or chosen != "auto" or options is not None:
@@ -110,6 +111,8 @@ def _write_compare(
     target: object,
     sensitive: object,
     l: object,  # noqa: E741 - the argument's name
+    diversity: object,
+    c: object,
     t: object,
     max_suppression: object,
     options: object,
@@ -123,7 +126,7 @@ def _write_compare(
     arguments.disjoint(learned, columns, "target")
     ks = [arguments.whole(one, "k") for one in arguments.many(k, "k")]
     names = [arguments.text(one, "methods") for one in arguments.many(methods, "methods")]
-    demanded = demands.read(sensitive, l, t, max_suppression, columns)
+    demanded = demands.read(sensitive, l, diversity, c, t, max_suppression, columns)
     return fill(
         "k_measure",
         table=literal(table),
@@ -140,55 +143,6 @@ def _write_compare(
             f"{named_numbers(arguments.options(options))}, system.main.current_setting('threads'))"
         ),
         rows="unnest(answer.runs, recursive := true)",
-    )
-
-
-def _write_report(tbl: object, qi: object, sensitive: object, population: object, fraction: object) -> str:
-    table = arguments.table(tbl)
-    columns = arguments.names(qi, "qi", empty=False)
-    hidden = arguments.names(sensitive, "sensitive", empty=True)
-    arguments.disjoint(hidden, columns, "sensitive")
-    people = arguments.optional_table(population, "population")
-    share = None if fraction is None else arguments.share(fraction, "fraction", "0.1")
-    if people is not None and share is not None:
-        raise InvalidInput("population and fraction both say how many people there are: give one of them.")
-    if share == 0:
-        raise InvalidInput("fraction must be above 0: it is the share of the population that is in the table.")
-    members = structs(hidden) if hidden else "system.main.list({'duckanon.none': 0})"
-    # The hash tells apart what a collation takes for equal and a reader does not.
-    groups = ", ".join(identifier(name) for name in columns)
-    groups += f", system.main.hash({groups})"
-    described = "[]::VARCHAR[]"
-    counted, source = "NULL::BIGINT", f"_dk_source AS {ROW}"
-    if people is not None:
-        described = (
-            f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM system.main.query_table({literal(people)})))"
-        )
-        kept = ", ".join(identifier(name) for name in columns)
-        source = (
-            f"(SELECT *, false AS {_OTHERS} FROM _dk_source UNION ALL BY NAME SELECT {kept}, true AS {_OTHERS} "
-            f"FROM (FROM system.main.query_table({literal(people)}) UNION ALL BY NAME SELECT {absent(columns)} "
-            f"WHERE false)) AS {ROW}"
-        )
-        members += f" FILTER (WHERE NOT {_OTHERS})"
-        counted = f"system.main.count(*) FILTER (WHERE {_OTHERS})"
-    return fill(
-        "k_measure",
-        table=literal(table),
-        absent=absent([*columns, *hidden]),
-        problem=(
-            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, "
-            f"{literals(hidden)}, {described}, {literal(people or '')})"
-        ),
-        source=(
-            f"(FROM (SELECT {members} AS members, {counted} AS people FROM {source} GROUP BY {groups}) "
-            "WHERE members IS NOT NULL)"
-        ),
-        answer=(
-            f"system.main._dk_k_report(system.main.list(members), {literals(hidden)}, system.main.list(people), "
-            f"{number(None if share is None else float(share))})"
-        ),
-        rows="unnest(answer.measures)",
     )
 
 
@@ -213,36 +167,14 @@ def _check_anonymize(
     found.leaves_free(released, [*qi, *drop])
 
 
-def _check_report(
-    names: list[str],
-    types: list[str],
-    table: str,
-    qi: list[str],
-    sensitive: list[str],
-    people: list[str],
-    population: str,
-) -> None:
-    found = Table(table, names, types)
-    found.has([*qi, *sensitive])
-    found.plain(sensitive, "sensitive column")
-    if population:
-        Table(population, people, [""] * len(people)).has(qi)
-
-
 # --- the engine's calls -----------------------------------------------------------------------------------------------
 
 _COMPARED = (
     "method VARCHAR, k BIGINT, classes BIGINT, min_class BIGINT, information_loss DOUBLE, gcp DOUBLE, "
     "discernibility HUGEINT, lower_bound DOUBLE, gap DOUBLE, seconds DOUBLE, avg_class DOUBLE, "
-    "classification DOUBLE, l BIGINT, t DOUBLE, joined BIGINT, suppressed BIGINT"
+    "classification DOUBLE, l BIGINT, t DOUBLE, entropy_l DOUBLE, recursive_c DOUBLE, joined BIGINT, "
+    "suppressed BIGINT"
 )
-_REPORTED = (
-    "records BIGINT, classes BIGINT, k BIGINT, singletons BIGINT, avg_class DOUBLE, max_risk DOUBLE, "
-    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE, recursive_c DOUBLE, "
-    "journalist_max DOUBLE, journalist_avg DOUBLE"
-)
-# Marks the records of a population beside those of a table.
-_OTHERS = '"duckanon.others"'
 
 
 def _by_name(options: pa.Scalar) -> dict[str, int]:
@@ -379,15 +311,3 @@ class _Engines:
                 loss = row["information_loss"]
                 runs.append(dict(row, lower_bound=bound, gap=max(0.0, 1.0 - bound / loss) if loss else 0.0))
         return pa.array([runs])
-
-    def report(self, members: pa.Scalar, sensitive: pa.Scalar, people: pa.Scalar, fraction: pa.Scalar) -> pa.Array:
-        from duckanon.engines.kanon.risk import report
-
-        if not members.is_valid:
-            raise InvalidInput("The table has no rows: there is nothing to report.")
-        classes = members.values
-        sizes = np.diff(classes.offsets.to_numpy()).astype(np.int64)
-        columns = demands.columns(classes.flatten()) if len(sensitive.as_py()) else []
-        known = people.is_valid and people.values.null_count == 0
-        population = people.values.to_numpy() if known else None
-        return pa.array([asdict(report(sizes, columns, population, fraction.as_py()))])

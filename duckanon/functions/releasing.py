@@ -106,10 +106,12 @@ def write(
     replaced: Sequence[str],
     problem: str,
     classes: str,
+    suppressed: str | None = None,
 ) -> str:
     """The query that releases the rows of `source` in the classes that the call `classes` finds.
 
-    dropped, replaced: columns that are not released, and those for which the cells stand.
+    dropped, replaced: columns that are not released, and those for which the cells stand. suppressed: how many of the
+    `records` of `source` may be dropped, if that is not a share of them.
     """
     names = [name for cell in cells for name in cell.names]
     hidden = structs(demanded.sensitive)
@@ -117,13 +119,13 @@ def write(
         "k_anonymize",
         table=literal(source),
         absent=absent([*replaced, *dropped, *demanded.sensitive]),
-        excluded=", ".join(identifier(name) for name in [*dropped, RESERVED]),
+        taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, RESERVED])})",
         problem=problem,
         classes=classes,
         unmet=demanded.unmet(
             f"(SELECT {hidden} AS members FROM _dk_labelled JOIN _dk_classes USING (label) GROUP BY class_id)"
         ),
-        suppressed=f"records::HUGEINT * {demanded.suppress.numerator} // {demanded.suppress.denominator}",
+        suppressed=suppressed or demanded.allowed("records"),
         cells=", ".join(cell.aggregate() for cell in cells),
         released=", ".join(f"_dk_classes.{identifier(name)}" for name in names),
         released_in_order=", ".join(_in_order(cell.names) for cell in cells),

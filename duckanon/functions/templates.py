@@ -59,16 +59,26 @@ def table_functions() -> Mapping[str, Sequence[str]]:
     return {name: list(found.parameters) for name, found in signatures().items() if found.is_table}
 
 
+# Where a query begins with what is common to many.
+_INCLUDED = "-- include source.sql\n"
+# What source.sql takes of a table: every column, and none of the name that the empty branch adds.
+_TAKEN = '* EXCLUDE ("duckanon.row")'
+
+
+def _query(name: str) -> str:
+    return (sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+
+
 @cache
 def _template(name: str) -> Template:
+    text = _query(name).replace(_INCLUDED, _query("source"))
     # Comments name the parts too, and a part with a line break would leave its comment.
-    text = (sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8")
     return Template("".join(line for line in text.splitlines(keepends=True) if not line.startswith("--")))
 
 
 def fill(name: str, **parts: str) -> str:
     """The query `name` with every $part filled in. Raises KeyError if a part is missing."""
-    return _template(name).substitute(parts)
+    return _template(name).substitute({"taken": _TAKEN} | parts)
 
 
 def identifier(name: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.templates import literal
+
+# An argument with a number, a text, or a list of texts, as errors give examples.
+_ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")
 
 
 def split(given: Sequence[str] | None) -> list[str]:
@@ -35,6 +39,20 @@ def whole(given: Sequence[str], option: str) -> list[int]:
         return [int(part) for part in split(given)]
     except ValueError:
         raise InvalidInput(f"{option} needs whole numbers, as in {option} 2,5,10.") from None
+
+
+def as_options(sentence: str) -> str:
+    """A sentence that names arguments of SQL, as in `categorical := ['zip']`, for whoever gave options.
+
+    >>> as_options("Name it in categorical := ['zip'], or choose max_suppression := 0.02.")
+    'Name it in --categorical zip, or choose --max-suppression 0.02.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        value = ",".join(re.findall(r"'([^']*)'", found[2])) or found[2]
+        return f"--{found[1].replace('_', '-')} {value}"
+
+    return _ARGUMENT.sub(option, sentence)
 
 
 def constant(value: object) -> str:

@@ -11,8 +11,9 @@ import typer
 
 from duckanon import __version__
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import call, split, weights, whole
+from duckanon.integrations.calls import as_options, call, split, weights, whole
 from duckanon.integrations.complaints import one_sentence
+from duckanon.integrations.conditions import C, Diversity, Kind, L, MaxSuppression, Sensitive, T, conditions
 from duckanon.integrations.dbt.commands import app as dbt
 from duckanon.integrations.plotting import plot
 from duckanon.integrations.results import Format, Result
@@ -77,7 +78,7 @@ def duckanon(
 @app.command()
 def demo(k: Annotated[int, typer.Option("--k", help="The least number of records that look alike.")] = 5) -> None:
     """Anonymise 944 real survey records: before, after, risk, loss, and the SQL that did it."""
-    with one_sentence():
+    with one_sentence(as_options):
         from duckanon.integrations.demo import demo as show
 
         show(k)
@@ -96,6 +97,16 @@ def k_anonymize(
     weights_: Weights = None,
     method: Annotated[str, typer.Option("--method", help="How classes are found; auto picks.")] = "auto",
     seconds: Seconds = None,
+    sensitive: Sensitive = None,
+    l: L = None,  # noqa: E741 - the option's name
+    diversity: Kind = Diversity.DISTINCT,
+    c: C = None,
+    t: T = None,
+    max_suppression: MaxSuppression = None,
+    within: Annotated[
+        str | None,
+        typer.Option("--within", metavar="EARLIER", help="Join classes of this earlier release: a file, or a table."),
+    ] = None,
     table: TableName = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
@@ -107,12 +118,12 @@ def k_anonymize(
 
     Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet.
     A CSV file needs a line of column names. From CSV to CSV, columns that are
-    not quasi-identifiers are copied as text, so 007 stays 007.
+    neither quasi-identifiers nor sensitive are copied as text: 007 stays 007.
     """
-    with one_sentence():
+    with one_sentence(as_options):
         from duckanon.integrations.release import release
 
-        columns = split(qi)
+        columns, hidden = split(qi), split(sensitive)
         given = {
             "k": k,
             "method": method,
@@ -120,8 +131,11 @@ def k_anonymize(
             "weights": weights(weights_),
             "categorical": split(categorical),
             "drop": split(drop),
+            **conditions(hidden, l, diversity, c, t, max_suppression, bare=within is not None),
         }
-        release(source, out, table, columns, given, force=force)
+        if within is not None and (method != "auto" or seconds is not None):
+            raise InvalidInput("--within joins the classes of an earlier release: leave --method and --seconds out.")
+        release(source, out, table, columns, given, sensitive=hidden, within=within, force=force)
 
 
 @app.command()
@@ -166,7 +180,7 @@ def report(
     """
     if out is None and not qi:
         raise typer.BadParameter("name the columns, as in --qi age,zip; or a page to write with --out.")
-    with one_sentence():
+    with one_sentence(as_options):
         if out is not None:
             from duckanon.integrations.report import report as write
             from duckanon.integrations.report.asked import asked
@@ -203,21 +217,30 @@ def compare(
     categorical: Categorical = None,
     weights_: Weights = None,
     seconds: Seconds = None,
+    sensitive: Sensitive = None,
+    l: L = None,  # noqa: E741 - the option's name
+    diversity: Kind = Diversity.DISTINCT,
+    c: C = None,
+    t: T = None,
+    max_suppression: MaxSuppression = None,
     table: TableName = None,
     form: OutputFormat = Format.TABLE,
 ) -> None:
     """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
-    with one_sentence():
+    with one_sentence(as_options):
         from duckanon.integrations.figures import compared
         from duckanon.integrations.script import show
         from duckanon.integrations.terminal import answers
 
+        hidden = split(sensitive)
         given = {
             "k": whole(k or ["5"], "--k"),
             "methods": split(methods),
             "categorical": split(categorical),
             "weights": weights(weights_),
             "seconds": seconds,
+            "sensitive": hidden,
+            **conditions(hidden, l, diversity, c, t, max_suppression),
         }
         result = _answer(source, table, "k_compare", split(qi), **given)
         if form is Format.TABLE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -16,8 +16,8 @@ class Cancelled(Exception):
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
-    """Turn what a user can bring about into one sentence on stderr.
+def one_sentence(say_it: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn what a user can bring about into one sentence on stderr, as `say_it` words it.
 
     Raises typer.Exit with code 1, or 130 after Ctrl-C. Other errors are bugs and pass unchanged.
     """
@@ -29,5 +29,5 @@ def one_sentence() -> Iterator[None]:
     except Exception as error:
         if not is_told(error):
             raise
-        say(sentence(error))
+        say(say_it(sentence(error)))
         raise typer.Exit(1) from None

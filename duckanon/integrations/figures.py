@@ -33,6 +33,7 @@ _COMPARED = {
     "lower_bound": "least possible",
     "seconds": "seconds",
 }
+_CONDITIONED = {"joined": "classes joined", "suppressed": "records dropped"}
 _COMPARED_NOTE = "0 % is untouched, 100 % is nothing left. No copy with this k can lose less than the least possible."
 _OF_SENSITIVE = ("l", "entropy_l", "t")
 
@@ -91,9 +92,11 @@ def before_and_after(before: Mapping[str, Any], after: Mapping[str, Any], names:
 
 def compared(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows of k_compare, with the columns that decide."""
+    # (There is an l where there are conditions on sensitive columns.)
+    names = _COMPARED if rows[0]["l"] is None else _COMPARED | _CONDITIONED
     table = Table(box=box.ROUNDED, caption=_COMPARED_NOTE, caption_justify="left")
-    for name, title in _COMPARED.items():
+    for name, title in names.items():
         table.add_column(title, justify="left" if name == "method" else "right")
     for row in rows:
-        table.add_row(*(Text(shown(name, row[name])) for name in _COMPARED))
+        table.add_row(*(Text(shown(name, row[name])) for name in names))
     return table

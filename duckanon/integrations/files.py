@@ -71,29 +71,29 @@ class DataFile:
             given.append("header = true")
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
-    def _as_text(self, con: Connection, typed: Sequence[str]) -> str:
-        """The reader's option that takes every column as text, as it stands, but for those in `typed`."""
+    def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
+        """The reader's option, if any, that takes every column as text, as it stands, but for those in `typed`."""
         read = {name.lower() for name in typed}
         found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self._reader()})").fetchall()  # noqa: S608 - names and paths are quoted
         kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
-        return f"types = {{{', '.join(kinds)}}}"
+        return [f"types = {{{', '.join(kinds)}}}"] if kinds else []
 
-    def load(self, con: Connection, *, typed: Sequence[str] | None = None) -> str:
+    def load(self, con: Connection, name: str | None = None, *, typed: Sequence[str] | None = None) -> str:
         """Read the file into a temporary table and return that table's name, as the functions take it.
 
-        typed: of a delimited file, the columns that get types; all others stay text. None: every column.
-        Raises InvalidInput if the file cannot be read.
+        name: the table's, if not that of the file. typed: of a delimited file, the columns that get types; all others
+        stay text. None: every column. Raises InvalidInput if the file cannot be read.
         """
         import duckdb
 
         # query_table of DuckDB 1.4 loses double quotes that stand inside a name.
-        name = identifier(self.path.name.replace('"', "'"))
+        quoted = identifier((name or self.path.name).replace('"', "'"))
         try:
-            options = [self._as_text(con, typed)] if typed is not None and self.is_delimited else []
-            con.execute(f"CREATE TEMP TABLE {name} AS FROM {self._reader(*options)}").fetchall()
+            options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
+            con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self._reader(*options)}").fetchall()
         except duckdb.Error as error:
             raise InvalidInput(f"{self.path} cannot be read: {sentence(error)}") from error
-        return name
+        return quoted
 
     def write(self, con: Connection, table: str) -> None:
         """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error or OSError.
@@ -138,6 +138,11 @@ def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[st
     con.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)").fetchall()
     con.execute("USE source").fetchall()
     return table
+
+
+def is_database(path: Path) -> bool:
+    """Whether the suffix is that of a DuckDB database."""
+    return _SUFFIXES.get(path.suffix.lower()) == "database"
 
 
 def target(path: Path, *, force: bool) -> DataFile:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
+from duckanon.integrations.earlier import earlier
 from duckanon.integrations.figures import shown
 from duckanon.integrations.files import DataFile, source, target
 from duckanon.integrations.results import fetch
@@ -25,19 +26,32 @@ FROM (SELECT count(*) AS size FROM "duckanon.release" GROUP BY class_id)
 
 
 def release(
-    path: Path, out: Path, table: str | None, qi: Sequence[str], given: Mapping[str, object], *, force: bool
+    path: Path,
+    out: Path,
+    table: str | None,
+    qi: Sequence[str],
+    given: Mapping[str, object],
+    *,
+    sensitive: Sequence[str] = (),
+    within: str | None = None,
+    force: bool,
 ) -> None:
     """Write the k-anonymous copy of `path` to `out` and summarise it on stderr.
 
-    given: the arguments of k_anonymize. Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
+    given: the other arguments of k_anonymize. within: an earlier release, as for `earlier`. Raises InvalidInput,
+    duckdb.Error, OSError or Cancelled; then there is no file.
     """
     file = target(out, force=force)
 
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        # Types are for Parquet and JSON; in a text file, what is not generalised stays as it stands.
-        found = source(con, path, table, typed=qi if file.is_delimited else None)
+        # Types are for Parquet and JSON; in a text file, what is neither generalised nor measured stays as it stands.
+        found = source(con, path, table, typed=[*qi, *sensitive] if file.is_delimited else None)
+        finer = None
+        if within is not None:
+            finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
         before = _row(con, call("k_report", found, qi))
-        con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {call('k_anonymize', found, qi, **given)}").fetchall()
+        made = call("k_anonymize", found, qi, sensitive=sensitive, within=finer, **given)
+        con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         after = _row(con, _MEASURED)
         file.write(con, _RELEASE)
         return before, after
@@ -51,9 +65,11 @@ def _row(con: Connection, query: str) -> Mapping[str, Any]:
 
 
 def _summarise(file: DataFile, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    dropped = before["records"] - after["records"]
+    lost = f" {dropped:,} {'record was' if dropped == 1 else 'records were'} dropped." if dropped else ""
     say(
         f"Wrote {file.path}: {after['records']:,} records in {after['classes']:,} classes, "
-        f"the smallest of {after['k']:,}."
+        f"the smallest of {after['k']:,}.{lost}"
     )
     risk = shown("max_risk", before["max_risk"]), shown("max_risk", 1 / after["k"])
     alone = before["singletons"]

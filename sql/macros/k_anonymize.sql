@@ -3,9 +3,10 @@
 
 CREATE OR REPLACE TEMP MACRO k_anonymize(
   tbl, qi, k := 5, method := 'auto', weights := NULL, categorical := [], drop := [], seconds := NULL,
-  sensitive := [], l := NULL, t := NULL, max_suppression := 0, within := NULL,
+  sensitive := [], l := NULL, diversity := 'distinct', c := NULL, t := NULL, max_suppression := 0, within := NULL,
   options := NULL
 ) AS TABLE
   FROM system.main.query(system.main._dk_write_k_anonymize(
-    tbl, qi, k, method, weights, categorical, drop, seconds, sensitive, l, t, max_suppression, within, options
+    tbl, qi, k, method, weights, categorical, drop, seconds, sensitive, l, diversity, c, t, max_suppression, within,
+    options
   ));

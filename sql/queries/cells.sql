@@ -1,22 +1,10 @@
--- What one call of cell_bounds, cell_values or disclosure_report runs. functions/cells.py fills in:
---   $table    the table's name, a literal           $absent   NULL AS "<column>" for each column the call names
---   $problem  the check of names and types          $keys     the row columns as r1, ..., the column columns as c1, ...
+-- What one call of cell_bounds, cell_values or disclosure_report runs. functions/cells.py fills in, beside source.sql:
+--   $keys     the row columns as r1, ..., the column columns as c1, ...
 --   $amount   a cell's records, as an aggregate     $flaws    what may be wrong with them, as an aggregate
 --   $in_rows  r1, ... in ascending order            (facts)   what is known, as CTEs that end in one called _dk_facts
 --   $answer   the engine's call                     (result)  the query over its answer
-WITH _dk_described AS (
-  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
-  FROM (DESCRIBE FROM system.main.query_table($table))
-),
--- The empty branch names every column, so a missing one is told by the check and not by the binder.
-_dk_source AS (
-  SELECT * EXCLUDE ("duckanon.row") FROM (
-    FROM system.main.query_table($table)
-    UNION ALL BY NAME
-    SELECT $absent WHERE false
-  )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
-),
+WITH
+-- include source.sql
 _dk_counted AS (
   SELECT $keys, $amount AS records, $flaws AS flaws FROM _dk_source GROUP BY ALL
 ),

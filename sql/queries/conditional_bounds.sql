@@ -1,22 +1,9 @@
--- What one call of conditional_bounds runs. functions/conditionals.py fills in:
---   $table    the table's name, a literal           $absent   NULL AS "<column>" for each column the call names
---   $problem  the check of names and types          $keys     the row columns as r1, ..., the column columns as c1, ...
---   $share    the proportion                        $in_rows  r1, ... in ascending order
---   $order    r1, ..., c1, ... in ascending order   $answer   the engine's call
---   $released the columns under their own names
-WITH _dk_described AS (
-  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
-  FROM (DESCRIBE FROM system.main.query_table($table))
-),
--- The empty branch names every column, so a missing one is told by the check and not by the binder.
-_dk_source AS (
-  SELECT * EXCLUDE ("duckanon.row") FROM (
-    FROM system.main.query_table($table)
-    UNION ALL BY NAME
-    SELECT $absent WHERE false
-  )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
-),
+-- What one call of conditional_bounds runs. functions/conditionals.py fills in, beside source.sql:
+--   $share    the proportion                        $keys     the row columns as r1, ..., the column columns as c1, ...
+--   $in_rows  r1, ... in ascending order            $order    r1, ..., c1, ... in ascending order
+--   $answer   the engine's call                     $released the columns under their own names
+WITH
+-- include source.sql
 _dk_grouped AS (
   SELECT
     $keys,

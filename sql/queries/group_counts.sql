@@ -1,25 +1,13 @@
--- What one call of group_sizes or dp_group_sizes runs. functions/groups.py fills in:
---   $table    the table's name, a literal         $absent    NULL AS "<column>" for each column the call names
---   $problem  the check of names and types        $columns   u, the unit; h1, ... the hierarchy; q, the quantity; p, the person
+-- What one call of group_sizes or dp_group_sizes runs. functions/group_counts.py fills in, beside source.sql,
+-- which takes u, the unit; h1, ... the hierarchy; q, the quantity; p, the person:
 --   $regions  all leaf regions, as h1, ...        $ranks     r0, ... a region's number at each level
 --   $leaf     the number at the last level        $place     how persons find their leaf region
 --   $size     a unit's size, as an aggregate      $measures  more aggregates of a unit: what its content is, what is wrong
 --   $content  the hash of a unit                  $flaws     the worst that is wrong with a unit, as a number
 --   $shown    the size that is counted            $sentence  what is wrong with the table
 --   $result   the query over _dk_counted
-WITH _dk_described AS (
-  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
-  FROM (DESCRIBE FROM system.main.query_table($table))
-),
--- The empty branch names every column, so a missing one is told by the check and not by the binder.
-_dk_source AS (
-  SELECT $columns FROM (
-    FROM system.main.query_table($table)
-    UNION ALL BY NAME
-    SELECT $absent WHERE false
-  )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
-),
+WITH
+-- include source.sql
 _dk_regions AS MATERIALIZED (
   SELECT *, $ranks FROM ($regions)
 ),

@@ -1,24 +1,12 @@
--- What one call of k_anonymize runs. functions/templates.py fills in:
---   $table         the table's name, a literal        $absent     NULL AS "<column>" for each column the call names
---   $problem       the check of names and types       $classes    the engine's call
+-- What one call of k_anonymize runs. functions/releasing.py fills in, beside source.sql, which leaves
+-- the columns to drop out:
 --   $cells         the released cells, as aggregates  $released   their names
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
---   $excluded      the columns to drop                $hidden     names that do not sort the records of a class
+--   $classes       the engine's call                  $hidden     names that do not sort the records of a class
 --   $k             the least class size               $released_in_order  $released, in ascending order
 --   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
-WITH _dk_described AS (
-  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
-  FROM (DESCRIBE FROM system.main.query_table($table))
-),
--- The empty branch names every quasi-identifier, so a missing one is told by the check and not by the binder.
-_dk_source AS (
-  SELECT * EXCLUDE ($excluded) FROM (
-    FROM system.main.query_table($table)
-    UNION ALL BY NAME
-    SELECT $absent WHERE false
-  )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
-),
+WITH
+-- include source.sql
 _dk_packed AS (
   SELECT
     system.main.count(*) AS records,

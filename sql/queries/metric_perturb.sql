@@ -1,24 +1,11 @@
--- What one call of metric_perturb runs. functions/perturb.py fills in:
---   $table      the table's name, a literal         $absent     NULL AS "<column>" for each column the call names
---   $problem    the check of names and types        $id         the column that names records
+-- What one call of metric_perturb runs. functions/perturb.py fills in, beside source.sql:
 --   $mechanism  the mechanism's name, a literal     $mechanism_problem  the check of its columns
---   $call       the call, and $epsilon its epsilon or NULL, as text
-WITH _dk_described AS (
-  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
-  FROM (DESCRIBE FROM system.main.query_table($table))
-),
+--   $id         the column that names records       $call, $epsilon     the call, and its epsilon or NULL, as text
+WITH
+-- include source.sql
 _dk_mechanism_described AS (
   SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
   FROM (DESCRIBE FROM system.main.query_table($mechanism))
-),
--- The empty branch names every column, so a missing one is told by the check and not by the binder.
-_dk_source AS (
-  SELECT * EXCLUDE ("duckanon.row") FROM (
-    FROM system.main.query_table($table)
-    UNION ALL BY NAME
-    SELECT $absent WHERE false
-  )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
 ),
 _dk_mechanism AS MATERIALIZED (
   SELECT

@@ -1,20 +1,9 @@
--- The records of metric_mechanism and metric_report, before what each does with them. functions/metric.py fills in:
---   $table    the table's name, a literal           $absent   NULL AS "<column>" for each column the call names
---   $problem  the check of names and types          $id       the column that names records
+-- The records of metric_mechanism and metric_report, before what each does with them. functions/metric.py fills in,
+-- beside source.sql:
+--   $id       the column that names records         $id_text  what an error calls it, a literal
 --   $values   features and prior, as a struct       (sides)   the other tables of the call, as CTEs
-WITH _dk_described AS (
-  SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types
-  FROM (DESCRIBE FROM system.main.query_table($table))
-),
--- The empty branch names every column, so a missing one is told by the check and not by the binder.
-_dk_source AS (
-  SELECT * EXCLUDE ("duckanon.row") FROM (
-    FROM system.main.query_table($table)
-    UNION ALL BY NAME
-    SELECT $absent WHERE false
-  )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
-),
+WITH
+-- include source.sql
 -- Places follow the records' own names, so that nothing depends on the order of rows.
 _dk_records AS MATERIALIZED (
   SELECT

@@ -1,6 +1,7 @@
 """k_anonymize and k_compare with conditions on sensitive columns."""
 
 from collections import Counter, defaultdict
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from duckanon.engines.kanon import conditions
+from tests.engines.kanon.diversities import diverse
 
 QI = "['age', 'city'], categorical := ['city']"
 MIXED = "sensitive := ['illness', 'pay'], l := 3, t := 0.3"
@@ -59,6 +61,40 @@ def test_every_class_holds_what_is_demanded(people: duckdb.DuckDBPyConnection, s
     assert min(len(set(part)) for part in classes(people, "free", "illness")) < 3
 
 
+@pytest.mark.parametrize(
+    ("asked", "reported", "share"),
+    [
+        ("l := 2.5, diversity := 'entropy'", "entropy_l >= 2.5", "0"),
+        ("l := 3, diversity := 'recursive', c := 1.5", "recursive_c < 1.5", "0.05"),
+    ],
+)
+def test_entropy_and_recursive_diversity(
+    people: duckdb.DuckDBPyConnection, asked: str, reported: str, share: str
+) -> None:
+    call = f"{QI}, k := 4, sensitive := ['illness'], {asked}, max_suppression := {share}"
+    people.execute(f"CREATE TABLE released AS FROM k_anonymize('people', {call})").fetchall()
+    found = [list(Counter(part).values()) for part in classes(people, "released", "illness")]
+    kind = "entropy" if "entropy" in asked else "recursive"
+    l, c = (Fraction(5, 2), None) if kind == "entropy" else (3, Fraction(3, 2))  # noqa: E741
+    assert all(diverse(counts, kind, l, c) for counts in found)
+    assert len(found) > 5
+    # The release says so by itself, and k_compare said so before.
+    ((records, holds),) = people.execute(
+        f"SELECT records, {reported} FROM k_report('released', ['age_lo', 'age_hi', 'city_set'], "
+        "sensitive := ['illness'], l := 3)"
+    ).fetchall()
+    assert holds
+    assert records == sum(map(sum, found))
+    assert records == 400 if share == "0" else 380 <= records < 400
+    assert people.execute(f"SELECT {reported}, 400 - suppressed FROM k_compare('people', {call})").fetchall() == [
+        (True, records)
+    ]
+    # Without the condition some class fails: the test could fail.
+    people.execute(f"CREATE TABLE free AS FROM k_anonymize('people', {QI}, k := 4)").fetchall()
+    free = [list(Counter(part).values()) for part in classes(people, "free", "illness")]
+    assert not all(diverse(counts, kind, l, c) for counts in free)
+
+
 def test_compare_tells_what_the_release_will_be(people: duckdb.DuckDBPyConnection) -> None:
     (row,) = people.execute(
         "SELECT classes, l, t, joined, suppressed, information_loss, avg_class, lower_bound, gap "
@@ -102,6 +138,27 @@ def test_one_class_if_nothing_else_will_do(people: duckdb.DuckDBPyConnection) ->
     [
         ("l := 3", "l and t are conditions on sensitive columns: name them, as in sensitive := ['illness']."),
         ("t := 0.1", "l and t are conditions on sensitive columns: name them, as in sensitive := ['illness']."),
+        ("sensitive := ['pay'], l := 0.9, diversity := 'entropy'",
+         "l must be a number above 1, as in l := 2.5."),
+        ("sensitive := ['pay'], l := 'inf'::DOUBLE, diversity := 'entropy'",
+         "l must be a number above 1, as in l := 2.5."),
+        ("sensitive := ['pay'], l := 3, diversity := 'gini'",
+         "diversity must be 'distinct', 'entropy' or 'recursive'."),
+        ("sensitive := ['pay'], t := 0.3, diversity := 'entropy'",
+         "diversity says how l counts: give l, as in l := 3, diversity := 'entropy'."),
+        ("sensitive := ['pay'], l := 3, c := 2",
+         "c is a part of recursive diversity: add diversity := 'recursive', or leave c out."),
+        ("sensitive := ['pay'], l := 3, diversity := 'recursive'",
+         "diversity := 'recursive' needs c, as in l := 3, diversity := 'recursive', c := 2."),
+        ("sensitive := ['pay'], l := 3, diversity := 'recursive', c := 0",
+         "c must be a number above 0, as in c := 3."),
+        ("sensitive := ['pay'], l := 2.5, diversity := 'recursive', c := 2",
+         "l must be a whole number, as in l := 5."),
+        ("sensitive := ['pay'], l := 3, diversity := 'recursive', c := 0.1",
+         "Not even all records together are recursively (c, l)-diverse in each sensitive column: choose a smaller l "
+         "or a larger c."),
+        ("sensitive := ['pay'], l := 8.99999, diversity := 'entropy'",
+         "Not even all records together have as much entropy in each sensitive column as l asks: choose a smaller l."),
         ("sensitive := ['pay']", "sensitive names columns without a condition: give l or t, as in l := 3."),
         ("sensitive := ['pay'], l := 1", "l must be 2 or more: every class has one value of a sensitive column."),
         ("sensitive := ['pay'], l := 2.5", "l must be a whole number, as in l := 5."),
@@ -127,6 +184,9 @@ def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) 
 
 
 @pytest.mark.parametrize(
+    "asked", ["l := 4", "l := 3.9, diversity := 'entropy'", "l := 3, diversity := 'recursive', c := 0.7"]
+)
+@pytest.mark.parametrize(
     ("broken", "said"),
     [
         ("labels", "k_anonymize made a class that fails l or t: this is a bug in duckanon, nothing was released."),
@@ -134,7 +194,7 @@ def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) 
     ],
 )
 def test_a_wrong_answer_is_not_released(
-    people: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, broken: str, said: str
+    people: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, broken: str, said: str, asked: str
 ) -> None:
     def settle(records: Any, labels: Any, *_: Any) -> conditions.Settled:
         # (The class of the first record holds too few values, or is gone.)
@@ -142,5 +202,5 @@ def test_a_wrong_answer_is_not_released(
 
     monkeypatch.setattr(conditions, "settle_classes", settle)
     with pytest.raises(duckdb.InvalidInputException) as raised:
-        people.execute(f"FROM k_anonymize('people', {QI}, sensitive := ['illness'], l := 4)").fetchall()
+        people.execute(f"FROM k_anonymize('people', {QI}, sensitive := ['illness'], {asked})").fetchall()
     assert str(raised.value).removeprefix("Invalid Input Error: ") == said

@@ -26,7 +26,7 @@ REPORT = [
 QUICK = [name for name in METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]
 COMPARE = [
     "method", "k", "classes", "min_class", "information_loss", "gcp", "discernibility", "lower_bound", "gap", "seconds",
-    "avg_class", "classification", "l", "t", "joined", "suppressed",
+    "avg_class", "classification", "l", "t", "entropy_l", "recursive_c", "joined", "suppressed",
 ]  # fmt: skip
 
 

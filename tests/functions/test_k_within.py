@@ -1,6 +1,6 @@
 """Coarser releases within an earlier one: two releases together tell no more than the finer."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import duckdb
@@ -68,6 +68,44 @@ def test_only_the_finer_release_is_looked_at(people: duckdb.DuckDBPyConnection) 
     assert people.execute(f"FROM {CALL.replace('finer', 'shuffled')}, k := 12)").fetchall() == first
 
 
+@pytest.mark.parametrize(
+    ("more", "least", "most"),
+    [("0.05", 570, 600), ("0.1", 540, 570), ("0.1, sensitive := ['illness'], l := 3", 540, 600)],
+)
+def test_records_that_were_dropped_stay_dropped(
+    people: duckdb.DuckDBPyConnection, more: str, least: int, most: int
+) -> None:
+    people.execute(
+        "CREATE OR REPLACE TABLE finer AS FROM k_anonymize('people', ['age', 'city', 'born'], k := 3, "
+        "categorical := ['city'], sensitive := ['illness'], l := 2, max_suppression := 0.05)"
+    ).fetchall()
+    people.execute(f"CREATE TABLE coarse AS FROM {CALL}, k := 12, max_suppression := {more})").fetchall()
+    fine, rough = (
+        dict(people.execute(f"SELECT id, class_id FROM {table}").fetchall()) for table in ("finer", "coarse")
+    )
+    assert 570 <= len(fine) < 600
+    assert rough.keys() <= fine.keys()
+    assert least <= len(rough) <= most
+    # Whoever lays both beside each other is left with whole classes of the finer one, also where only that has them.
+    seen: dict[Any, set[int]] = defaultdict(set)
+    for one, label in fine.items():
+        seen[label, rough.get(one)].add(one)
+    assert len(seen) == len(set(fine.values()))
+    assert min(map(len, seen.values())) >= 3
+    sizes = Counter(rough.values())
+    assert min(sizes.values()) >= 12
+    assert len(sizes) > 1
+
+
+def test_no_more_is_missing_than_max_suppression_allows(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute("CREATE OR REPLACE TABLE finer AS FROM finer WHERE class_id > 3").fetchall()
+    ((lost,),) = people.execute("SELECT 600 - count(*) FROM finer").fetchall()
+    rows = people.execute(f"FROM {CALL}, k := 12, max_suppression := {lost / 600 + 1e-9:.9f})").fetchall()
+    assert len(rows) == 600 - lost
+    with pytest.raises(duckdb.InvalidInputException, match="they stay dropped"):
+        people.execute(f"FROM {CALL}, k := 12, max_suppression := {(lost - 1) / 600:.9f})").fetchall()
+
+
 def test_columns_may_be_dropped_on_the_way(people: duckdb.DuckDBPyConnection) -> None:
     found = people.execute(
         "FROM k_anonymize('people', ['age'], k := 20, within := 'finer', "
@@ -105,11 +143,14 @@ def test_enums(people: duckdb.DuckDBPyConnection) -> None:
         (f"{CALL.replace('finer', 'typed')}, k := 12)",
          'Column "age_lo" of typed has not the type that a release of column "age" has: cast it.'),
         (f"{CALL.replace('finer', 'less')}, k := 12)",
-         "less is no release of this table: it must have as many rows, and each record must lie in one of its classes. "
-         "Give the table that it was made from."),
+         "less lacks more records of this table than max_suppression allows. If it dropped them, allow for them, as in "
+         "max_suppression := 0.02: they stay dropped."),
+        (f"{CALL.replace('finer', 'twice')}, k := 12, max_suppression := 0.5)",
+         "twice is no release of this table: it can have no more rows, and each record must lie in one of its "
+         "classes, but for those that it dropped. Give the table that it was made from."),
         (f"{CALL.replace('finer', 'other')}, k := 12)",
-         "other is no release of this table: it must have as many rows, and each record must lie in one of its "
-         "classes. Give the table that it was made from."),
+         "other is no release of this table: it can have no more rows, and each record must lie in one of its "
+         "classes, but for those that it dropped. Give the table that it was made from."),
         (f"{CALL}, k := 601)",
          "The table has fewer than k = 601 rows: choose a smaller k, or anonymise more rows together."),
     ],
@@ -117,6 +158,7 @@ def test_enums(people: duckdb.DuckDBPyConnection) -> None:
 def test_mistakes(people: duckdb.DuckDBPyConnection, call: str, said: str) -> None:
     people.execute("CREATE TABLE typed AS SELECT * REPLACE (age_lo::BIGINT AS age_lo) FROM finer").fetchall()
     people.execute("CREATE TABLE less AS FROM finer WHERE id > 0").fetchall()
+    people.execute("CREATE TABLE twice AS FROM finer UNION ALL FROM finer").fetchall()
     people.execute("CREATE TABLE moved AS SELECT * REPLACE (age + 30 AS age) FROM people").fetchall()
     people.execute(
         "CREATE TABLE other AS FROM k_anonymize('moved', ['age', 'city', 'born'], k := 3, categorical := ['city'])"

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,7 @@ import duckanon
 from duckanon import __version__
 from duckanon.functions.templates import sql_root
 from duckanon.integrations.commands import app
+from tests.engines.kanon.diversities import diverse
 
 VOTERS = str(sql_root() / "examples" / "voters.csv")
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,6 +164,10 @@ def test_demo_refuses_a_k_of_one():
     assert result.stderr == "k must be 2 or more: with k = 1 every record may stand alone.\n"
 
 
+CALL = [VOTERS, "o.csv", "--qi", "age"]
+PARTY = ["--sensitive", "party"]
+
+
 # --- k-anonymize ------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +279,75 @@ def test_a_table_of_a_database(here):
     assert smallest(duckdb.execute("SELECT age_lo, age_hi FROM 'out.parquet'").fetchall()) >= 9
 
 
+def test_conditions_on_sensitive_columns(here):
+    result = run(
+        "k-anonymize", VOTERS, "out.csv", "--qi", "age,income", "--sensitive", "party", "--l", "2.5",
+        "--diversity", "entropy", "--t", "0.8", "--max-suppression", "0.02",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    released = rows_of("out.csv")
+    assert 925 < len(released) < 944
+    assert f" {944 - len(released)} records were dropped.\n" in result.stderr
+    parties = defaultdict(list)
+    for row in released:
+        parties[row["class_id"]].append(row["party"])
+    assert all(diverse(list(Counter(held).values()), "entropy", Fraction(5, 2), None) for held in parties.values())
+    again = run(
+        "k-anonymize", VOTERS, "even.csv", "--qi", "age,income", "--sensitive", "party", "--l", "3",
+        "--diversity", "recursive", "--c", "2.5",
+    )  # fmt: skip
+    assert again.exit_code == 0, again.output
+    assert len(rows_of("even.csv")) == 944
+
+
+def test_a_sensitive_column_of_a_csv_file_keeps_its_order(here):
+    # As text all amounts would be equally far apart: then 0.5 is no condition on classes of two, and now it is one.
+    Path("in.csv").write_text("age,amount\n" + "".join(f"{i},{i * i}\n" for i in range(40)))
+    given = ["--qi", "age", "--k", "2", "--sensitive", "amount", "--t", "0.45"]
+    assert run("k-anonymize", "in.csv", "out.csv", *given).exit_code == 0
+    assert run("k-anonymize", "in.csv", "out.parquet", *given).exit_code == 0
+    found = {row["class_id"]: int(row["age_hi"]) - int(row["age_lo"]) for row in rows_of("out.csv")}
+    assert len(found) == duckdb.execute("SELECT max(class_id) FROM 'out.parquet'").fetchall()[0][0]
+    assert max(found.values()) > 1
+
+
+@pytest.mark.parametrize("name", ["fine.csv", "fine.json"])
+def test_a_coarser_release_of_a_file(here, name):
+    given = ["--qi", "age,education", "--categorical", "education"]
+    Path("old").mkdir()
+    # A file of the same name as IN is no trouble, nor are dates in text.
+    source = str(Path(name).with_suffix(".csv"))
+    duckdb.execute(
+        "COPY (SELECT * REPLACE (DATE '2000-01-01' + (400 * age)::INT AS age), row_number() OVER () AS id "
+        f"FROM '{VOTERS}') TO '{source}'"
+    ).fetchall()
+    finer = ["--sensitive", "party", "--l", "4", "--max-suppression", "0.01", "--drop", "town"]
+    first = run("k-anonymize", source, f"old/{name}", *given, *finer)
+    assert first.exit_code == 0, first.output
+    refused = run("k-anonymize", source, "coarse.csv", *given, "--k", "20", "--within", f"old/{name}")
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("allow for them, as in --max-suppression 0.02: they stay dropped.\n")
+    asked = [*given, "--k", "20", "--within", f"old/{name}", "--max-suppression", "0.01"]
+    second = run("k-anonymize", source, "coarse.csv", *asked)
+    assert second.exit_code == 0, second.output
+    coarse = {row["id"]: row["class_id"] for row in rows_of("coarse.csv")}
+    fine = dict(duckdb.execute(f"SELECT id::VARCHAR, class_id FROM 'old/{name}'").fetchall())
+    assert coarse.keys() <= fine.keys()
+    assert smallest(coarse.values()) >= 20
+    assert len({(fine[one], coarse.get(one)) for one in fine}) == len(set(fine.values()))
+    assert "town" not in rows_of("coarse.csv")[0]
+
+
+def test_a_coarser_release_of_a_table(here):
+    with duckanon.register(duckdb.connect("shop.duckdb")) as con:
+        con.execute(f"CREATE TABLE people AS FROM '{VOTERS}'").fetchall()
+        con.execute("CREATE TABLE fine AS FROM k_anonymize('people', ['age'], drop := ['town'])").fetchall()
+    given = ["shop.duckdb", "out.parquet", "--table", "people", "--qi", "age", "--k", "30", "--within", "fine"]
+    result = run("k-anonymize", *given)
+    assert result.exit_code == 0, result.output
+    assert smallest(duckdb.execute("SELECT age_lo, age_hi FROM 'out.parquet'").fetchall()) >= 30
+
+
 def test_out_is_kept_unless_forced(here):
     Path("out.csv").write_text("mine")
     refused = run("k-anonymize", VOTERS, "out.csv", "--qi", "age")
@@ -298,9 +373,9 @@ def test_in_may_be_replaced_by_out(here):
         ([VOTERS, "o.parquet.gz", "--qi", "age"], "o.parquet.gz: the suffix must tell the format"),
         ([VOTERS, "o.duckdb", "--qi", "age"], "o.duckdb: a release is written to a data file"),
         ([VOTERS, "no/o.csv", "--qi", "age"], "There is no folder no: make it first."),
-        ([VOTERS, "o.csv", "--qi", "vote"], 'Column "vote" is text: name it in categorical'),
+        ([VOTERS, "o.csv", "--qi", "vote"], 'Column "vote" is text: name it in --categorical vote to release sets'),
         ([VOTERS, "o.csv", "--qi", "nope"], 'There is no column "nope" in "voters.csv"; its columns are age,'),
-        ([VOTERS, "o.csv", "--qi", ","], "qi is empty: name at least one column"),
+        ([VOTERS, "o.csv", "--qi", ","], "qi is empty: name at least one column, as in --qi age,zip."),
         ([VOTERS, "o.csv", "--qi", "age", "--k", "1"], "k must be 2 or more"),
         ([VOTERS, "o.csv", "--qi", "age", "--k", "945"], "The table has fewer than k = 945 rows"),
         ([VOTERS, "o.csv", "--qi", "age", "--method", "magic"], "There is no method 'magic': choose one of 'auto'"),
@@ -308,6 +383,31 @@ def test_in_may_be_replaced_by_out(here):
         ([VOTERS, "o.csv", "--qi", "age", "--weights", "age=nan"], 'The weight of "age" must be a number'),
         ([VOTERS, "o.csv", "--qi", "age", "--drop", "age"], 'Column "age" is in both qi and drop'),
         ([VOTERS, "o.csv", "--qi", "age", "--table", "t"], "--table names a table in a DuckDB database"),
+        ([*CALL, "--l", "3"], "--l and --t are conditions on sensitive columns: name them, as in --sensitive illness."),
+        ([*CALL, *PARTY], "--sensitive names columns without a condition: give --l or --t, as in --l 3."),
+        ([*CALL, *PARTY, "--l", "2.5"], "--l must be a whole number of 2 or more, as in --l 3; only"),
+        ([*CALL, *PARTY, "--l", "1"], "--l must be a whole number of 2 or more"),
+        ([*CALL, *PARTY, "--l", "1", "--diversity", "entropy"], "--l must be a number above 1, as in --l 2.5."),
+        ([*CALL, *PARTY, "--t", "2"], "--t must be a number from 0 to 1, as in --t 0.2."),
+        ([*CALL, *PARTY, "--t", "0.2", "--diversity", "entropy"], "--diversity entropy says how --l counts: give --l"),
+        ([*CALL, *PARTY, "--l", "3", "--c", "2"], "--c is a part of recursive diversity: add --diversity recursive"),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive"], "--diversity recursive needs --c, as in --c 2."),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive", "--c", "0"], "--c must be a number above 0"),
+        ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "--max-suppression must be 0 or more and below 1"),
+        ([*CALL, "--max-suppression", "0.1"], "--max-suppression lets classes be dropped that fail --l or --t"),
+        ([*CALL, *PARTY, "--l", "30"], "l is 30, but a sensitive column has fewer distinct values"),
+        ([*CALL, "--within", "nope.csv"], "--within: there is no file nope.csv."),
+        ([*CALL, "--within", "nope"], "nope: the suffix must tell the format"),
+        (
+            [*CALL, "--within", "t.duckdb"],
+            "--within t.duckdb is a DuckDB database: export the release to a file first.",
+        ),
+        ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in "--within voters.csv"'),
+        ([*CALL, "--within", VOTERS, "--seconds", "2"], "--within joins the classes of an earlier release: leave"),
+        (
+            [*CALL, "--within", "odd.csv"],
+            '--within odd.csv is no release of this table: column "age_lo" has values',
+        ),
         (["bad.parquet", "o.csv", "--qi", "age"], "bad.parquet cannot be read: "),
         (["t.duckdb", "o.csv", "--qi", "age"], "t.duckdb is a DuckDB database: name a table in it with --table."),
         (["t.duckdb", "o.csv", "--qi", "age", "--table", "nope"], "Catalog Error: Table with name nope does not exist"),
@@ -315,6 +415,7 @@ def test_in_may_be_replaced_by_out(here):
 )
 def test_mistakes_get_one_sentence_and_leave_nothing(here, arguments, sentence):
     Path("bad.parquet").write_bytes(b"PAR1 not really")
+    Path("odd.csv").write_text("class_id,age_lo,age_hi\n1,young,30\n")
     duckdb.connect("t.duckdb").close()
     before = sorted(os.listdir(here))
     result = run("k-anonymize", *arguments)

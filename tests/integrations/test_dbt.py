@@ -32,7 +32,8 @@ REFUSED = {
     ),
     "view_of_records.sql": (
         "{{ config(materialized='view') }} select vote from {{ ref('voters') }}",
-        "FROM k_anonymize('voters', ['age', 'education', 'income'], k := 5, drop := ['town', 'tv_news'])",
+        "FROM k_anonymize('voters', ['age', 'education', 'income'], k := 5, categorical := ['education'], "
+        "drop := ['town', 'tv_news'])",
     ),
     "lazy.sql": (
         "{{ config(materialized='view') }} select * from k_anonymize('{{ ref(\"plain\") }}', ['a'])",

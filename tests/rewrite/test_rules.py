@@ -132,6 +132,17 @@ def test_row_level_reads() -> None:
     assert "no quasi_identifiers" in refusal("FROM adults", quasi_identifiers=())
 
 
+def test_the_copy_that_is_suggested_can_be_made() -> None:
+    # (Text has no order, so k_anonymize refuses it unless it is categorical.)
+    call = (
+        "FROM k_anonymize('Persons', ['STATE', 'age', 'sex'], k := 5, categorical := ['STATE', 'sex'], "
+        "drop := ['hid', 'edu', 'name', 'income'])"
+    )
+    qi = ("STATE", "age", "sex")
+    assert call in refusal("SELECT name FROM persons", quasi_identifiers=qi)
+    assert decided(call, quasi_identifiers=qi).copies
+
+
 def test_anything_else() -> None:
     assert "none of those that can be released" in refusal("SELECT sum(income) FROM persons")
     assert "no release" in refusal("SELECT sum(income) FROM persons", quasi_identifiers=(), unit=None)

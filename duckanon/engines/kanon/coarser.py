@@ -135,16 +135,24 @@ class _Tree(NamedTuple):
     words: Codes  # (q + 1,): where each categorical attribute's words start
 
 
+def is_release(cells: Sequence[Cells], threads: int = 1) -> bool:
+    """Whether the cells may be a release of the table, which has m records more.
+
+    Then every end and every value of a cell is one of a record, and all records but m at most lie in some class.
+    """
+    more = len(cells[0].own) - cells[0].rows
+    return more >= 0 and all(map(_known, cells)) and strangers(cells, threads) <= more
+
+
+def _known(cell: Cells) -> bool:
+    occurs = np.zeros(cell.attribute.distinct + 1, np.bool_)
+    occurs[cell.own] = True
+    occurs[-1] = True
+    return bool(occurs[cell.low].all() and occurs[cell.high].all())
+
+
 def strangers(cells: Sequence[Cells], threads: int = 1) -> int:
-    """How many of the table's records lie in no class, and how many ends or values of cells no record has."""
-    unknown = 0
-    for cell in cells:
-        occurs = np.zeros(cell.attribute.distinct + 1, np.bool_)
-        occurs[cell.own] = True
-        occurs[-1] = True
-        unknown += int((~occurs[cell.low]).sum() + (~occurs[cell.high]).sum())
-    if unknown:
-        return unknown
+    """How many of the table's records lie in no class."""
     table = Records(tuple(replace(cell.attribute, codes=cell.own) for cell in cells))
     points = table.take(canonical(table), threads)
     starts = runs(points)

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.demands import Conditions, Demands, demands, present
+from duckanon.engines.kanon.diversity import diverse
 from duckanon.engines.kanon.joining import failing, join, penalties
 from duckanon.engines.kanon.loss import Utility, utility
 from duckanon.engines.kanon.moving import ROOM, move
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Records
-from duckanon.engines.kanon.risk import Sensitive, report
+from duckanon.engines.kanon.risk import Report, Sensitive, report
 from duckanon.engines.kanon.units import Units, centres, near_units, take, units_of
 
 _PASSES = 20
@@ -84,14 +85,16 @@ def _dearest(
         size = int(units.size[u])
         if size > allowed or records - size < asked.k:
             continue
-        parts = [slice(asked.starts[s, u], asked.starts[s, u + 1]) for s in range(len(asked.ordered))]
-        rarer = left.copy() if asked.least else left
-        for s, part in enumerate(parts):
-            rarer[asked.first[s] + asked.codes[part]] -= asked.counts[part]
-        values = [np.count_nonzero(part) for part in np.split(rarer, asked.first[1:-1])] if parts else []
-        if min(values, default=asked.least) < asked.least:
-            continue
-        left, gone[u] = rarer, True
+        if asked.diversity.least:
+            rarer = left.copy()
+            for s in range(len(asked.ordered)):
+                part = slice(asked.starts[s, u], asked.starts[s, u + 1])
+                rarer[asked.first[s] + asked.codes[part]] -= asked.counts[part]
+            columns = np.split(rarer, asked.first[1:-1])
+            if not all(diverse(asked.diversity, held[held > 0], np.int64(records - size)) for held in columns):
+                continue
+            left = rarer
+        gone[u] = True
         records -= size
         allowed -= size
     return gone
@@ -118,19 +121,20 @@ def settle_classes(
 class Released:
     """What a release under conditions would be like.
 
-    utility: records that are dropped count as suppressed, with a loss of 1. l, t: of the release, None without
-    sensitive columns. joined, dropped: as in `Settled`.
+    utility: records that are dropped count as suppressed, with a loss of 1. risk: None without sensitive columns.
+    joined, dropped: as in `Settled`.
     """
 
     utility: Utility
-    l: int | None = None  # noqa: E741 - the column's name in k_compare
-    t: float | None = None
+    risk: Report | None = None
     joined: int = 0
     dropped: int = 0
 
     def told(self) -> dict[str, int | float | None]:
         """What k_compare shows beside the utility."""
-        return {"l": self.l, "t": self.t, "joined": self.joined, "suppressed": self.dropped}
+        measured = ("l", "t", "entropy_l", "recursive_c")
+        found = {name: None if self.risk is None else getattr(self.risk, name) for name in measured}
+        return {**found, "joined": self.joined, "suppressed": self.dropped}
 
 
 def released(
@@ -148,6 +152,6 @@ def released(
     kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
     order = kept[by_label(settled.labels[kept])]
     sizes = np.bincount(settled.labels[order]).astype(np.int64)
-    risk = report(sizes, [present(column, order) for column in sensitive])
+    risk = report(sizes, [present(column, order) for column in sensitive], least=wanted.least)
     measured = utility(records.take(order, threads), settled.labels[order], None if target is None else target[order])
-    return Released(measured.suppressing(settled.dropped), risk.l, risk.t, settled.joined, settled.dropped)
+    return Released(measured.suppressing(settled.dropped), risk, settled.joined, settled.dropped)

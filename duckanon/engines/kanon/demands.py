@@ -1,9 +1,11 @@
-"""What a class must hold beyond its records' number: distinct l-diversity and t-closeness, decided in whole numbers.
+"""What a class must hold beyond its records' number: l-diversity and t-closeness, decided in whole numbers.
 
-Sources: Machanavajjhala et al. 2007 (distinct l-diversity); Li, Li and Venkatasubramanian 2007 (t-closeness, section 4:
-equal and ordered distance). A class is t-close if the sum over values of |c n - N s| is at most 2 t s n, where c of its
-s records and N of the table's n have the value; for ordered columns c and N are cumulative, and the sum is at most
-t (m - 1) s n for m distinct values. All are whole numbers, so no rounding decides.
+Sources: Machanavajjhala et al. 2007 (l-diversity, see `diversity`); Li, Li and Venkatasubramanian 2007 (t-closeness,
+section 4: equal and ordered distance). A class is t-close if the sum over values of |c n - N s| is at most 2 t s n,
+where c of its s records and N of the table's n have the value; for ordered columns c and N are cumulative, and the sum
+is at most t (m - 1) s n for m distinct values. All are whole numbers, so no rounding decides.
+
+Every condition is monotone: what joins classes that hold it holds it too. (Both distances are convex.)
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.consecutive import Labels
+from duckanon.engines.kanon.diversity import Diversity, check_diverse, diverse, diversity
 from duckanon.engines.kanon.records import Codes, Order
 from duckanon.engines.kanon.risk import Sensitive
 from duckanon.engines.kanon.units import Counts
@@ -25,15 +28,23 @@ from duckanon.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Conditions:
-    """k records in every class; l distinct values, if not None, and closeness t, of every sensitive column.
+    """k records in every class; l-diversity, if l is not None, and closeness t, of every sensitive column.
 
-    suppress: the share of all records that may be dropped with their classes instead.
+    suppress: the share of all records that may be dropped with their classes instead. diversity: one of
+    `diversity.KINDS`; l of the others than entropy is whole, and c is that of recursive diversity.
     """
 
     k: int
-    l: int | None = None  # noqa: E741 - the argument's name
+    l: int | Fraction | None = None  # noqa: E741 - the argument's name
     t: Fraction | None = None
     suppress: Fraction = Fraction(0)
+    diversity: str = "distinct"
+    c: Fraction | None = None
+
+    @property
+    def least(self) -> int:
+        """The l of recursive diversity; 2, which is what it is measured by where it is not asked."""
+        return int(self.l) if self.l is not None and self.diversity == "recursive" else 2
 
 
 class Demands(NamedTuple):
@@ -44,7 +55,7 @@ class Demands(NamedTuple):
     """
 
     k: int
-    least: int  # l, or 0
+    diversity: Diversity
     total: int  # records, n
     starts: Counts  # (columns, u + 1)
     codes: Codes
@@ -65,15 +76,13 @@ def demands(unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions) ->
     """
     n, units = len(unit), int(unit.max()) + 1
     columns = [present(column) for column in sensitive]
-    least = wanted.l or 0
+    asked = diversity(wanted.diversity, wanted.l, wanted.c)
     starts = np.zeros((len(columns), units + 1), np.int64)
     codes, counts, overall, area, slope, rest = [], [], [], [], [], []
     base = 0
     for s, column in enumerate(columns):
-        if column.distinct < least:
-            raise InvalidInput(
-                f"l is {least}, but a sensitive column has fewer distinct values among the records: choose a smaller l."
-            )
+        whole = np.bincount(column.codes, minlength=column.distinct)
+        check_diverse(asked, whole)
         pair = unit.astype(np.int64) * column.distinct + column.codes
         occurring, count = np.unique(pair, return_counts=True)
         held, value = np.divmod(occurring, column.distinct)
@@ -81,7 +90,6 @@ def demands(unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions) ->
         base += len(occurring)
         codes.append(value.astype(np.int32))
         counts.append(count)
-        whole = np.bincount(column.codes, minlength=column.distinct)
         overall.append(np.cumsum(whole) if column.ordered else whole)
         area.append(np.append(0, np.cumsum(overall[-1])))
         far = column.distinct - 1 if column.ordered else 2
@@ -98,7 +106,7 @@ def demands(unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions) ->
         rest.append(remainder)
     return Demands(
         wanted.k,
-        least,
+        asked,
         n,
         starts,
         np.concatenate(codes) if codes else np.empty(0, np.int32),
@@ -152,7 +160,7 @@ def meets(demands: Demands, members: Codes, count: int, size: np.int64, tally: C
                     touched[found] = code
                     found += 1
                 tally[code] += demands.counts[e]
-        good = found >= demands.least
+        good = diverse(demands.diversity, tally[touched[:found]], size)
         if good and demands.slope[s] >= 0:
             limit = demands.slope[s] * size + (demands.rest[s] * size) // demands.part
             if demands.ordered[s]:

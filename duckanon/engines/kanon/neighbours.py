@@ -6,19 +6,33 @@ orders with high probability, and a point keeps the nearest of those it meets.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.orders import hilbert, lexicographic
-from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
+from duckanon.engines.kanon.records import Codes, Order, Records, Space
 from duckanon.engines.parallel import spread
 
 # Points a thread takes at a time.
 _SHARE = 32_768
 
+Distances = npt.NDArray[np.float32]
+
+
+class Graph(NamedTuple):
+    """Which distinct points are near which."""
+
+    point: Codes  # (n,): the point of each record
+    first: Codes  # (points + 1,): where each point's records start; they follow one another
+    near: Codes  # (points, q): near points, the nearest first, -1 where there are no more
+    apart: Distances  # (points, q): what a record of a class of the two would lose
+
 
 @compiled
-def _meet(space: Space, order: Order, start: int, stop: int, window: int, near: Codes, apart: Floats) -> None:
+def _meet(space: Space, order: Order, start: int, stop: int, window: int, near: Codes, apart: Distances) -> None:
     """Let the points at positions start..stop-1 of the order meet the `window` points on either side."""
     points, caps, symbols, nulls, units, whole = space
     n = order.shape[0]
@@ -78,14 +92,18 @@ def shuffled_orders(records: Records, count: int, threads: int = 1) -> list[Orde
     return orders
 
 
-def neighbours(records: Records, orders: list[Order], window: int, kept: int, threads: int = 1) -> Codes:
-    """For each record up to `kept` near ones, the nearest first, -1 where there are no more. Shape (n, kept).
+def neighbours(
+    records: Records, orders: list[Order], window: int, kept: int, threads: int = 1
+) -> tuple[Codes, Distances]:
+    """For each record up to `kept` near ones, the nearest first, -1 where there are no more, and how far they are.
+
+    Both of shape (n, kept); how far: what a record of a class of the two would lose.
 
     records: all different. Each record meets the `window` records on either side of it in every order.
     """
     n = len(records)
     near = np.full((n, kept), -1, dtype=np.int32)
-    apart = np.full((n, kept), np.inf)
+    apart = np.full((n, kept), np.inf, dtype=np.float32)
     for order in orders:
         spread(
             lambda start, order=order: _meet(  # type: ignore[misc]
@@ -94,4 +112,4 @@ def neighbours(records: Records, orders: list[Order], window: int, kept: int, th
             range(0, n, _SHARE),
             threads,
         )
-    return near
+    return near, apart

@@ -7,20 +7,13 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.box import admit, clear, loss_of, new_box, new_marks
+from duckanon.engines.kanon.neighbours import Graph
 from duckanon.engines.kanon.records import Codes, Space
 
 Bits = npt.NDArray[np.uint64]
 
 # Records of one point that are looked up, when its classes are asked for.
 _COPIES = 2
-
-
-class Graph(NamedTuple):
-    """Which distinct points are near which."""
-
-    point: Codes  # (n,): the point of each record
-    first: Codes  # (points + 1,): where each point's records start; they follow one another
-    near: Codes  # (points, q): near points, the nearest first, -1 where there are no more
 
 
 class Ruin(NamedTuple):
@@ -49,7 +42,7 @@ def _classes_nearby(
     record: int, graph: Graph, slot: Codes, base: int, rooms: int, seen: Codes, token: int, state: Bits, found: Codes
 ) -> int:
     """Classes of this block that hold the record's point or a near one, the nearest first, into `found`; how many."""
-    point, first, near = graph
+    point, first, near, _ = graph
     here = point[record]
     count = 0
     for s in range(-1, near.shape[1]):

@@ -1,5 +1,6 @@
 """Ruin and recreate: dissolve neighbouring classes, rebuild them greedily, keep what loses less, again and again.
 
+A few times in between, and at the end, rings of records change places (`exchange`), which rebuilding does not find.
 Threads own disjoint blocks of neighbouring classes, cut anew each round along another order. Blocks, seeds and rounds
 follow from the table alone, so that a budget in iterations gives the same classes on any number of threads.
 """
@@ -17,15 +18,18 @@ import numpy as np
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.box import total_loss
 from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.neighbours import neighbours, shuffled_orders
+from duckanon.engines.kanon.exchange import exchange
+from duckanon.engines.kanon.neighbours import Graph, neighbours, shuffled_orders
 from duckanon.engines.kanon.orders import hilbert
 from duckanon.engines.kanon.points import runs
-from duckanon.engines.kanon.rebuild import Graph, Ruin, rebuild
+from duckanon.engines.kanon.rebuild import Ruin, rebuild
 from duckanon.engines.kanon.records import Codes, Order, Records, Space
 from duckanon.engines.parallel import spread
 
-# Records a block has at least, when the table is cut for several threads.
-_BLOCK = 8192
+# Records a block has at least and at most when the table is cut for threads: the fewer the blocks, the fewer near
+# records lie beyond a border.
+_BLOCK = (8_192, 25_000)
+_FEW_BLOCKS = 4
 # Up to which k how many classes are dissolved at a time, at least and at most.
 _RUINED = ((5, (4, 12)), (20, (2, 5)), (sys.maxsize, (2, 4)))
 # With a budget of so many visits times k a change for the worse may pass at first: by about this share of a class's
@@ -33,6 +37,22 @@ _RUINED = ((5, (4, 12)), (20, (2, 5)), (sys.maxsize, (2, 4)))
 _PATIENCE = 240
 _HEAT = 0.1
 _COOL = 0.9
+# How often rings are turned, how wide each search for them is, and up to which k: with large classes each step costs
+# as many trials as a class has records, and rebuilding finds as much.
+_TURNS = 10
+_WIDTHS = (
+    (3, 3, 2),
+    (3, 3, 2),
+    (4, 4, 3, 2),
+    (4, 4, 3, 2),
+    (4, 4, 3, 2),
+    (6, 4, 3, 2, 2),
+    (6, 4, 3, 2, 2),
+    (6, 5, 4, 3, 2),
+)
+_BEAMS = tuple(np.array([*widths, *(1,) * (9 - len(widths))], np.int32) for widths in _WIDTHS)
+_NO_RINGS = np.empty(0, np.int32)
+_RINGS_UP_TO = 10
 
 
 class _Effort(NamedTuple):
@@ -148,7 +168,13 @@ class Budget:
 def default_budget(n: int, k: int) -> Budget:
     """Some seconds for tens of thousands of records, half a minute for a million, whatever k."""
     few = min(1000.0, 100_000 / n)
-    return Budget(max(2.0, few, min(96.0, 480.0 / k) * min(1.0, (50_000 / n) ** 0.8)))
+    return Budget(max(2.0, few, min(32.0, 300.0 / k) * min(1.0, (50_000 / n) ** 0.8)))
+
+
+def _blocks(n: int) -> int:
+    """How many blocks a table is cut into, whatever the number of threads; an even number, for even shares."""
+    least, most = _BLOCK
+    return max(min(n // least, _FEW_BLOCKS), 2 * -(-n // (2 * most)) if n > _FEW_BLOCKS * most else 1, 1)
 
 
 def refine(
@@ -175,16 +201,24 @@ def refine(
 
 
 def _round(
-    space: Space, graph: Graph, labels: Labels, order: Order, k: int, ruin: Ruin, threads: int
+    space: Space, graph: Graph, labels: Labels, order: Order, k: int, ruin: Ruin, beam: Codes, threads: int
 ) -> tuple[Labels, float]:
-    """Improve every block once, cut along an order of the points. New labels, and what was gained."""
-    blocks = max(1, len(labels) // _BLOCK)
+    """Improve every block once, cut along an order of the points. New labels, and what was gained.
+
+    beam: how wide the search for rings is; an empty one searches for none.
+    """
+    blocks = _blocks(len(labels))
     members, slot, starts, bases = _cut(labels, order, graph.first, k, blocks)
 
     def block(b: int) -> float:
         mine = members[starts[b] : starts[b + 1]]
+        if not len(mine):
+            return 0.0
         own = ruin._replace(seed=ruin.seed * blocks + b)
-        return rebuild(space, graph, slot, mine, int(bases[b]), k, own) if len(mine) else 0.0
+        gained = rebuild(space, graph, slot, mine, int(bases[b]), k, own)
+        if len(beam):
+            gained += exchange(space, graph, slot, mine, int(bases[b]), 2 * k - 1, beam)
+        return gained
 
     gained = sum(spread(block, range(blocks), threads))
     return _renumber(slot, int(bases[-1])), gained
@@ -198,8 +232,8 @@ def _improve(
     points = records.take(first[:-1], threads)
     effort = _LARGE if len(points) > MANY_POINTS else _SMALL
     orders = shuffled_orders(points, effort.orders, threads)
-    near = neighbours(points, orders, effort.window, min(effort.near, max(len(points) - 1, 1)), threads)
-    graph = Graph(np.repeat(np.arange(len(points), dtype=np.int32), np.diff(first)), first, near)
+    near, apart = neighbours(points, orders, effort.window, min(effort.near, max(len(points) - 1, 1)), threads)
+    graph = Graph(np.repeat(np.arange(len(points), dtype=np.int32), np.diff(first)), first, near, apart)
     fewest, most = next(classes for least, classes in _RUINED if k <= least)
     space = records.space
 
@@ -207,20 +241,25 @@ def _improve(
     step = min(1.0, budget.visits)
     loss = best_loss = total_loss(space, labels)
     best = labels
-    done, rounds = 0.0, 0
+    done, rounds, turns = 0.0, 0, 0
     while True:
-        spent = monotonic() - began
+        # The share of the budget that is gone, and that will be after one more round.
         if budget.until is None:
-            past = done / budget.visits
+            past, then = done / budget.visits, (done + step) / budget.visits
         else:
-            # Stop where the next round would probably end too late.
-            past = (spent + spent / max(rounds, 1)) / max(budget.until - began, 1e-9)
-        progress(min(past, 1.0))
-        if past >= 1.0 and (rounds or budget.until is not None):
+            spent, total = monotonic() - began, max(budget.until - began, 1e-9)
+            past, then = spent / total, (spent + spent / max(rounds, 1)) / total
+        # Stop where the next round would probably end too late.
+        over = (past if budget.until is None else then) >= 1.0
+        progress(1.0 if over else past)
+        if over and (rounds or budget.until is not None):
             return best
         heat = _HEAT * max(0.0, 1.0 - past / _COOL) * k * loss / n if budget.visits * k >= _PATIENCE else 0.0
         ruin = Ruin(fewest, most, step, rounds, heat)
-        labels, gained = _round(space, graph, labels, orders[rounds % len(orders)], k, ruin, threads)
+        turn = k <= _RINGS_UP_TO and int(_TURNS * then) > turns
+        beam = _BEAMS[min(turns, len(_BEAMS) - 1)] if turn else _NO_RINGS
+        labels, gained = _round(space, graph, labels, orders[rounds % len(orders)], k, ruin, beam, threads)
+        turns = int(_TURNS * then) if turn else turns
         loss -= gained
         rounds += 1
         done += step

@@ -31,11 +31,11 @@ class Report:
 
     k: size of the smallest class. singletons: classes of one record. max_risk = 1 / k and avg_risk = classes / records:
     the chance of a right guess for the most exposed record and on average (prosecutor's and marketer's risk). l: fewest
-    distinct values of a sensitive column in a class; entropy_l: least exp(entropy); t: largest distance between a class
-    and the table; recursive_c: the table is recursively (c, 2)-diverse for every c above it, infinity where a class has
-    one value. Over several sensitive columns the worst counts; None without one. journalist_max, journalist_avg: the
-    greatest and the mean chance of a right guess by somebody who does not know who is in the table, None unless a
-    population or a sampling fraction is given.
+    distinct values of a sensitive column in a class; entropy_l: least exp(entropy), to twelve digits; t: largest
+    distance between a class and the table; recursive_c: the table is recursively (c, l)-diverse for every c above it
+    and the l that was asked for, infinity where a class has fewer values. Over several sensitive columns the worst
+    counts; None without one. journalist_max, journalist_avg: the greatest and the mean chance of a right guess by
+    somebody who does not know who is in the table, None unless a population or a sampling fraction is given.
     """
 
     records: int
@@ -76,11 +76,15 @@ def journalist(sizes: Sizes, population: Sizes | None, fraction: float | None) -
 
 
 def report(
-    sizes: Sizes, sensitive: Sequence[Sensitive], population: Sizes | None = None, fraction: float | None = None
+    sizes: Sizes,
+    sensitive: Sequence[Sensitive],
+    population: Sizes | None = None,
+    fraction: float | None = None,
+    least: int = 2,
 ) -> Report:
     """Measure classes of the given sizes, shape (classes,), whose members follow one another in each column.
 
-    population, fraction: as for `journalist`.
+    population, fraction: as for `journalist`. least: the l of recursive_c.
     """
     n, k = int(sizes.sum()), int(sizes.min())
     label = np.repeat(np.arange(len(sizes)), sizes)
@@ -97,7 +101,7 @@ def report(
         l=min((c.distinct_l() for c in counts), default=None),
         entropy_l=min((c.entropy_l() for c in counts), default=None),
         t=max((c.closeness() for c in counts), default=None),
-        recursive_c=max((c.recursive_c() for c in counts), default=None),
+        recursive_c=max((c.recursive_c(least) for c in counts), default=None),
         journalist_max=None if outside is None else float(outside.max()),
         journalist_avg=None if outside is None else float(outside @ sizes) / n,
     )
@@ -109,6 +113,7 @@ class _Counts:
 
     label: npt.NDArray[np.intp]
     value: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int64]
     share: npt.NDArray[np.float64]  # of the class
     overall: npt.NDArray[np.float64]  # share of each value in the table, shape (distinct,)
     ordered: bool
@@ -119,21 +124,23 @@ class _Counts:
         occurring, count = np.unique(pair, return_counts=True)
         held, value = np.divmod(occurring, column.distinct)
         overall = np.bincount(column.codes, minlength=column.distinct) / len(label)
-        return _Counts(held.astype(np.intp), value, count / sizes[held], overall, column.ordered)
+        return _Counts(held.astype(np.intp), value, count, count / sizes[held], overall, column.ordered)
 
     def distinct_l(self) -> int:
         return int(np.bincount(self.label).min())
 
     def entropy_l(self) -> float:
+        """As many digits as are certain: a class of two values, half each, has 2 and not a little less."""
         entropy = np.bincount(self.label, weights=-self.share * np.log(self.share))
-        return float(np.exp(entropy.min()))
+        return float(f"{np.exp(entropy.min()):.12g}")
 
-    def recursive_c(self) -> float:
-        """Largest ratio of a class's commonest value to all its others together (recursive diversity with l = 2)."""
+    def recursive_c(self, least: int) -> float:
+        """Largest ratio, over classes, of the commonest value to all but the `least` - 1 commonest ones together."""
         first = np.flatnonzero(np.concatenate(([True], self.label[1:] != self.label[:-1])))
-        commonest = float(np.maximum.reduceat(self.share, first).max())
-        alone = int(np.bincount(self.label).min()) == 1
-        return float("inf") if alone else commonest / (1.0 - commonest)
+        falling = self.count[np.lexsort((-self.count, self.label))]
+        rank = np.arange(len(falling)) - first[self.label]
+        others = np.bincount(self.label, weights=falling * (rank >= least - 1))
+        return float("inf") if (others == 0).any() else float((falling[first] / others).max())
 
     def closeness(self) -> float:
         return self._ordered_distance() if self.ordered else self._equal_distance()

@@ -171,4 +171,4 @@ def near_units(amid: Records, threads: int = 1) -> Codes:
     """Units near each unit, shape (u, w), -1 where there are no more; w = 0 stands for all others."""
     if len(amid) <= FEW:
         return np.empty((len(amid), 0), np.int32)
-    return neighbours(amid, shuffled_orders(amid, _ORDERS, threads), _WINDOW, _NEAR, threads)
+    return neighbours(amid, shuffled_orders(amid, _ORDERS, threads), _WINDOW, _NEAR, threads)[0]

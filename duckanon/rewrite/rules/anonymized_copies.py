@@ -12,9 +12,11 @@ from duckanon.rewrite.calls import Call, qualify
 from duckanon.rewrite.catalog import Protection
 from duckanon.rewrite.decision import Copy, Step, Verdict
 from duckanon.rewrite.question import Question, has, literal, literals
-from duckanon.rewrite.spot.names import TableName
+from duckanon.rewrite.spot.names import TableName, fold
 
 KIND = "k-anonymous copy"
+# Types that k_anonymize takes as quasi-identifiers only if they are said to be categorical.
+_TEXT = ("VARCHAR", "JSON", "UUID")
 
 
 def apply(question: Question) -> None:
@@ -58,7 +60,10 @@ def suggestion(question: Question, name: TableName) -> str | None:
     drop = [column for column in columns if has(policy.drop, column) or not has(shown, column)]
     _, schema, own = question.path(name)
     named = own if schema == "main" else f"{schema}.{own}"
-    more = f", drop := {literals(drop)}" if drop else ""
+    kinds = {fold(column): kind for column, kind in question.catalog.tables[name].columns.items()}
+    text = [one for one in policy.quasi_identifiers if kinds.get(fold(one)) in _TEXT]
+    more = f", categorical := {literals(text)}" if text else ""
+    more += f", drop := {literals(drop)}" if drop else ""
     return f"FROM k_anonymize({literal(named)}, {literals(list(policy.quasi_identifiers))}, k := {policy.k}{more})"
 
 

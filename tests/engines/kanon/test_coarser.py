@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.kanon.coarser import Cells, coarser, strangers
+from duckanon.engines.kanon.coarser import Cells, coarser, is_release, strangers
 from duckanon.engines.kanon.demands import Conditions
 from duckanon.engines.kanon.records import Attribute, Records, attribute, records
 from tests.engines.kanon import plain
@@ -82,7 +82,25 @@ def test_an_end_that_no_record_has() -> None:
     found = records([attribute("x", [1, 2, 5, 6, 9, 9])])
     cells = shown(found, np.array([0, 0, 1, 1, 2, 2], np.int32))
     changed = Cells(cells[0].attribute, cells[0].low, cells[0].high, None, np.array([0, 1, 2, 3, 3, 3], np.int32))
-    assert strangers(changed and [changed]) > 0
+    assert is_release(cells)
+    assert not is_release([changed])
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(tables(min_size=4, max_size=16), st.data())
+def test_what_is_missing_may_lie_outside(found: Records, data: st.DataObject) -> None:
+    labels = (np.arange(len(found)) // 2).astype(np.int32)
+    gone = data.draw(st.sets(st.integers(0, int(labels.max()) - 1)))
+    kept = np.flatnonzero(~np.isin(labels, list(gone))).astype(np.int32)
+    own = [a.codes for a in found.attributes]
+    cells = [
+        Cells(c.attribute, c.low, c.high, c.starts, codes)
+        for c, codes in zip(shown(found.take(kept), labels[kept]), own, strict=True)
+    ]
+    assert is_release(cells)
+    # A release has no more records than the table.
+    short = [Cells(c.attribute, c.low, c.high, c.starts, c.own[kept[1:]]) for c in cells]
+    assert not is_release(short)
 
 
 @pytest.mark.parametrize("k", [10, 40])

@@ -1,5 +1,6 @@
 """Conditions on sensitive columns: decided as defined, and reached by the joins that add least."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -16,6 +17,7 @@ from duckanon.engines.kanon.risk import Sensitive, report
 from duckanon.engines.kanon.units import centres, near_units, take, units_of
 from duckanon.errors import InvalidInput
 from tests.engines.kanon import plain
+from tests.engines.kanon.diversities import DIVERSITIES, diverse
 from tests.engines.kanon.strategies import tables
 
 SHARES = st.fractions(0, 1, max_denominator=12)
@@ -38,7 +40,7 @@ def holds(members: Sequence[int], columns: Sequence[Sensitive], wanted: Conditio
         return False
     for column in columns:
         mine, table = column.codes[list(members)].tolist(), column.codes[list(kept)].tolist()
-        if wanted.l is not None and len(set(mine)) < wanted.l:
+        if wanted.l is not None and not diverse(list(Counter(mine).values()), wanted.diversity, wanted.l, wanted.c):
             return False
         if wanted.t is not None and distance(mine, table, column.ordered) > wanted.t:
             return False
@@ -59,10 +61,10 @@ def problems(draw: st.DrawFn, most: int = 14) -> tuple[Records, np.ndarray, list
     for _ in range(draw(st.integers(1, 2))):
         codes = np.array(draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), dtype=np.int32)
         columns.append(Sensitive(codes, 5, draw(st.booleans())))
-    most_l = min(len(set(column.codes.tolist())) for column in columns)
-    wanted = Conditions(
-        k, draw(st.none() | st.integers(1, most_l)), draw(st.none() | SHARES), draw(st.just(Fraction(0)) | SHARES) / 2
-    )
+    whole = [list(Counter(column.codes.tolist()).values()) for column in columns]
+    asked = draw(st.none() | DIVERSITIES.filter(lambda asked: all(diverse(counts, *asked) for counts in whole)))
+    kind, l, c = ("distinct", None, None) if asked is None else asked  # noqa: E741
+    wanted = Conditions(k, l, draw(st.none() | SHARES), draw(st.just(Fraction(0)) | SHARES) / 2, kind, c)
     return found, labels, columns, wanted
 
 
@@ -179,6 +181,8 @@ def many(n: int) -> tuple[Records, np.ndarray, Sensitive, Sensitive]:
         Conditions(4, l=3),
         Conditions(4, t=Fraction(1, 4)),
         Conditions(4, 3, Fraction(3, 10), Fraction(1, 20)),
+        Conditions(4, Fraction(5, 2), suppress=Fraction(1, 20), diversity="entropy"),
+        Conditions(4, 3, diversity="recursive", c=Fraction(2)),
         Conditions(15),
     ],
 )
@@ -194,10 +198,15 @@ def test_many_classes(wanted: Conditions) -> None:
     risk = report(
         np.bincount(settled.labels[kept]),
         [Sensitive(c.codes[order], c.distinct, c.ordered) for c in (illness, pay)],
+        least=wanted.least,
     )
     assert risk.k >= wanted.k
     assert risk.l is not None
     assert risk.l >= (wanted.l or 0)
+    assert risk.entropy_l is not None
+    assert risk.entropy_l >= (wanted.l or 0) or wanted.diversity != "entropy"
+    assert risk.recursive_c is not None
+    assert risk.recursive_c < (wanted.c or np.inf) or wanted.c is None
     assert risk.t is not None
     assert risk.t <= float(wanted.t if wanted.t is not None else 1) + 1e-9
     if wanted.k == 4:
@@ -214,7 +223,8 @@ def test_dropped_records_lose_everything() -> None:
     assert some.utility.avg_class * some.utility.classes == pytest.approx(kept)
     assert some.utility.information_loss > some.dropped / 400
     assert some.utility.discernibility > some.dropped * 400
-    assert some.l == 4
+    assert some.risk is not None
+    assert some.risk.l == 4
 
 
 def test_more_values_than_there_are() -> None:

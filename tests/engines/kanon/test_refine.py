@@ -1,5 +1,6 @@
 """Ruin and recreate: never worse, nothing lost, and the same on any number of threads."""
 
+from collections.abc import Callable
 from time import monotonic
 
 import numpy as np
@@ -70,29 +71,36 @@ def with_nulls(n: int) -> Records:
 
 def test_the_gain_it_counts_is_the_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     # The loss kept up to date over many rounds in many blocks, NULLs and all, is the loss of what comes out.
-    monkeypatch.setattr(engine, "_BLOCK", 300)
+    monkeypatch.setattr(engine, "_BLOCK", (300, 300))
     table = with_nulls(1500)
     gains: list[float] = []
-    plainly = engine.rebuild
+    turned: list[float] = []
 
-    def told(*given: object) -> float:
-        gains.append(plainly(*given))  # type: ignore[arg-type]
-        return gains[-1]
+    def telling(plainly: Callable[..., float], told: list[float]) -> Callable[..., float]:
+        def tell(*given: object) -> float:
+            told.append(plainly(*given))
+            return told[-1]
 
-    monkeypatch.setattr(engine, "rebuild", told)
+        return tell
+
+    monkeypatch.setattr(engine, "rebuild", telling(engine.rebuild, gains))
+    monkeypatch.setattr(engine, "exchange", telling(engine.exchange, turned))
     start = dealt(1500, 4, 1)
     labels = refine(table, start, 4, Budget(30.0))
-    assert len(gains) == 150
+    assert len(gains) == 180
+    assert len(turned) == 60
+    assert min(turned) >= 0
+    assert max(turned) > 0
     before, after = total_loss(table.space, start), total_loss(table.space, labels)
     assert after == pytest.approx(plain.total_loss(table, plain.classes_of(labels)))
-    assert before - after == pytest.approx(sum(gains))
+    assert before - after == pytest.approx(sum(gains) + sum(turned))
     assert after < 0.5 * before
     assert np.bincount(labels).min() >= 4
 
 
 @pytest.mark.parametrize("visits", [3.0, 60.0])
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, visits: float) -> None:
-    monkeypatch.setattr(engine, "_BLOCK", 200)
+    monkeypatch.setattr(engine, "_BLOCK", (200, 200))
     table = with_nulls(2000)
     first = refine(table, dealt(2000, 3, 2), 3, Budget(visits))
     for threads in (2, 5):
@@ -132,7 +140,7 @@ def test_what_stands_aside_loses_nothing(records: Records, k: int) -> None:
 def test_near_points_are_mostly_the_nearest() -> None:
     table = with_nulls(3000)
     points = table.take(runs(table)[:-1])
-    near = neighbours(points, shuffled_orders(points, 8), 12, 10)
+    near, _ = neighbours(points, shuffled_orders(points, 8), 12, 10)
     rng = np.random.default_rng(0)
     hits = 0
     for i in rng.integers(0, len(points), 50).tolist():
