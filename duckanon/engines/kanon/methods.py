@@ -231,7 +231,8 @@ METHODS: dict[str, Method] = {
         Method(
             "refine",
             partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
-            "ruin and recreate (Schrimpf et al. 2000) from the classes of `order`",
+            "ruin and recreate (Schrimpf et al. 2000) and cyclic exchange (Thompson and Psaraftis 1993) "
+            "from the classes of `order`",
             "O(n k m) times a fixed number of rounds, or as long as `seconds` says",
             timed=True,
         ),

@@ -9,15 +9,23 @@ from duckanon.engines.metric.problem import Limits, Program, Solution, Step
 from duckanon.engines.metric.scaled import FINEST, Scaled
 from duckanon.errors import InvalidInput
 
+# HiGHS takes about 1.3 kB for each: ten gigabytes.
+MANY_RATIOS = 8_000_000
+
 
 def lp(program: Program, limits: Limits) -> Solution:
     """The optimum to HiGHS's tolerance, with a bound that does not depend on it.
 
-    Raises InvalidInput if the time does not suffice: there is no solution before the end.
+    Raises InvalidInput above `MANY_RATIOS` ratios, and if the time does not suffice: nothing is known before the end.
     """
     from scipy.optimize import linprog
 
     nodes, outputs = program.cost.shape
+    if len(program.edges.length) * outputs > MANY_RATIOS:
+        raise InvalidInput(
+            f"The method 'lp' takes at most {MANY_RATIOS:,} ratios, edges times outputs, for want of memory: "
+            "take method := 'columns'."
+        )
     scaled = Scaled(program)
     place = np.arange(nodes) * outputs
     options = {"primal_feasibility_tolerance": FINEST, "dual_feasibility_tolerance": FINEST}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from duckanon.engines.metric import lp as whole_program
 from duckanon.engines.metric.distances import METRICS, pairwise
 from duckanon.engines.metric.domain import Domain, uniform
 from duckanon.engines.metric.mechanism import Options, optimise
@@ -171,3 +172,15 @@ def test_unknown_names() -> None:
     with pytest.raises(InvalidInput, match=r"choose one of 'auto', 'columns', 'lp'"):
         named("simplex")
     assert named("auto").name == DEFAULT
+
+
+def test_the_whole_program_says_when_it_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.arange(6.0)[:, None]
+    line = Domain(
+        pairwise(points, METRICS["euclidean"]), 1.0, None, True, uniform(6), np.arange(6), np.abs(points - points.T)
+    )
+    monkeypatch.setattr(whole_program, "MANY_RATIOS", 59)  # ten directed edges that no path implies, six outputs
+    with pytest.raises(InvalidInput, match=r"at most 59 ratios.*take method := 'columns'"):
+        optimise(line, METHODS["lp"], TIGHT)
+    monkeypatch.setattr(whole_program, "MANY_RATIOS", 60)
+    optimise(line, METHODS["lp"], TIGHT)
