@@ -42,15 +42,6 @@ def compiled(function: F) -> F:
     return cast("F", _dispatcher(function))
 
 
-def compiled_exact_sums(function: F) -> F:
-    """As `compiled`, for loops whose sums have no rounding, so that the order of their terms may be any: vectorised.
-
-    No number may be NaN.
-    """
-    # Flags of the compiler, no licence: sums that are exact are the same in any order, on any machine.
-    return cast("F", _dispatcher(function, fastmath={"reassoc", "nsz", "nnan"}))
-
-
 def inner(function: F) -> F:
     """Compile `function` for other compiled functions alone. Without a way in from Python that takes half the time."""
     return cast("F", _Inner(function))
@@ -59,6 +50,15 @@ def inner(function: F) -> F:
 def inlined(function: F) -> F:
     """As `inner`, but a part of every caller's code: for small functions that hot loops call."""
     return cast("F", _Inner(function, forceinline=True))
+
+
+def inner_exact_sums(function: F) -> F:
+    """As `inner`, for loops whose sums have no rounding, so that their terms may come in any order: vectorised.
+
+    No number may be NaN.
+    """
+    # No licence for the compiler: sums that are exact are the same in any order, on any machine.
+    return cast("F", _Inner(function, fastmath={"reassoc", "nsz", "nnan"}))
 
 
 class _Inner:

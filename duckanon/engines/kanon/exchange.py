@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, compiled_exact_sums
+from duckanon.engines.compiled import compiled, inner, inner_exact_sums
 from duckanon.engines.kanon.neighbours import Graph
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -56,7 +56,7 @@ class Links(NamedTuple):
     apart: npt.NDArray[np.float32]  # loss of a class of the two
 
 
-@compiled
+@inner
 def _strip(c: int, space: Space, block: Block, rest: Rest) -> None:
     """Work out the cost of a class, and what it would be without each of its records."""
     caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
@@ -118,7 +118,7 @@ def _strip(c: int, space: Space, block: Block, rest: Rest) -> None:
     cost[c] = s * loss
 
 
-@compiled_exact_sums
+@inner_exact_sums
 def _numbers(x: int, j: int, points: Floats, low: Floats, high: Floats, caps: Floats) -> float:
     """What the ordered attributes of one record of j's class would lose if x took j's place."""
     loss = 0.0
@@ -132,7 +132,7 @@ def _numbers(x: int, j: int, points: Floats, low: Floats, high: Floats, caps: Fl
     return loss
 
 
-@compiled
+@inner
 def _sets(
     x: int,
     j: int,
@@ -162,7 +162,7 @@ def _sets(
     return loss
 
 
-@compiled
+@inner
 def _search(
     i: int, space: Space, block: Block, rest: Rest, links: Links, beam: Codes, seen: Codes, token: int, ring: Codes
 ) -> tuple[int, float, int]:
@@ -255,7 +255,7 @@ def _search(
     return found, -least, token
 
 
-@compiled
+@inner
 def _turn(ring: Codes, length: int, block: Block, classes: Codes) -> None:
     """Give each record of a ring the place of the next one; the classes changed, into `classes`."""
     label, inside, size = block.label, block.inside, block.size
@@ -271,7 +271,7 @@ def _turn(ring: Codes, length: int, block: Block, classes: Codes) -> None:
         label[ring[t]] = c
 
 
-@compiled
+@inner
 def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes) -> float:
     """Turn rings until no record starts one that is found; what that gained."""
     label, inside, size, cost = block.label, block.inside, block.size, block.cost
@@ -310,7 +310,7 @@ def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes) ->
     return gained
 
 
-@compiled
+@inner
 def _block(space: Space, slot: Codes, members: Codes, base: int, largest: int) -> Block:
     """The classes of some records, numbered from `base` in `slot`, with room for `largest` records each."""
     n = members.shape[0]
@@ -334,7 +334,7 @@ def _block(space: Space, slot: Codes, members: Codes, base: int, largest: int) -
     return Block(points, symbols, label, inside, size, np.zeros(rooms))
 
 
-@compiled
+@inner
 def _links(graph: Graph, members: Codes, here: Codes) -> Links:
     """Near records of each member among the members. here: by record of the table, its number among them, or -1."""
     point, first, near, apart = graph

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.box import admit, clear, loss_of, new_box, new_marks
 from duckanon.engines.kanon.neighbours import Graph
 from duckanon.engines.kanon.records import Codes, Space
@@ -26,7 +26,7 @@ class Ruin(NamedTuple):
     heat: float  # how much worse a change may be, about; 0 takes none
 
 
-@compiled
+@inner
 def _draw(state: Bits) -> int:
     """The next 63 random bits (xorshift64)."""
     x = state[0]
@@ -37,7 +37,7 @@ def _draw(state: Bits) -> int:
     return np.int64(x >> np.uint64(1))  # type: ignore[return-value]
 
 
-@compiled
+@inner
 def _classes_nearby(
     record: int, graph: Graph, slot: Codes, base: int, rooms: int, seen: Codes, token: int, state: Bits, found: Codes
 ) -> int:

@@ -69,16 +69,18 @@ MANY_POINTS = 300_000
 
 
 @compiled
-def _cut(labels: Labels, points: Order, first: Codes, k: int, blocks: int) -> tuple[Codes, Codes, Codes, Codes]:
+def _cut(
+    labels: Labels, count: int, points: Order, first: Codes, k: int, blocks: int
+) -> tuple[Codes, Codes, Codes, Codes]:
     """Deal the classes out to blocks of about equal size, in the order in which the points meet them.
 
-    points: an order of the distinct points; the records of point x are first[x] .. first[x + 1] - 1.
+    count: how many classes there are. points: an order of the distinct points; the records of point x are first[x] ..
+    first[x + 1] - 1.
 
     Returns the records block by block and class by class, the slot of each record, and where each block's records
     and slots start. A block has room for as many classes as its records could make.
     """
     n = labels.shape[0]
-    count = labels.max() + 1
     sizes = np.zeros(count, np.int32)
     for i in range(n):
         sizes[labels[i]] += 1
@@ -131,9 +133,8 @@ def _renumber(slot: Codes, rooms: int) -> Labels:
 
 
 @compiled
-def _small(labels: Labels, k: int) -> Labels:
+def _small(labels: Labels, count: int, k: int) -> Labels:
     """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that."""
-    count = labels.max() + 1
     sizes = np.zeros(count, np.int32)
     for c in labels:
         sizes[c] += 1
@@ -190,7 +191,7 @@ def refine(
     records: in canonical order. labels: shape (n,), from 0, classes of at least k.
     """
     n = len(records)
-    labels = _small(labels, k)
+    labels = _small(labels, int(labels.max()) + 1, k)
     if n < 2 * k:
         return labels
     # Along a Hilbert curve, what is visited together lies together in memory. Equal records stay together.
@@ -208,7 +209,7 @@ def _round(
     beam: how wide the search for rings is; an empty one searches for none.
     """
     blocks = _blocks(len(labels))
-    members, slot, starts, bases = _cut(labels, order, graph.first, k, blocks)
+    members, slot, starts, bases = _cut(labels, int(labels.max()) + 1, order, graph.first, k, blocks)
 
     def block(b: int) -> float:
         mine = members[starts[b] : starts[b + 1]]
