@@ -22,7 +22,7 @@ Flags = npt.NDArray[np.bool_]
 _COPIES = 2
 # A change of the loss below this is rounding.
 _NOTHING = 1e-10
-# Positions are rounded to multiples of this, so that sums of them are exact.
+# Positions and caps are rounded to multiples of this, so that sums of them are exact.
 _GRID = 2.0**-44
 
 
@@ -163,6 +163,23 @@ def _sets(
 
 
 @inner
+def _keep(level: int, count: int, width: int, after: float, j: int, spent: Floats, records: Codes) -> int:
+    """Let record j, with a sum of `after`, be among the `width` best continuations of a level; how many there are."""
+    s = count
+    if count == width:
+        s -= 1
+        if after >= spent[level, s]:
+            return count
+    while s > 0 and spent[level, s - 1] > after:
+        spent[level, s] = spent[level, s - 1]
+        records[level, s] = records[level, s - 1]
+        s -= 1
+    spent[level, s] = after
+    records[level, s] = j
+    return min(count + 1, width)
+
+
+@inner
 def _search(
     i: int, space: Space, block: Block, rest: Rest, links: Links, beam: Codes, seen: Codes, token: int, ring: Codes
 ) -> tuple[int, float, int]:
@@ -197,7 +214,6 @@ def _search(
             expand = False
             x = path[level]
             before = spent[level]
-            width = beam[level]
             count = 0
             token += 1
             for t in range(level + 1):
@@ -231,16 +247,8 @@ def _search(
                             for s in range(level + 1):
                                 ring[s] = path[s]
                             ring[level + 1] = j
-                    if level + 1 == deepest or (count == width and after >= next_spent[level, count - 1]):
-                        continue
-                    s = count if count < width else width - 1
-                    count += 1 if count < width else 0
-                    while s > 0 and next_spent[level, s - 1] > after:
-                        next_spent[level, s] = next_spent[level, s - 1]
-                        next_record[level, s] = next_record[level, s - 1]
-                        s -= 1
-                    next_spent[level, s] = after
-                    next_record[level, s] = j
+                    if level + 1 < deepest:
+                        count = _keep(level, count, beam[level], after, j, next_spent, next_record)
             kept[level] = count
             tried[level] = 0
         if tried[level] < kept[level]:
@@ -370,6 +378,8 @@ def exchange(space: Space, graph: Graph, slot: Codes, members: Codes, base: int,
     most `largest` records. Only the members' entries are changed. beam: how many continuations of a ring are tried
     from its first record, its second, and so on; its length is that of the longest ring less one.
     """
+    points, caps, symbols, nulls, units, whole = space
+    space = Space(points, np.rint(caps / _GRID) * _GRID, symbols, nulls, units, whole)
     here = np.full(slot.shape[0], -1, np.int32)
     for r in range(members.shape[0]):
         here[members[r]] = r
