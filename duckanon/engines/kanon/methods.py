@@ -24,7 +24,7 @@ from duckanon.engines.kanon.mondrian import mondrian
 from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
-from duckanon.engines.kanon.refine import Budget, default_budget, refine
+from duckanon.engines.kanon.refine import default_budget, refine
 from duckanon.engines.kanon.split_carry import ACCEPTED, SETS, bubble_carry, split_carry
 from duckanon.engines.kanon.work import Work
 from duckanon.engines.parallel import spread
@@ -118,15 +118,10 @@ def _refined(start: Callable[[Records, int, Work], Labels], records: Records, k:
     return split.join(labels)
 
 
-def _small_start(records: Records, k: int, work: Work) -> Labels:
-    """A start for methods that go on to prove something: the better it is, the less is left to prove."""
-    visits = max(min(50.0 * len(records), 400_000 / len(records)), default_budget(len(records), k).visits)
-    return refine(records, _start(records, k, work), k, Budget(visits), work.threads)
-
-
 def _certified(solve: Callable[[Records, int, Labels, Work], Solution], records: Records, k: int, work: Work) -> Labels:
     began = monotonic()
-    start = _small_start(records, k, work)
+    # The better the start, the less is left to prove.
+    start = refine(records, _start(records, k, work), k, default_budget(len(records), k), work.threads)
     left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
     solution = solve(records, k, start, replace(work, seconds=left))
     work.certify(solution.bound / len(records))
