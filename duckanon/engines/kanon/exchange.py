@@ -343,8 +343,8 @@ def _block(space: Space, slot: Codes, members: Codes, base: int, largest: int) -
 
 
 @inner
-def _links(graph: Graph, members: Codes, here: Codes) -> Links:
-    """Near records of each member among the members. here: by record of the table, its number among them, or -1."""
+def _links(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, rooms: int) -> Links:
+    """Near records of each member among the members, whose slots are base .. base + rooms - 1."""
     point, first, near, apart = graph
     n = members.shape[0]
     start = np.zeros(n + 1, np.int32)
@@ -359,7 +359,8 @@ def _links(graph: Graph, members: Codes, here: Codes) -> Links:
                 break
             copies = 0
             for i in range(first[y], first[y + 1]):
-                if here[i] >= 0 and here[i] != r:
+                # Another thread may be changing the slots of its own block; they are out of this range all the while.
+                if 0 <= slot[i] - base < rooms and here[i] != r:
                     found[count] = here[i]
                     far[count] = apart[x, s] if s >= 0 else 0.0
                     count += 1
@@ -371,16 +372,18 @@ def _links(graph: Graph, members: Codes, here: Codes) -> Links:
 
 
 @compiled
-def exchange(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, largest: int, beam: Codes) -> float:
+def exchange(
+    space: Space, graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, largest: int, beam: Codes
+) -> float:
     """Turn rings among the classes of one block until none is found; what that gained, summed over records.
 
     slot: the class of each record of the table; those of the block's `members` are base, base + 1, .. and hold at
-    most `largest` records. Only the members' entries are changed. beam: how many continuations of a ring are tried
-    from its first record, its second, and so on; its length is that of the longest ring less one.
+    most `largest` records. here: room by record. Of both, only the members' entries are changed. beam: how many
+    continuations of a ring are tried from its first record, its second, and so on; its length is that of the longest
+    ring less one.
     """
     points, caps, symbols, nulls, units, whole = space
     space = Space(points, np.rint(caps / _GRID) * _GRID, symbols, nulls, units, whole)
-    here = np.full(slot.shape[0], -1, np.int32)
     for r in range(members.shape[0]):
         here[members[r]] = r
     block = _block(space, slot, members, base, largest)
@@ -394,7 +397,7 @@ def exchange(space: Space, graph: Graph, slot: Codes, members: Codes, base: int,
         np.empty((n, q), np.uint64),
         np.empty(n),
     )
-    gained = _rings(space, block, rest, _links(graph, members, here), beam)
+    gained = _rings(space, block, rest, _links(graph, slot, here, members, base, block.size.shape[0]), beam)
     for r in range(n):
         slot[members[r]] = base + block.label[r]
     return gained

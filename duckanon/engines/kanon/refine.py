@@ -173,9 +173,12 @@ def default_budget(n: int, k: int) -> Budget:
 
 
 def _blocks(n: int) -> int:
-    """How many blocks a table is cut into, whatever the number of threads; an even number, for even shares."""
+    """How many blocks a table is cut into, whatever the number of threads."""
     least, most = _BLOCK
-    return max(min(n // least, _FEW_BLOCKS), 2 * -(-n // (2 * most)) if n > _FEW_BLOCKS * most else 1, 1)
+    if n <= _FEW_BLOCKS * most:
+        return max(1, min(n // least, _FEW_BLOCKS))
+    # An even number, for two threads to share evenly.
+    return 2 * -(-n // (2 * most))
 
 
 def refine(
@@ -209,6 +212,8 @@ def _round(
     beam: how wide the search for rings is; an empty one searches for none.
     """
     blocks = _blocks(len(labels))
+    # Where each record stands in its block: room that all blocks share, each its own part.
+    here = np.empty(len(labels), np.int32)
     members, slot, starts, bases = _cut(labels, int(labels.max()) + 1, order, graph.first, k, blocks)
 
     def block(b: int) -> float:
@@ -218,7 +223,7 @@ def _round(
         own = ruin._replace(seed=ruin.seed * blocks + b)
         gained = rebuild(space, graph, slot, mine, int(bases[b]), k, own)
         if len(beam):
-            gained += exchange(space, graph, slot, mine, int(bases[b]), 2 * k - 1, beam)
+            gained += exchange(space, graph, slot, here, mine, int(bases[b]), 2 * k - 1, beam)
         return gained
 
     gained = sum(spread(block, range(blocks), threads))

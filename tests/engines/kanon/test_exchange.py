@@ -27,7 +27,8 @@ def turned(table: Records, labels: Codes, beam: list[int], kept: int = 24) -> tu
     slot = labels.astype(np.int32)
     members = np.argsort(slot, kind="stable").astype(np.int32)
     largest = int(np.bincount(slot).max())
-    gained = exchange(table.space, graph_of(table, kept), slot, members, 0, largest, np.array(beam, np.int32))
+    here = np.empty_like(slot)
+    gained = exchange(table.space, graph_of(table, kept), slot, here, members, 0, largest, np.array(beam, np.int32))
     return slot, gained
 
 
