@@ -1,0 +1,140 @@
+"""What a class would lose with another record in the place of one of its own. For the search for rings."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import inner, inner_exact_sums
+from duckanon.engines.kanon.records import Codes, Floats, Space
+
+Bits = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Block(NamedTuple):
+    """Some classes and their records, both numbered from 0: what one thread works on."""
+
+    points: Floats  # (n, p), as in Space
+    symbols: Codes  # (n, q), as in Space
+    label: Codes  # (n,): the class of each record
+    inside: Codes  # (classes, most): the records of each class
+    size: Codes  # (classes,)
+    cost: Floats  # (classes,): loss, summed over the records
+
+
+class Rest(NamedTuple):
+    """What the class of each record would be without it."""
+
+    low: Floats  # (n, p)
+    high: Floats  # (n, p)
+    distinct: Codes  # (n, q)
+    has_null: Flags  # (n, q)
+    held: Bits  # (n, q): which codes are there, modulo 64
+    saved: Floats  # (n,): how much less a record of the class would lose
+
+
+@inner
+def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
+    """Work out the cost of a class, and what it would be without each of its records."""
+    caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
+    points, symbols, _, inside, size, cost = block
+    low, high, distinct, has_null, held, saved = rest
+    s = size[c]
+    loss = 0.0
+    for t in range(s):
+        saved[inside[c, t]] = 0.0
+    for a in range(points.shape[1]):
+        bottom = second_bottom = np.inf
+        top = second_top = -np.inf
+        lowest = highest = 0
+        for t in range(s):
+            v = points[inside[c, t], a]
+            if v < bottom:
+                second_bottom, bottom, lowest = bottom, v, t
+            elif v < second_bottom:
+                second_bottom = v
+            if v > top:
+                second_top, top, highest = top, v, t
+            elif v > second_top:
+                second_top = v
+        width = min(top - bottom, caps[a])
+        loss += width
+        for t in range(s):
+            i = inside[c, t]
+            low[i, a] = second_bottom if t == lowest else bottom
+            high[i, a] = second_top if t == highest else top
+            saved[i] += width - min(high[i, a] - low[i, a], caps[a])
+    for a in range(symbols.shape[1]):
+        for t in range(-1, s):  # first without nobody
+            values = 0
+            null = False
+            bits = np.uint64(0)
+            for u in range(s):
+                if u == t:
+                    continue
+                code = symbols[inside[c, u], a]
+                fresh = True
+                for w in range(u):
+                    if w != t and symbols[inside[c, w], a] == code:
+                        fresh = False
+                        break
+                if fresh:
+                    values += 1
+                    bits |= np.uint64(1) << np.uint64(code & 63)
+                    null |= code == nulls[a]
+            part = whole[a] if null and values > 1 else (values - 1) * units[a]
+            if t < 0:
+                full = part
+                loss += part
+            else:
+                i = inside[c, t]
+                distinct[i, a] = values
+                has_null[i, a] = null
+                held[i, a] = bits
+                saved[i] += full - part
+    cost[c] = s * loss
+
+
+@inner_exact_sums
+def ordered_loss(x: int, j: int, points: Floats, low: Floats, high: Floats, caps: Floats) -> float:
+    """What the ordered attributes of one record of j's class would lose if x took j's place."""
+    loss = 0.0
+    for a in range(points.shape[1]):
+        v = points[x, a]
+        bottom = low[j, a]
+        top = high[j, a]
+        cap = caps[a]
+        width = (v if v > top else top) - (v if v < bottom else bottom)
+        loss += width if width < cap else cap
+    return loss
+
+
+@inner
+def categorical_loss(
+    x: int,
+    j: int,
+    symbols: Codes,
+    nulls: Codes,
+    units: Floats,
+    whole: Floats,
+    distinct: Codes,
+    has_null: Flags,
+    held: Bits,
+    members: Codes,
+) -> float:
+    """What the categorical attributes of one record of j's class would lose if x took j's place."""
+    loss = 0.0
+    for a in range(symbols.shape[1]):
+        code = symbols[x, a]
+        known = (held[j, a] >> np.uint64(code & 63)) & np.uint64(1) != 0
+        if known and nulls[a] > 63:
+            known = False
+            for i in members:
+                if i != j and symbols[i, a] == code:
+                    known = True
+                    break
+        values = distinct[j, a] + (0 if known else 1)
+        null = has_null[j, a] or code == nulls[a]
+        loss += whole[a] if null and values > 1 else (values - 1) * units[a]
+    return loss
