@@ -57,8 +57,8 @@ def _console(session: Session, typed: str) -> str:
 
 
 def shell(typed: str) -> subprocess.CompletedProcess[str]:
-    """Run shell commands; `duckanon` is that of this checkout."""
-    ours = f'duckanon() {{ "{sys.executable}" -m duckanon.integrations.cli "$@"; }}'
+    """Run shell commands; `python` is this one, and `duckanon` that of this checkout."""
+    ours = f'python() {{ "{sys.executable}" "$@"; }}\nduckanon() {{ python -m duckanon.integrations.cli "$@"; }}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         ["sh", "-c", f"{ours}\n{typed}"], env=environment, capture_output=True, text=True, check=False
