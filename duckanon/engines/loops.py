@@ -1,7 +1,7 @@
 """What NumPy says in a line, as loops for compiled code: numba's own versions take seconds to compile.
 
 An assignment to a slice, `a[:] = b`, compiles the making of a message about shapes, with all of Python's text handling;
-`np.argsort` takes three times as long as the one below.
+`np.argsort` takes three times as long as the one below, and `np.sort` no less.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ def assign(target: npt.NDArray[Any], source: Any) -> None:
     """Copy an array, or a tuple, of one dimension into as many places of another."""
     for i in range(len(source)):
         target[i] = source[i]
+
+
+@inner
+def ascending(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A sorted copy, of one dimension."""
+    order = argsort(values)
+    result = np.empty_like(values)
+    for i in range(len(values)):
+        result[i] = values[order[i]]
+    return result
 
 
 @inner

@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.consecutive import Labels
 from duckanon.engines.kanon.diversity import Diversity, check_diverse, diverse, diversity
 from duckanon.engines.kanon.records import Codes, Order
 from duckanon.engines.kanon.risk import Sensitive
 from duckanon.engines.kanon.units import Counts
+from duckanon.engines.loops import ascending
 from duckanon.errors import InvalidInput
 
 
@@ -160,11 +161,14 @@ def meets(demands: Demands, members: Codes, count: int, size: np.int64, tally: C
                     touched[found] = code
                     found += 1
                 tally[code] += demands.counts[e]
-        good = diverse(demands.diversity, tally[touched[:found]], size)
+        held = np.empty(found, np.int64)
+        for t in range(found):
+            held[t] = tally[touched[t]]
+        good = diverse(demands.diversity, held, size)
         if good and demands.slope[s] >= 0:
             limit = demands.slope[s] * size + (demands.rest[s] * size) // demands.part
             if demands.ordered[s]:
-                values = np.sort(touched[:found])
+                values = ascending(touched[:found])
                 good = _ordered_sum(demands, s, values, tally, size) <= limit
             else:
                 apart = demands.total * size
@@ -177,7 +181,7 @@ def meets(demands: Demands, members: Codes, count: int, size: np.int64, tally: C
     return good
 
 
-@compiled
+@inner
 def _ordered_sum(demands: Demands, s: int, values: Counts, tally: Counts, size: np.int64) -> int:
     """The sum over all values of |cumulative count times n - the table's times size|.
 

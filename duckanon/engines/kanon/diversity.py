@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.units import Counts
+from duckanon.engines.loops import ascending
 from duckanon.errors import InvalidInput
 
 KINDS = ("distinct", "entropy", "recursive")
@@ -77,8 +78,10 @@ def diverse(asked: Diversity, held: Counts, size: np.int64) -> bool:
     if held.shape[0] < asked.least:
         return False
     if asked.kind == _RECURSIVE:
-        rising = np.sort(held)
-        others = rising[: held.shape[0] - asked.least + 1].sum()
+        rising = ascending(held)
+        others = 0
+        for rank in range(held.shape[0] - asked.least + 1):
+            others += rising[rank]
         return bool(rising[-1] * asked.under < asked.over * others)
     if asked.kind == _ENTROPY:
         # (Times `size`: the entropy above log l.)
@@ -93,7 +96,7 @@ def diverse(asked: Diversity, held: Counts, size: np.int64) -> bool:
     return True
 
 
-@compiled
+@inner
 def _even(asked: Diversity, held: Counts, size: np.int64) -> bool:
     """Whether the entropy is log l exactly: size^size = l^size times the product of r^r, prime after prime.
 
@@ -104,8 +107,8 @@ def _even(asked: Diversity, held: Counts, size: np.int64) -> bool:
     bases[0], powers[0] = size, size
     bases[1], powers[1] = asked.under, size
     bases[2], powers[2] = asked.over, -size
-    bases[3:] = held
-    powers[3:] = -held
+    for v in range(held.shape[0]):
+        bases[3 + v], powers[3 + v] = held[v], -held[v]
     for b in range(bases.shape[0]):
         factor = 2
         while bases[b] > 1:

@@ -66,14 +66,15 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
     count = units.size.shape[0]
     tally = new_tally(demands)
     fails = failing(demands, units)
-    parent = np.arange(count).astype(np.int32)
+    parent = np.empty(count, np.int32)
     after = np.full(count, -1, np.int32)  # members of a class as a chain
-    last = np.arange(count).astype(np.int32)
+    last = np.empty(count, np.int32)
     alive = np.ones(count, np.bool_)
     stamp = np.zeros(count, np.int64)  # grows when a class does: older entries of the heap are stale
     best = np.full(count, np.inf)
     held = np.empty(count)  # loss of each class
     for u in range(count):
+        parent[u] = last[u] = u
         held[u] = units.size[u] * joined_loss(units, u, u)
     seen = np.full(count, -1, np.int64)  # by which look each class was met
     looks = 0

@@ -119,6 +119,7 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
     has_null = np.zeros((built, q), np.bool_)
     placed = np.empty((built, largest), np.int32)
     filled = np.empty(built, np.int32)
+    lost = np.empty(built)  # loss of one record
     offsets = np.zeros(q + 1, np.int32)
     for j in range(q):
         offsets[j + 1] = offsets[j] + nulls[j] + 1
@@ -293,6 +294,7 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
                 loss += min(high[c, j] - low[c, j], caps[j])
             for j in range(q):
                 loss += whole[j] if has_null[c, j] and distinct[c, j] > 1 else (distinct[c, j] - 1) * units[j]
+            lost[c] = loss
             new += k * loss
             if new >= worst:
                 complete = False
@@ -305,37 +307,33 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
             left -= 1
             least = np.inf
             best = -1
+            with_it = np.inf
             for c in range(classes):
                 if filled[c] == largest:
                     continue
-                without = 0.0
                 loss = 0.0
                 for j in range(p):
                     v = numbers[j, left]
-                    without += min(high[c, j] - low[c, j], caps[j])
                     loss += min(max(high[c, j], v) - min(low[c, j], v), caps[j])
                 for j in range(q):
                     code = codes[j, left]
                     values = distinct[c, j]
-                    lost = has_null[c, j]
-                    part = whole[j] if lost and values > 1 else (values - 1) * units[j]
-                    without += part
-                    if held[c, offsets[j] + code] == token:
-                        loss += part
-                    elif lost or code == nulls[j]:
-                        loss += whole[j]
-                    else:
-                        loss += values * units[j]
-                added = (filled[c] + 1) * loss - filled[c] * without
+                    null = has_null[c, j] or code == nulls[j]
+                    if held[c, offsets[j] + code] != token:
+                        values += 1
+                    loss += whole[j] if null and values > 1 else (values - 1) * units[j]
+                added = (filled[c] + 1) * loss - filled[c] * lost[c]
                 if added < least:
                     least = added
                     best = c
+                    with_it = loss
             new += least
             if best < 0 or new >= worst:
                 complete = False
                 break
             placed[best, filled[best]] = names[left]
             filled[best] += 1
+            lost[best] = with_it
             for j in range(p):
                 v = numbers[j, left]
                 low[best, j] = min(low[best, j], v)
@@ -358,12 +356,7 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
             unused -= 1
             r = free[unused]
             size[r] = filled[c]
-            loss = 0.0
-            for j in range(p):
-                loss += min(high[c, j] - low[c, j], caps[j])
-            for j in range(q):
-                loss += whole[j] if has_null[c, j] and distinct[c, j] > 1 else (distinct[c, j] - 1) * units[j]
-            cost[r] = size[r] * loss
+            cost[r] = size[r] * lost[c]
             for t in range(filled[c]):
                 i = placed[c, t]
                 inside[r, t] = i
