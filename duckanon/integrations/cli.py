@@ -11,14 +11,19 @@ def main() -> None:
     The code is 0, or 1 after an error, 2 after wrong usage, 130 after Ctrl-C.
     """
     try:
+        _run()
+    except KeyboardInterrupt:  # while it was still being loaded
+        raise SystemExit(130) from None
+
+
+def _run() -> None:
+    try:
         from duckanon.integrations.commands import app
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
         print("The command line needs its extra: pip install 'duckanon[cli]'.", file=sys.stderr)
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
     app(prog_name="duckanon")
 
 

@@ -20,7 +20,7 @@ import duckanon
 from duckanon.analyst import Analyst
 from duckanon.functions.templates import literal
 from duckanon.integrations.banner import Banner, Charged, banner, foretold
-from duckanon.integrations.sentences import is_told, sentence
+from duckanon.integrations.sentences import is_told, sentence, was_interrupted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,8 +184,7 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
-            # DuckDB's words for what stops a cell everywhere else.
+        if was_interrupted(error):
             raise _shown(KeyboardInterrupt(), "Cancelled.") from None
         if is_told(error):
             _shown(error, f"{type(error).__name__}: {sentence(error)}")

@@ -7,6 +7,8 @@ from duckanon.errors import DuckanonError
 _LONGEST = 400
 # DuckDB's prefix of what our SQL says through its function error().
 _PREFIX = "Invalid Input Error: "
+# What DuckDB makes of Ctrl-C while it runs itself, and while it runs Python on the main thread.
+_INTERRUPTED = ("Query interrupted", _PREFIX + "Python exception occurred while executing the UDF: KeyboardInterrupt")
 
 
 def sentence(error: Exception) -> str:
@@ -34,3 +36,8 @@ def is_told(error: BaseException) -> bool:
     import duckdb
 
     return isinstance(error, DuckanonError | duckdb.Error | OSError) and not isinstance(error, BrokenPipeError)
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether the error stands for Ctrl-C on the thread that ran the statement."""
+    return str(error).startswith(_INTERRUPTED)

@@ -24,7 +24,7 @@ _GLANCE = 0.2
 class Session:
     """One database and the line that tells what runs. role: as for `connect`.
 
-    Raises duckdb.Error if the database cannot be opened, and InvalidInput as `connect`.
+    Raises duckdb.Error if the database cannot be opened, InvalidInput as `connect`, and Cancelled after Ctrl-C.
     """
 
     def __init__(
@@ -35,8 +35,13 @@ class Session:
         self._line = ProgressLine(messages())
         self._stopped = False
         # Whatever runs here uses what both kinds of connection have.
-        opened: Any = connect(database, role=role, read_only=read_only, progress=self._progress)
+        opened: Any = self._watched(
+            lambda: connect(database, role=role, read_only=read_only, progress=self._progress), stop=lambda: None
+        )
         self.con: Connection = opened
+        if self._stopped:
+            self.con.close()
+            raise Cancelled
 
     def _progress(self, step: str, share: float) -> None:
         """Pass progress on. An engine cannot be interrupted from outside, but it can be told here that it is over."""
@@ -49,22 +54,28 @@ class Session:
 
         Raises Cancelled after Ctrl-C, and what `work` raises.
         """
+        with self._line.shown(step):
+            return self._watched(lambda: work(self.con), stop=self.con.interrupt)
+
+    def _watched(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
+        """What `work` returns. It runs on a thread of its own: Python hears Ctrl-C on the main thread only, and raises
+        it there in the midst of whatever Python runs, a function that DuckDB called included.
+        """
         self._stopped = False
-        # On a thread of its own, because Python hears Ctrl-C on the main thread only while that one runs Python.
-        with self._line.shown(step), ThreadPoolExecutor(max_workers=1) as pool:
-            future = pool.submit(work, self.con)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            future = pool.submit(work)
             while not future.done():
-                self._watch(future)
+                self._watch(future, stop)
             if self._stopped and future.exception():
                 raise Cancelled
             return future.result()
 
-    def _watch(self, future: Future[T]) -> None:
+    def _watch(self, future: Future[T], stop: Callable[[], None]) -> None:
         try:
             wait([future], timeout=_GLANCE)
         except KeyboardInterrupt:
             self._stopped = True
-            self.con.interrupt()
+            stop()
 
     def __enter__(self) -> Session:
         return self

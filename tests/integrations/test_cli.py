@@ -15,7 +15,6 @@ import duckanon
 from duckanon import __version__
 from tests.integrations.commandline import ROOT, VOTERS, rows_of, run, smallest
 
-
 # --- the command itself -----------------------------------------------------------------------------------------------
 
 

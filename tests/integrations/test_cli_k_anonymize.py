@@ -13,6 +13,8 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.integrations.complaints import Cancelled
+from duckanon.integrations.session import Session
 from tests.engines.kanon.diversities import diverse
 from tests.integrations.commandline import VOTERS, process, rows_of, run, smallest
 
@@ -298,3 +300,20 @@ def test_ctrl_c_stops_and_leaves_nothing(here):
         out, err = child.communicate(timeout=60)
     assert (child.returncode, out, err) == (130, "", "Cancelled.\n")
     assert os.listdir(here) == ["many.parquet"]
+
+
+def test_ctrl_c_while_the_database_opens(monkeypatch):
+    """Opening runs SQL, and with it Python that DuckDB calls: a KeyboardInterrupt in there would be DuckDB's error."""
+    opened = []
+
+    def slow(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        opened.append(connect(*arguments, **options))
+        return opened[0]
+
+    connect = duckanon.connect
+    monkeypatch.setattr("duckanon.connection.connect", slow)
+    with pytest.raises(Cancelled):
+        Session()
+    with pytest.raises(duckdb.ConnectionException):
+        opened[0].execute("SELECT 1")

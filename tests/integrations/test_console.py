@@ -7,6 +7,7 @@ import time
 from io import StringIO
 from pathlib import Path
 
+import duckdb
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
@@ -18,6 +19,7 @@ from rich.console import Console
 from duckanon.integrations import console
 from duckanon.integrations.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.progress import ProgressLine
+from duckanon.integrations.sentences import was_interrupted
 from duckanon.integrations.session import Session
 from duckanon.integrations.typing_sql import is_complete, open_quote
 
@@ -278,3 +280,16 @@ def _said(session, capsys):
         keyboard.send_text(".tables" + ENTER + CTRL_D)
         console.converse(session, history=InMemoryHistory(), source=keyboard, screen=DummyOutput())
     return capsys.readouterr().out
+
+
+def test_ctrl_c_in_a_function_is_known_as_such(con):
+    """Where statements run on the main thread, as in a notebook, it may come while DuckDB runs our Python."""
+
+    def stopped(_):
+        raise KeyboardInterrupt
+
+    con.create_function("stopped", stopped, ["BIGINT"], "BIGINT", type="arrow")
+    with pytest.raises(duckdb.InvalidInputException) as caught:
+        con.execute("SELECT stopped(1)").fetchall()
+    assert was_interrupted(caught.value)
+    assert not was_interrupted(duckdb.InvalidInputException("Invalid Input Error: KeyboardInterrupt"))
