@@ -10,7 +10,8 @@ B = TypeVar("B")
 
 def spread(function: Callable[[A], B], items: Iterable[A], threads: int) -> list[B]:
     """`function` of each item, in the items' order, on at most `threads` threads."""
-    if threads <= 1:
+    items = list(items)
+    if threads <= 1 or len(items) <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(max_workers=threads) as pool:
         return list(pool.map(function, items))
