@@ -64,18 +64,22 @@ class Session:
         self._stopped = False
         with ThreadPoolExecutor(max_workers=1) as pool:
             future = pool.submit(work)
-            while not future.done():
-                self._watch(future, stop)
+            while not self._ended(future, stop):
+                pass
             if self._stopped and future.exception():
                 raise Cancelled
             return future.result()
 
-    def _watch(self, future: Future[T], stop: Callable[[], None]) -> None:
+    def _ended(self, future: Future[T], stop: Callable[[], None]) -> bool:
+        """Wait until the work has ended, or until Ctrl-C: then stop it, and it has not ended yet."""
         try:
-            wait([future], timeout=_GLANCE)
+            while not future.done():
+                wait([future], timeout=_GLANCE)
+            return True
         except KeyboardInterrupt:
             self._stopped = True
             stop()
+            return False
 
     def __enter__(self) -> Session:
         return self

@@ -258,7 +258,8 @@ def test_records_answer_as_a_copy(analyst: duckanon.Analyst) -> None:
         "SELECT state, size, count(*) AS n FROM sizes GROUP BY ALL HAVING count(*) > 2 ORDER BY n DESC, size",
         "SELECT size, count(*) AS n, count(*) / sum(count(*)) OVER () AS share, "
         "sum(count(*)) OVER (ORDER BY size) AS upto FROM sizes GROUP BY size ORDER BY size",
-        "SELECT size, count(*) AS n FROM sizes GROUP BY size QUALIFY row_number() OVER (ORDER BY count(*) DESC) <= 2",
+        "SELECT size, count(*) AS n FROM sizes GROUP BY size "
+        "QUALIFY row_number() OVER (ORDER BY count(*) DESC, size) <= 2",
         "SELECT NULL AS state, size, count(*) AS n FROM sizes GROUP BY size UNION ALL "
         "SELECT state, size, count(*) FROM sizes GROUP BY state, size",
         "WITH g AS (SELECT size, count(*) AS n FROM sizes GROUP BY size) SELECT size, 2 * n AS m FROM g WHERE n > 0",

@@ -307,6 +307,7 @@ def test_ctrl_c_while_the_database_opens(monkeypatch):
     opened = []
 
     def slow(*arguments, **options):
+        time.sleep(0.2)
         signal.raise_signal(signal.SIGINT)
         opened.append(connect(*arguments, **options))
         return opened[0]
