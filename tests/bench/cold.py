@@ -18,13 +18,14 @@ VOTERS = f"FROM read_csv('{sql_root() / 'examples' / 'voters.csv'}')"
 PERSONS = "SELECT i // 3 AS unit, 's' || (i // 600) AS state, 'c' || (i // 60) AS county FROM range(2400) r(i)"
 CLINIC = "SELECT 'w' || i % 6 AS ward, 'o' || i * i % 5 AS outcome FROM range(300) r(i)"
 STOPS = "SELECT i AS stop, i % 5 AS x, i // 5 AS y FROM range(25) r(i)"
-ANONYMIZE = "k_anonymize('t', ['age', 'education', 'income'], k := 5, categorical := ['education'], method := '{}')"
+ANONYMIZE = "k_anonymize('t', ['age', 'education', 'income'], k := 5, categorical := ['education'], {})"
 SIZES = "dp_group_sizes('t', 'unit', ['state', 'county'], epsilon := 1, max_size := 6, mechanism := '{}')"
 
 CALLS = {
-    "k_anonymize, auto": (VOTERS, ANONYMIZE.format("auto")),
-    "k_anonymize, order": (VOTERS, ANONYMIZE.format("order")),
-    "k_anonymize, exact": (VOTERS + " LIMIT 60", ANONYMIZE.format("exact")),
+    "k_anonymize, auto": (VOTERS, ANONYMIZE.format("method := 'auto'")),
+    "k_anonymize, auto, l = 2": (VOTERS, ANONYMIZE.format("sensitive := ['vote'], l := 2")),
+    "k_anonymize, order": (VOTERS, ANONYMIZE.format("method := 'order'")),
+    "k_anonymize, exact": (VOTERS + " LIMIT 60", ANONYMIZE.format("method := 'exact'")),
     "dp_group_sizes, auto": (PERSONS, SIZES.format("auto")),
     "dp_group_sizes, h_dp": (PERSONS, SIZES.format("h_dp")),
     "cell_bounds": (CLINIC, "cell_bounds('t', ['ward'], ['outcome'])"),

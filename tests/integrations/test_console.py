@@ -42,8 +42,9 @@ def typed(session, capsys):
         with create_pipe_input() as keyboard:
 
             def fingers():
-                for key in keys:
-                    time.sleep(0.15)
+                for before, key in zip(("", *keys), keys, strict=False):
+                    # What Tab offers comes when it is found, and not to who types on.
+                    time.sleep(1.0 if before == TAB else 0.15)
                     keyboard.send_text(key)
 
             hand = threading.Thread(target=fingers)
