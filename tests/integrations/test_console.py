@@ -40,8 +40,17 @@ def typed(session, capsys):
 
     def type_(*keys: str, history=None):
         with create_pipe_input() as keyboard:
+            asked = threading.Event()
+            attach = keyboard.attach
+
+            def attached(ready):
+                asked.set()
+                return attach(ready)
+
+            keyboard.attach = attached
 
             def fingers():
+                asked.wait(timeout=60)
                 for before, key in zip(("", *keys), keys, strict=False):
                     # What Tab offers comes when it is found, and not to who types on.
                     time.sleep(1.0 if before == TAB else 0.15)
