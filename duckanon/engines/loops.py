@@ -1,7 +1,7 @@
 """What NumPy says in a line, as loops for compiled code: numba's own versions take seconds to compile.
 
 An assignment to a slice, `a[:] = b`, compiles the making of a message about shapes, with all of Python's text handling;
-`np.argsort` takes three times as long as the one below, and `np.sort` no less.
+`np.argsort` takes three times as long as the one below, `np.sort` nearly twice as long as `ascending`.
 """
 
 from __future__ import annotations
