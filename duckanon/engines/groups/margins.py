@@ -53,13 +53,20 @@ def column(wanted: Floats, total: int, found: Ints) -> None:
     real = weigh(wanted, np.ones(len(wanted)), float(total))
     left = total
     for i in range(len(wanted)):
-        found[i] = int(np.floor(real[i] + 1e-9))
+        found[i] = min(int(np.floor(min(real[i], float(total)) + 1e-9)), total)
         left -= found[i]
         real[i] = found[i] - real[i]
     if left > 0:
         order = argsort(real)
-        for rank in range(left):
-            found[order[rank]] += 1
+        # More than one each, or less than none, only where numbers are so large that floats are not exact.
+        for rank in range(len(order)):
+            found[order[rank]] += left // len(order) + (1 if rank < left % len(order) else 0)
+    i = 0
+    while left < 0:
+        taken = min(found[i], -left)
+        found[i] -= taken
+        left += taken
+        i += 1
 
 
 @compiled
@@ -149,10 +156,12 @@ def whole(wanted: Floats, rows: Ints, columns: Ints) -> Ints:
             for d in range(many):
                 if found[d, last] > 0 and found[d, last] - wanted[d, last] > most:
                     other, most = d, found[d, last] - wanted[d, last]
-            found[c, give] -= 1
-            found[other, give] += 1
-            found[other, last] -= 1
-            found[c, last] += 1
+            # One by one; where floats are not exact, so many at once that it ends.
+            amount = min(max(1, -found[c, last] // 16), found[c, give], found[other, last])
+            found[c, give] -= amount
+            found[other, give] += amount
+            found[other, last] -= amount
+            found[c, last] += amount
     return found
 
 

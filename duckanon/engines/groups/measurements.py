@@ -8,6 +8,9 @@ from fractions import Fraction
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.queries import Query
 
+# As many groups as there may be at all, so that sums of counts and of noise stay exact in floats. Public.
+MOST = 10**15
+
 
 @dataclass(frozen=True, eq=False)
 class Measurements:

@@ -16,7 +16,7 @@ from duckanon.engines.groups.direct import h_dp
 from duckanon.engines.groups.integer import c_exact, h_exact, refuse_large
 from duckanon.engines.groups.measurements import Estimate, Measurements
 from duckanon.engines.groups.prices import refuse_wide
-from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, INNER, Query
+from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, INNER, Privacy, Query
 from duckanon.engines.groups.relaxed import c_relaxed, h_relaxed
 from duckanon.engines.groups.topdown import topdown
 
@@ -28,6 +28,8 @@ class Mechanism:
     public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
     holds the derivation of the sensitivity. run: from the noisy measurements to a release.
     refuse: raises InvalidInput where the regions of each level, the sizes and the scales of noise are too much for it.
+    plain: what is measured instead where its noise is `_DEARER` times less or more so. model: whether the mechanism has
+    intervals of its own.
     """
 
     name: str
@@ -38,8 +40,23 @@ class Mechanism:
     source: str
     cost: str
     refuse: Callable[[tuple[int, ...], int, tuple[Fraction, ...]], None] = lambda _regions, _sizes, _scales: None
+    plain: Query | None = None
+    model: bool = False
+
+    def query(self, public: bool, privacy: Privacy, sizes: int) -> Query:
+        """What is measured: chosen by the noise that it needs, from public facts alone.
+
+        A mechanism that has no query for private totals must not be asked for one.
+        """
+        query = self.public if public else self.private
+        assert query is not None, "refused when the arguments were checked"
+        if self.plain and query.distance(privacy, 1, sizes) >= _DEARER * self.plain.distance(privacy, 1, sizes):
+            return self.plain
+        return query
 
 
+# So much wider noise on counts from above gives way to noise on the counts: "quantities" in docs/benchmarks.md.
+_DEARER = 1.5
 _PAPER = "Fioretto, Van Hentenryck and Zhu 2021, "
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -53,6 +70,8 @@ MECHANISMS: dict[str, Mechanism] = {
             ABOVE,
             "our own; the levels are combined after Hay, Rastogi, Miklau and Suciu 2010",
             "O(cells)",
+            plain=HISTOGRAM,
+            model=True,
         ),
         Mechanism(
             "topdown",

@@ -9,22 +9,33 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from duckanon.engines.groups.guaranteed import guaranteed
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.intervals import from_noise
-from duckanon.engines.groups.measurements import Measurements
-from duckanon.engines.groups.methods import MECHANISMS
-from duckanon.engines.groups.queries import Query
+from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
+from duckanon.engines.groups.methods import MECHANISMS, Mechanism
+from duckanon.engines.groups.queries import Privacy, Query, Unit
 from duckanon.engines.randomness import Entropy, Source, check_scale, double_geometric
 from duckanon.errors import DuckanonError, InvalidInput
 
 Totals = Literal["public", "private"]
+Intervals = Literal["guaranteed", "model"]
 RELATIONS: dict[Totals, str] = {
     "public": "one person added to or removed from an existing group that keeps at least one; "
     "the number of groups of each region is public",
     "private": "one person added or removed, with whom a group may appear or vanish",
 }
-# Sums of counts and of noise stay exact in floats below it.
-_MOST = 10**15
+
+
+def relation(totals: Totals, *, unit: Unit = "record", contributions: int = 1) -> str:
+    """The neighbours in words, for the ledger: what sets two tables apart that a release can hardly tell apart."""
+    if unit == "group":
+        return f"one group added or removed, with all of its records, at most {contributions:,}"
+    if contributions > 1:
+        return (
+            f"one unit added or removed, with at most {contributions:,} records; with them groups may appear or vanish"
+        )
+    return RELATIONS[totals]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +67,9 @@ def release(
     totals: Totals = "public",
     split: tuple[Fraction, ...] | None = None,
     sensitivity: int = 1,
+    contributions: int = 1,
+    unit: Unit = "record",
+    intervals: Intervals = "guaranteed",
     source: Source | None = None,
 ) -> Release:
     """Release how many groups of each size lie in each region, with epsilon-differential privacy.
@@ -63,7 +77,11 @@ def release(
     groups: int64 of shape (leaves, max_size); groups[r, s - 1] is the number of groups of size s in leaf region r.
     totals: whether the number of groups of each region is public (and then kept), or private. Neighbours: RELATIONS.
     split: positive shares of epsilon, one a level from the root to the leaves, that add up to one; None: equal ones.
-    sensitivity: by how many sizes one person can move a group. source: of randomness; None: the operating system.
+    sensitivity: by how many sizes one record can move a group. contributions: how many records a privacy unit has at
+    most. unit: 'record', its records lie in any groups; 'group', they are one whole group, in one leaf region. More
+    than one record a unit, and groups as units, need private totals. What noise follows: `queries`.
+    intervals: 'guaranteed' ones hold for any data; 'model' ones of `auto` lean on regions being like their parents.
+    source: of randomness; None: the operating system.
     Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism breaks
     its own promises (consistent, whole, non-negative, totals kept), with nothing released.
     """
@@ -75,6 +93,9 @@ def release(
         totals=totals,
         split=split,
         sensitivity=sensitivity,
+        contributions=contributions,
+        unit=unit,
+        intervals=intervals,
     ).release(source)
 
 
@@ -86,11 +107,19 @@ def check(
     split: tuple[Fraction, ...] | None,
     depth: int,
     sensitivity: int = 1,
+    contributions: int = 1,
+    unit: Unit = "record",
+    intervals: Intervals = "guaranteed",
 ) -> tuple[Fraction, ...]:
     """Refuse, with InvalidInput, what can be refused without the data. The charge for each of the `depth` levels."""
-    _query(mechanism, totals)
+    chosen = _mechanism(mechanism, totals)
     if sensitivity < 1:
         raise InvalidInput("One person must be able to move a group by at least one size: sensitivity >= 1.")
+    _check_unit(totals, contributions, unit)
+    if intervals not in ("guaranteed", "model"):
+        raise InvalidInput("intervals must be 'guaranteed' or 'model'.")
+    if intervals == "model" and not chosen.model:
+        raise InvalidInput(f"{mechanism} has no model: its intervals are 'guaranteed'.")
     return _charges(epsilon, split, depth)
 
 
@@ -98,26 +127,35 @@ def check(
 class Plan:
     """A release that nothing stands against any more: it can be charged, and then drawn.
 
-    groups: int64 of shape (leaves, max_size). charges, scales: of each level, the epsilon and the scale of the noise.
+    groups: int64 of shape (leaves, max_size). query: what gets noise. charges, scales: of each level, the epsilon and
+    the scale of the noise.
     """
 
     hierarchy: Hierarchy
     groups: Ints
     mechanism: str
     totals: Totals
+    query: Query
     charges: tuple[Fraction, ...]
     scales: tuple[Fraction, ...]
+    intervals: Intervals
+
+    def _intervals(
+        self, measured: Measurements, levels: tuple[Ints, ...], estimate: Estimate
+    ) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
+        if self.intervals == "model" and estimate.intervals:
+            return estimate.intervals
+        return guaranteed(measured, levels) if MECHANISMS[self.mechanism].model else from_noise(measured, levels)
 
     def release(self, source: Source | None = None) -> Release:
         """Draw the noise, make a release of what was measured. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
-        query = _query(self.mechanism, self.totals)
-        measured = measure(tree, truth, query, self.scales, self.totals == "public", source or Entropy())
+        measured = measure(tree, truth, self.query, self.scales, self.totals == "public", source or Entropy())
         estimate = MECHANISMS[self.mechanism].run(measured)
         levels = tree.levels(estimate.leaves)
         _check(levels, measured)
-        low, high = estimate.intervals or from_noise(measured, levels)
+        low, high = self._intervals(measured, levels, estimate)
         found = zip(self.hierarchy.order, levels, low, high, strict=True)
         return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), self.charges)
 
@@ -131,10 +169,15 @@ def plan(
     totals: Totals = "public",
     split: tuple[Fraction, ...] | None = None,
     sensitivity: int = 1,
+    contributions: int = 1,
+    unit: Unit = "record",
+    intervals: Intervals = "guaranteed",
 ) -> Plan:
     """Check everything that a release may be refused for, and say what it will cost. Arguments are those of `release`.
 
     Levels compose in sequence. The regions of a level are disjoint, and the sensitivity is that of the whole level.
+    What is refused follows from the arguments and from the shape of `groups`; of its contents only what no table of
+    records has: a number below zero, or more than 10^15 groups.
     """
     charges = check(
         epsilon=epsilon,
@@ -143,16 +186,20 @@ def plan(
         split=split,
         depth=hierarchy.depth,
         sensitivity=sensitivity,
+        contributions=contributions,
+        unit=unit,
+        intervals=intervals,
     )
     _check_groups(hierarchy, groups)
-    query = _query(mechanism, totals)
+    sizes, privacy = groups.shape[1], Privacy(sensitivity, contributions, unit)
+    query = MECHANISMS[mechanism].query(totals == "public", privacy, sizes)
     scales = tuple(
-        Fraction(query.sensitivity(regions, sensitivity)) / charge
+        Fraction(query.distance(privacy, regions, sizes)) / charge
         for regions, charge in zip(hierarchy.sizes, charges, strict=True)
     )
     check_scale(max(scales))
-    MECHANISMS[mechanism].refuse(hierarchy.sizes, groups.shape[1], scales)
-    return Plan(hierarchy, groups, mechanism, totals, charges, scales)
+    MECHANISMS[mechanism].refuse(hierarchy.sizes, sizes, scales)
+    return Plan(hierarchy, groups, mechanism, totals, query, charges, scales, intervals)
 
 
 def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
@@ -180,16 +227,26 @@ def measure(
     return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), scales, known)
 
 
-def _query(mechanism: str, totals: Totals) -> Query:
+def _mechanism(mechanism: str, totals: Totals) -> Mechanism:
     if mechanism not in MECHANISMS:
         raise InvalidInput(f"There is no mechanism '{mechanism}': choose one of {', '.join(map(repr, MECHANISMS))}.")
     if totals not in RELATIONS:
         raise InvalidInput("totals must be 'public' or 'private'.")
     chosen = MECHANISMS[mechanism]
-    query = chosen.public if totals == "public" else chosen.private
-    if query is None:
+    if totals == "private" and chosen.private is None:
         raise InvalidInput(f"{mechanism} needs totals := 'public'; with private totals take auto.")
-    return query
+    return chosen
+
+
+def _check_unit(totals: Totals, contributions: int, unit: Unit) -> None:
+    if unit not in ("record", "group"):
+        raise InvalidInput("unit must be 'record' or 'group'.")
+    if not 1 <= contributions <= MOST:
+        raise InvalidInput("contributions must be 1 or more, and at most 10^15: how many records one unit may have.")
+    if totals == "public" and unit == "group":
+        raise InvalidInput("Where a whole group is to be protected its existence is private: take totals 'private'.")
+    if totals == "public" and contributions > 1:
+        raise InvalidInput("Where a unit may have several records the totals must be private: take totals 'private'.")
 
 
 def _charges(epsilon: Fraction, split: tuple[Fraction, ...] | None, depth: int) -> tuple[Fraction, ...]:
@@ -211,7 +268,7 @@ def _check_groups(hierarchy: Hierarchy, groups: Ints) -> None:
         raise InvalidInput("max_size must be at least 1.")
     if groups.min() < 0:
         raise InvalidInput("A number of groups must not be negative.")
-    if groups.sum(dtype=np.float64) > _MOST:
+    if groups.sum(dtype=np.float64) > MOST:
         raise InvalidInput("There are too many groups: at most 10^15.")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.groups.sights import look
 from duckanon.engines.groups.walk import smooth
 
 FACTORS = 2
@@ -34,6 +35,7 @@ class Cells:
 
     start: region c has the cells start[c]:start[c + 1]. size: of each, from 0. expected: w m_s. chance: w m_s (1 - w).
     seen, blur: the mean of the noisy cumulative counts that stand for the cell, less the expected, and its variance.
+    plain: noise was on the numbers themselves, and `seen` is the noisy number less the expected.
     """
 
     start: Ints
@@ -42,16 +44,21 @@ class Cells:
     chance: Floats
     seen: Floats
     blur: Floats
+    plain: bool
 
 
-def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Floats) -> Cells:
-    """The cells under `above`, the parents' groups. noisy: t_s, (regions, max_size), with each region's variance."""
+def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Floats, plain: bool = False) -> Cells:
+    """The cells under `above`, the parents' groups.
+
+    noisy: t_s or, if `plain`, n_s; (regions, max_size), with each region's variance.
+    """
     active = (above > 0).sum(axis=1)
     start = np.concatenate([[0], np.cumsum(active[parent])])
     size = np.empty(start[-1], dtype=np.int64)
-    found = Cells(start, size, *(np.empty(start[-1]) for _ in range(4)))
+    expected, chance, seen, blur = (np.empty(start[-1]) for _ in range(4))
+    found = Cells(start, size, expected, chance, seen, blur, plain)
     _gather(
-        above, above.sum(axis=1), parent, totals, noisy, variances,
+        above, above.sum(axis=1), parent, totals, noisy, variances, plain,
         start, size, found.expected, found.chance, found.seen, found.blur,
     )  # fmt: skip
     return found
@@ -65,6 +72,7 @@ def _gather(
     totals: Ints,
     noisy: Floats,
     variances: Floats,
+    plain: bool,
     start: Ints,
     size: Ints,
     expected: Floats,
@@ -85,7 +93,10 @@ def _gather(
                 size[cell] = s
                 expected[cell] = share * above[p, s]
                 chance[cell] = expected[cell] * (1 - share)
-                seen[cell], blur[cell] = pooled / sights - left, variances[c] / sights
+                if plain:
+                    seen[cell], blur[cell] = noisy[c, s] - expected[cell], variances[c]
+                else:
+                    seen[cell], blur[cell] = pooled / sights - left, variances[c] / sights
                 left -= expected[cell]
                 pooled, sights = 0.0, 0
                 cell += 1
@@ -99,7 +110,7 @@ def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
     mean, spread = np.empty(len(found.size)), np.empty(len(found.size))
     for _ in range(ROUNDS):
         squares, crossed, moments = _expect(
-            found.start, found.size, found.expected, found.chance, found.seen, found.blur,
+            found.start, found.size, found.expected, found.chance, found.seen, found.blur, found.plain,
             tau, kappa, factors, mean, spread,
         )  # fmt: skip
         common = (squares.sum() + _TAU_WEIGHT * _TENTH) / (counted.sum() + _TAU_WEIGHT)
@@ -130,6 +141,7 @@ def _expect(
     chance: Floats,
     seen: Floats,
     blur: Floats,
+    plain: bool,
     tau: Floats,
     kappa: Floats,
     factors: Floats,
@@ -154,7 +166,10 @@ def _expect(
             steps[j] = own_variance[j] + chance[a + j]
             for k in range(many):
                 trends[k, j] = expected[a + j] * factors[k, size[a + j]]
-        f, covariance, own = smooth(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
+        if plain:
+            f, covariance, own = look(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
+        else:
+            f, covariance, own = smooth(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
         strange = 0.0
         for j in range(length):
             if expected[a + j] <= 0 or steps[j] <= 0:

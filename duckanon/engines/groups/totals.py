@@ -9,18 +9,22 @@ from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic import Floats
 from duckanon.engines.groups.margins import column, weigh
 
-# How far a region's shape is taken to lie from its parent's, relative variance of each size.
-_APART = 0.01
+# How far a region's shape is taken to lie from its parent's, relative variance of each size. Seen one by one the sizes
+# also tell the sum, which needs no likeness: there a doubtful look at shapes is the better one, as measured.
+_APART, _PLAIN_APART = 0.01, 0.2
 
 
-def share_out(above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints) -> tuple[Ints, Floats]:
+def share_out(
+    above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints, plain: bool = False
+) -> tuple[Ints, Floats]:
     """Whole totals >= 0 that add up to each parent's, near their generalised least-squares estimates; their variances.
 
-    above: the parents' groups. noisy: t_s of each region with `variances`. families: where each parent's children begin
-    and end.
+    above: the parents' groups. noisy: t_s, or n_s if `plain`, of each region with `variances`. families: where each
+    parent's children begin and end.
     """
     whole = above.sum(axis=1)
-    found, doubt = _estimate(above, whole, parent, noisy, variances)
+    estimate = _estimate_plain if plain else _estimate
+    found, doubt = estimate(above, whole, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
     _settle(whole, found, doubt, families, totals)
     return totals, doubt
@@ -64,6 +68,43 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
             if squares > 0:
                 found[c], doubt[c] = products / squares, 1 / squares
                 guess = max(found[c], 1.0)
+    return found, doubt
+
+
+@compiled
+def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """The same from n_s: the total times the parent's shape, deviations that add up to zero, and noise.
+
+    Their covariance is diag(s + v) - s s^T / sum(s), with s the deviations' variances and v the noise's; its inverse is
+    by Sherman and Morrison.
+    """
+    found, doubt = np.zeros(len(parent)), np.ones(len(parent))
+    for c in range(len(parent)):
+        p = parent[c]
+        if whole[p] == 0:
+            continue
+        guess = 0.0
+        for s in range(above.shape[1]):
+            if above[p, s] > 0:
+                guess += noisy[c, s]
+        # Three times: the deviations' variances need a first idea of the total, and the sum is a rough one.
+        for _ in range(3):
+            guess = max(guess, 1.0)
+            squares, products, moved, pinned, left = 0.0, 0.0, 0.0, 0.0, 0.0
+            for s in range(above.shape[1]):
+                if above[p, s] > 0:
+                    part = above[p, s] / whole[p]
+                    own = guess * part + _PLAIN_APART * (guess * part) ** 2
+                    total = own + variances[c]
+                    squares += part * part / total
+                    products += part * noisy[c, s] / total
+                    moved += part * own / total
+                    pinned += own * noisy[c, s] / total
+                    left += own * variances[c] / total
+            squares += moved * moved / left
+            products += moved * pinned / left
+            found[c], doubt[c] = products / squares, 1 / squares
+            guess = found[c]
     return found, doubt
 
 

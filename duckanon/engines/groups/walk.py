@@ -53,7 +53,7 @@ def smooth(
         precision[k, k] = 1.0
         for m in range(many - 1):
             precision[k, m] += products[max(k, m) + 1, min(k, m) + 1]
-    covariance, coefficients = _inverse(precision), np.zeros(many - 1)
+    covariance, coefficients = inverse(precision), np.zeros(many - 1)
     for k in range(many - 1):
         for m in range(many - 1):
             coefficients[k] += covariance[k, m] * products[m + 1, 0]
@@ -82,7 +82,7 @@ def smooth(
 
 
 @inner
-def _inverse(matrix: Floats) -> Floats:
+def inverse(matrix: Floats) -> Floats:
     """Of a small positive definite matrix, by Gauss and Jordan; there it needs no pivoting."""
     size = len(matrix)
     found = matrix.copy()

@@ -17,6 +17,9 @@ TREES = {
 }
 
 
+SIZES = np.arange(1, 100)
+
+
 def neighbours(groups: np.ndarray, step: int, private: bool) -> Iterator[np.ndarray]:
     """Every leaf table that one person more or less can make of this one: one group moves by up to `step` sizes."""
     regions, sizes = groups.shape
@@ -32,6 +35,37 @@ def neighbours(groups: np.ndarray, step: int, private: bool) -> Iterator[np.ndar
         if there:
             other[region, there - 1] += 1
         yield other
+
+
+def of_units(groups: np.ndarray, step: int, contributions: int, unit: str) -> list[np.ndarray]:
+    """Every leaf table that one privacy unit more or less can make of this one, totals private.
+
+    Records: up to so many come, or go, one after the other, each in a group of any size (0: that was not there) and
+    moving it by up to `step` sizes. A group: one of up to so many records, each `step` of size, comes or goes as it is.
+    """
+    if unit == "group":
+        found = []
+        for region, size, sign in product(
+            range(len(groups)), range(min(contributions * step, groups.shape[1])), (-1, 1)
+        ):
+            other = groups.copy()
+            other[region, size] += sign
+            if other.min() >= 0:
+                found.append(other)
+        return found
+    reached = []
+    for comes in (True, False):
+        now = {groups.tobytes(): groups}
+        for _ in range(contributions):
+            larger = [
+                other
+                for table in now.values()
+                for other in neighbours(table, step, private=True)
+                if ((other * SIZES[: other.shape[1]]).sum() > (table * SIZES[: table.shape[1]]).sum()) == comes
+            ]
+            now = {table.tobytes(): table for table in larger}
+            reached += now.values()
+    return reached
 
 
 def tables(regions: int, sizes: int, most: int) -> Iterator[np.ndarray]:

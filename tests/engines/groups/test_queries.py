@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from duckanon.engines.groups.methods import MECHANISMS
-from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
-from tests.engines.groups.plain import TREES, neighbours
+from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Privacy, Query, Unit
+from tests.engines.groups.plain import TREES, neighbours, of_units
 
 USES = sorted(
     {(mechanism.public.name, False) for mechanism in MECHANISMS.values()}
@@ -32,6 +32,27 @@ def farthest(query: Query, tree: str, step: int, private: bool, sizes: int = 5) 
 def test_sensitivities(name: str, private: bool, tree: str, step: int) -> None:
     query = QUERIES[name]
     assert farthest(query, tree, step, private) == [query.sensitivity(r, step) for r in TREES[tree].sizes]
+
+
+UNITS: list[tuple[str, Unit, int]] = [
+    *((name, "record", n) for name in ("histogram", "above") for n in (1, 2, 3)),
+    *((name, "group", n) for name in QUERIES for n in (1, 2, 3, 9)),
+]
+
+
+@pytest.mark.parametrize("tree", ["root", "two", "deep"])
+@pytest.mark.parametrize(("name", "unit", "contributions"), UNITS)
+def test_sensitivities_of_units(name: str, unit: Unit, contributions: int, tree: str) -> None:
+    """Of units of several records, and of whole groups: the largest distance of all neighbours is what is derived."""
+    sizes, step = 4, 1 if contributions == 3 else 2
+    query, hierarchy = QUERIES[name], TREES[tree]
+    groups = np.full((hierarchy.sizes[-1], sizes), 3)
+    worst = [0] * hierarchy.depth
+    for other in of_units(groups, step, contributions, unit):
+        for level, (a, b) in enumerate(zip(hierarchy.levels(groups), hierarchy.levels(other), strict=True)):
+            worst[level] = max(worst[level], int(np.abs(query.of(a) - query.of(b)).sum()))
+    privacy = Privacy(step, contributions, unit)
+    assert worst == [query.distance(privacy, regions, sizes) for regions in hierarchy.sizes]
 
 
 def test_the_paper_s_chain_is_not_private() -> None:

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Estimate
 from duckanon.engines.groups.methods import MECHANISMS
-from duckanon.engines.groups.release import RELATIONS, plan, release
+from duckanon.engines.groups.release import RELATIONS, plan, relation, release
 from duckanon.errors import DuckanonError, InvalidInput
 from tests.engines.groups.plain import TREES
+from tests.engines.groups.test_hierarchy import trees
 from tests.engines.seeded import Seeded
 
 TREE = TREES["deep"]
@@ -32,11 +35,10 @@ def test_charges_add_up_exactly() -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("step", [1, 3])
 def test_noise_has_the_scale_that_the_charge_needs(name: str, step: int) -> None:
-    query = MECHANISMS[name].public
     charges = (Fraction(1, 10), Fraction(2, 10), Fraction(7, 10))
     found = plan(TREE, GROUPS, epsilon=Fraction(1), mechanism=name, split=charges, sensitivity=step)
     assert found.charges == charges
-    expected = {"histogram": (2, 2, 2), "chain": (step, 2 * step, 3 * step)}.get(query.name, (step,) * 3)
+    expected = {"histogram": (2, 2, 2), "chain": (step, 2 * step, 3 * step)}.get(found.query.name, (step,) * 3)
     assert found.scales == tuple(s / charge for s, charge in zip(expected, charges, strict=True))
 
 
@@ -64,6 +66,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"totals": "secret"}, "'public' or 'private'"),
     ({"mechanism": "chain", "totals": "private"}, "chain needs totals"),
     ({"sensitivity": 0}, "at least one size"),
+    ({"contributions": 2}, "totals must be private"),
+    ({"contributions": 0, "totals": "private"}, "1 or more"),
+    ({"contributions": 10**16, "totals": "private"}, "at most"),
+    ({"unit": "group"}, "existence is private"),
+    ({"unit": "person", "totals": "private"}, "'record' or 'group'"),
+    ({"intervals": "none"}, "'guaranteed' or 'model'"),
+    ({"intervals": "model", "mechanism": "topdown"}, "has no model"),
     ({"split": (Fraction(1, 2), Fraction(1, 2))}, "3 levels"),
     ({"split": (Fraction(1), Fraction(0), Fraction(0))}, "positive"),
     ({"split": (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))}, "exactly one"),
@@ -99,6 +108,73 @@ def test_relations_say_what_is_public() -> None:
     assert set(RELATIONS) == {"public", "private"}
     assert "public" in RELATIONS["public"]
     assert "vanish" in RELATIONS["private"]
+
+
+def test_relations_name_the_unit() -> None:
+    assert relation("private") == RELATIONS["private"]
+    assert relation("private", contributions=20_000).startswith(
+        "one unit added or removed, with at most 20,000 records"
+    )
+    assert relation("private", unit="group", contributions=9) == (
+        "one group added or removed, with all of its records, at most 9"
+    )
+
+
+def test_auto_takes_the_noise_that_costs_least() -> None:
+    """By public facts: a record moves t_s by one and n_s by two; a whole group of s records moves s of t and one n."""
+    for arguments, expected in (
+        ({}, "inner"),
+        ({"sensitivity": 2}, "inner"),
+        ({"sensitivity": 3}, "histogram"),
+        ({"totals": "private", "contributions": 40}, "above"),
+        ({"totals": "private", "contributions": 40, "unit": "group"}, "histogram"),
+        ({"totals": "private", "contributions": 1, "unit": "group"}, "above"),
+    ):
+        assert plan(TREE, GROUPS, epsilon=Fraction(1), **arguments).query.name == expected  # type: ignore[arg-type]
+
+
+EXTREMES = st.sampled_from(["one", "all", "few", "wide", "top"])
+
+
+def extreme(kind: str, regions: int, sizes: int, rng: np.random.Generator) -> np.ndarray:
+    """Up to 10^15 groups, in one cell, evenly, a few at all, of all magnitudes, or nearly all of size 1."""
+    share = 10**15 // (regions * sizes)
+    groups = np.zeros((regions, sizes), dtype=np.int64)
+    if kind == "one":
+        groups[rng.integers(regions), rng.integers(sizes)] = 10**15
+    elif kind == "all":
+        groups += share
+    elif kind == "few":
+        groups += rng.integers(0, 2, groups.shape)
+    elif kind == "wide":
+        groups += np.minimum(np.exp(rng.uniform(0, 34, groups.shape)).astype(np.int64), share)
+    else:
+        groups[:, 0] = 10**15 // regions - 1
+        groups[rng.integers(regions), -1] += 1
+    return groups
+
+
+@settings(max_examples=80)
+@given(
+    trees(),
+    st.sampled_from([1, 2, 6, 40]),
+    EXTREMES,
+    st.integers(-13, 9),
+    st.sampled_from([{}, {"sensitivity": 9}, {"contributions": 30}, {"contributions": 30, "unit": "group"}]),
+    st.sampled_from(["guaranteed", "model"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_nothing_is_refused_because_of_the_records(
+    tree: Hierarchy, sizes: int, kind: str, power: int, given: dict[str, Any], intervals: Any, seed: int
+) -> None:
+    """Whatever they are, up to 10^15 groups in all: an error would tell of them."""
+    groups = extreme(kind, tree.sizes[-1], sizes, np.random.default_rng(seed))
+    totals: Any = "private" if "contributions" in given else ["public", "private"][seed % 2]
+    found = plan(tree, groups, epsilon=Fraction(10) ** power, totals=totals, intervals=intervals, **given)
+    for level in found.release(Seeded(seed)).levels:
+        assert (level.low >= 0).all()
+        assert (level.low <= level.groups).all()
+        assert (level.groups <= level.high).all()
 
 
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in {"h_exact", "c_exact"}])

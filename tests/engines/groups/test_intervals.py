@@ -1,0 +1,258 @@
+"""Intervals that hold for any data: tails and tests exactly, and all of it by counting, on the worst tables."""
+
+from fractions import Fraction
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from duckanon.engines.groups import acceptance, guaranteed, tails
+from duckanon.engines.groups.acceptance import VARIANCES, Tables, ends, tables
+from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.release import release
+from duckanon.engines.groups.tails import WINDOWS, quantiles, reaches
+from duckanon.engines.randomness import double_geometric
+from tests.engines.seeded import Seeded
+
+SCALES = [Fraction(1, 9), Fraction(1, 2), Fraction(1), Fraction(5, 2), Fraction(7), Fraction(30)]
+
+
+def chances(scale: Fraction, terms: int = 1, widest: int = 60) -> np.ndarray:
+    """P(X = v) for v around the middle: one draw, or the difference of two, by the definition."""
+    half = int(widest * scale) + widest
+    a = np.exp(-1 / float(scale))
+    one = (1 - a) / (1 + a) * a ** np.abs(np.arange(-half, half + 1))
+    return one if terms == 1 else np.convolve(one, one)
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+@pytest.mark.parametrize("scale", SCALES)
+def test_quantiles_are_the_smallest(scale: Fraction, terms: int) -> None:
+    p = chances(scale, terms)
+    wanted = np.array([0.4, 0.05, 0.025, 0.01, 0.0001])
+    for chance, q in zip(wanted, quantiles(scale, terms, wanted), strict=True):
+        beyond = p[len(p) // 2 + q + 1 :].sum()
+        assert beyond <= chance
+        assert q == 0 or beyond + p[len(p) // 2 + q] > chance
+
+
+def test_quantiles_of_the_widest_noise() -> None:
+    """Laplace's, but for a unit."""
+    scale = Fraction(2**55)
+    assert quantiles(scale, 1, np.array([0.05]))[0] == pytest.approx(2**55 * np.log(10), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(1), Fraction(5, 2)])
+def test_reaches_are_quantiles_of_means(scale: Fraction) -> None:
+    """By convolution, on the lattice of a quarter, for windows of no value, one, and four."""
+    found = reaches(scale, 0.05)
+    p = chances(scale, widest=40)
+    spread = np.zeros(4 * len(p) - 3)
+    spread[::4] = p
+    fourth = np.convolve(np.convolve(p, p), np.convolve(p, p))
+    means = [np.ones(1), spread, fourth]
+    for i, one in enumerate(means):
+        for k, other in enumerate(means[: i + 1]):
+            if i:
+                both = np.convolve(one, other[::-1])
+                # The highest index that is still within q of the middle.
+                end = len(both) // 2 + int(np.floor(4 * found[i, k] + 1e-9))
+                assert both[end + 1 :].sum() <= 0.05
+                assert both[end:].sum() > 0.05 or 4 * found[i, k] < 1
+                assert found[k, i] == found[i, k]
+
+
+def test_wide_noise_is_bounded_by_its_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = Fraction(700)
+    coarse = reaches(scale, 0.05)
+    monkeypatch.setattr(tails, "_LATTICE", 1000)
+    exact = reaches.__wrapped__(scale, 0.05)
+    # In units of 3: 2 more a side, and steps of a 512th of the scale.
+    assert (coarse[1:] >= exact[1:] - 2).all()
+    assert (coarse <= exact + 2 * 2 + 2).all()
+
+
+def test_reaches_hold_for_long_windows() -> None:
+    scale = Fraction(30)
+    draws = double_geometric(scale, (20_000, 320), Seeded(3))
+    found = reaches(scale, 0.05)
+    for i, many in enumerate(WINDOWS[1:], 1):
+        for k, other in enumerate(WINDOWS[:4]):
+            noise = draws[:, :many].mean(axis=1)
+            if other:
+                noise = noise - draws[:, many : many + other].mean(axis=1)
+            assert (noise > found[i, k]).mean() == pytest.approx(0.05, abs=0.006)
+
+
+@numba.njit
+def all_ends(low, high, t, v, width, start, even, lo, hi, first, last):  # type: ignore[no-untyped-def]
+    found = np.empty((high - low, 2), np.int64)
+    for z in range(low, high):
+        found[z - low] = ends(z, t, v, width, start, even, lo, hi, first, last)
+    return found
+
+
+def intervals(table: Tables, t: int, v: int, farthest: int) -> np.ndarray:
+    """The interval of each noisy value -farthest .. farthest."""
+    return all_ends(
+        -farthest, farthest + 1, t, v, table.width, table.start, table.even, table.lo, table.hi, table.first, table.last
+    )
+
+
+def least_coverage(scale: Fraction, table: Tables, terms: int, v: int) -> float:
+    """Of every number from -30 to 30 scales from what was expected, by summing over all noise."""
+    p, reach = chances(scale, terms), int(30 * scale) + 3
+    half = len(p) // 2
+    found = intervals(table, terms - 1, v, reach + half)
+    noise = np.arange(-half, half + 1)
+    covered = []
+    for d in range(-reach, reach + 1):
+        seen = found[d + noise + reach + half]
+        covered.append(p[(seen[:, 0] <= d) & (d <= seen[:, 1])].sum())
+    return float(min(covered))
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_number_is_covered(scale: Fraction, terms: int) -> None:
+    """Exactly, whatever was expected: no number is covered less than 95 times in a hundred."""
+    table = tables(scale)
+    for v in range(len(VARIANCES) + 1):
+        assert least_coverage(scale, table, terms, v) >= 0.95
+
+
+def test_what_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same count finds intervals for 94 %, and those of noise of nine tenths of the scale."""
+    scale = Fraction(7)
+    assert least_coverage(scale, tables(scale * Fraction(9, 10)), 2, 3) < 0.95
+    monkeypatch.setattr(acceptance, "LEVEL", 0.94)
+    assert least_coverage(scale, tables.__wrapped__(scale), 2, 3) < 0.95
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(SCALES), st.integers(0, 1), st.integers(0, len(VARIANCES)), st.integers(-500, 500))
+def test_ends_are_those_of_what_is_accepted(scale: Fraction, t: int, v: int, z: int) -> None:
+    """Number by number; with bins of several numbers it may be a little more."""
+    table = tables(scale)
+    bins = np.arange(-table.start, table.start) * table.width
+    accepted = [
+        d
+        for start, lo, hi in zip(bins, table.lo[t, v], table.hi[t, v], strict=True)
+        for d in range(start, start + table.width)
+        if d - lo <= z <= d + hi
+    ]
+    if abs(z) < 10 * scale:
+        low, high = intervals(table, t, v, abs(z))[z + abs(z)]
+        assert low <= min(accepted)
+        assert high >= max(accepted)
+        assert low > min(accepted) - table.width
+        assert high < max(accepted) + table.width
+
+
+def test_expected_numbers_have_short_intervals() -> None:
+    """The point of it: shorter where the number is what was expected than the 8.23 scales of equal tails."""
+    scale = Fraction(30)
+    even, near = (intervals(tables(scale), 1, v, 30) for v in (len(VARIANCES), 0))
+    assert np.diff(even).mean() == pytest.approx(8.23 * 30, rel=0.01)
+    assert np.diff(near).mean() < 0.8 * np.diff(even).mean()
+
+
+# --- all together -----------------------------------------------------------------------------------------------------
+
+FLAT = Hierarchy((np.zeros(21, dtype=np.int64),))
+DEEP = Hierarchy((np.zeros(4, dtype=np.int64), np.sort(np.arange(20) % 4)))
+
+
+def odd_one_out(many: int) -> np.ndarray:
+    """Regions alike, but for the last: there all groups have size 6, and elsewhere hardly any."""
+    shape = np.array([31, 34, 17, 12, 5, 2, 0.8, 0.3, 0.15, 0.06, 0.02, 0.01])
+    groups = np.random.default_rng(0).multinomial(100, shape / shape.sum(), size=many)
+    groups[-1] = 0
+    groups[-1, 5] = 100
+    return groups
+
+
+def scattered(many: int) -> np.ndarray:
+    """Nothing is like its parent: each region has one large size and a smaller one."""
+    rng = np.random.default_rng(5)
+    pick = np.eye(12, dtype=np.int64)
+    return pick[rng.integers(0, 12, many)] * 1000 + pick[rng.integers(0, 12, many)] * 60
+
+
+TABLES = {
+    "odd": (FLAT, odd_one_out(21)),
+    "scattered": (DEEP, scattered(20)),
+    "empty": (DEEP, np.full((20, 12), 80) * (np.arange(20)[:, None] % 2)),
+    "alone": (Hierarchy(), np.concatenate([scattered(1), np.zeros((1, 60), dtype=np.int64)], axis=1)),
+}
+KINDS: list[dict[str, Any]] = [
+    {"totals": "public"},
+    {"totals": "private"},
+    {"totals": "public", "sensitivity": 3},
+    {"totals": "private", "unit": "group", "contributions": 12},
+]
+
+
+def misses(table: str, runs: int, epsilon: Fraction, **given: Any) -> list[np.ndarray]:
+    """How often each number is outside of its interval."""
+    tree, groups = TABLES[table]
+    truth = tree.levels(groups)
+    found = [np.zeros(level.shape, dtype=np.int64) for level in truth]
+    for seed in range(runs):
+        levels = release(tree, groups, epsilon=epsilon, source=Seeded(seed), **given).levels
+        for count, ours, level in zip(found, levels, truth, strict=True):
+            count += (level < ours.low) | (level > ours.high)
+    return found
+
+
+def too_many(found: list[np.ndarray], runs: int) -> bool:
+    """Whether some number is missed so often as one that is covered 95 % is in a table in 10,000."""
+    numbers = sum(level.size for level in found)
+    return bool(max(level.max() for level in found) > binom.isf(1e-4 / numbers, runs, 0.05))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2)])
+@pytest.mark.parametrize("given", KINDS)
+@pytest.mark.parametrize("table", TABLES)
+def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, Any], epsilon: Fraction) -> None:
+    found = misses(table, 300, epsilon, **given)
+    assert not too_many(found, 300)
+    # And all numbers together, which shows what no single one does.
+    assert sum(level.sum() for level in found) <= 0.053 * 300 * sum(level.size for level in found)
+
+
+@pytest.mark.parametrize("given", KINDS)
+def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
+    """The same count rejects the model's intervals, in the region that is not like the others."""
+    found = misses("odd", 100, Fraction(1, 10), intervals="model", **given)
+    assert too_many(found, 100)
+    assert found[1][-1].max() > 20
+
+
+@pytest.mark.parametrize("given", KINDS)
+def test_narrow_intervals_are_rejected(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tails as if the noise had three quarters of its scale."""
+    for name in ("tables", "reaches"):
+        kept = getattr(guaranteed, name)
+        monkeypatch.setattr(guaranteed, name, lambda scale, *rest, kept=kept: kept(scale * Fraction(3, 4), *rest))
+    assert too_many(misses("scattered", 300, Fraction(1, 10), **given), 300)
+
+
+def test_without_noise_nothing_is_left_open() -> None:
+    tree, groups = TABLES["scattered"]
+    for kind in KINDS:
+        found = release(tree, groups, epsilon=Fraction(10**7), source=Seeded(1), **kind)
+        for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
+            assert (ours.low == truth).all()
+            assert (ours.high == truth).all()
+
+
+def test_noise_that_drowns_everything() -> None:
+    tree, groups = TABLES["odd"]
+    found = release(tree, groups, epsilon=Fraction(1, 10**12), source=Seeded(1)).levels[1]
+    assert (found.low == 0).all()
+    assert (found.high == 100).all()
