@@ -1,10 +1,9 @@
-"""What SQL asks of governance: release once, protect, unprotect, and read the ledger."""
+"""Governance as one thing: the ledgers, decisions, paid answers and stored releases of a database instance."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -13,13 +12,16 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
-from duckanon.governance.copies import Copies, Path
+from duckanon.governance.answers import Answers
+from duckanon.governance.decisions import Decisions
 from duckanon.governance.door import Door
-from duckanon.governance.ledger import Account, Ledger, Line, accounts
-from duckanon.governance.places import expected, locate
-from duckanon.governance.policy import Policy
+from duckanon.governance.ledger import Ledger
+from duckanon.governance.places import locate
+from duckanon.governance.publications import Publications
 from duckanon.governance.releases import Releases
+from duckanon.governance.state import Line, Standing, State
 
 _OPEN: dict[str, Books] = {}
 
@@ -32,13 +34,18 @@ def books_of(instance: str, con: duckdb.DuckDBPyConnection) -> Books:
 
 
 class Books:
-    """The ledgers, policies and stored releases of all databases of one instance."""
+    """decisions: what stewards decide. answers: what analysts paid for. publications: what all may read.
+
+    door: the way back into the database.
+    """
 
     def __init__(self) -> None:
         self.door = Door()
-        self._ledger = Ledger(self.door)
-        self._releases = Releases(self.door, self._ledger)
-        self._copies = Copies(self._ledger)
+        self.ledger = Ledger(self.door)
+        self.decisions = Decisions(self.ledger)
+        self.answers = Answers(self.ledger)
+        self.publications = Publications(self.ledger)
+        self._releases = Releases(self.door, self.ledger)
 
     def once(
         self,
@@ -47,158 +54,162 @@ class Books:
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
+        *,
+        person: str | None = None,
+        action: str = "charge",
     ) -> pa.Array:
-        """The release of this table and content: the stored one, or what `draw` makes, charged before it is drawn.
+        """A steward's release of this table and content: the stored one, or what `draw` makes, charged before that.
 
         table: a name as the caller wrote it. seen: what the caller's connection sees of the catalog, as for
-        `places.locate`. content: all else that the release depends on.
+        `places.locate`. content: all else that the release depends on. person: the column of which it was checked that
+        no value has two rows. action: 'charge', or 'perturb' for what is recorded beside the budget.
+        Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
         place = locate(table, seen)
+        standing = self.ledger.state(place.database).tables.get(place.identity)
+        if standing is not None and action == "charge":
+            _check_unit(standing, person)
         # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
         whole = {"table": place.identity, "definition": place.definition, **content}
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return self._releases.once(place, key, charge, draw)
-
-    def protect(self, table: str, seen: Mapping[str, Any], epsilon: Fraction, unit: str | None, **offers: Any) -> str:
-        """Set the policy of a table. Saying the same twice is harmless. Returns a sentence that says what now holds.
-
-        offers: more of the policy, by the names of its fields.
-        Raises InvalidInput for what is no table or view of a database, and for a table that has another policy.
-        """
-        place, policy = locate(table, seen), Policy(epsilon, unit, **offers)
-        if not place.lasting:
-            raise InvalidInput(
-                f"{table} is no table or view that lasts, so it cannot be protected: make it a table of a database."
-            )
-
-        def free(account: Account) -> None:
-            if account.policy is not None and account.policy != policy:
-                raise InvalidInput(
-                    f"{place.label} is protected already: unprotect('{place.label}') first. What was spent stays spent."
-                )
-
-        if self._ledger.account(place).policy != policy:
-            self._ledger.decide(place, policy, f"protect: {policy.dump()}", free)
-        account = self._ledger.account(place)
-        spent, left = account.spent, max(policy.epsilon - account.spent, Fraction(0))
-        return (
-            f"{place.label} is protected: of epsilon {written(policy.epsilon)} in all, {written(spent)} is spent and "
-            f"{written(left)} left."
-        )
-
-    def unprotect(self, table: str, seen: Mapping[str, Any]) -> str:
-        """End the policy of a table, which may be gone. Returns a sentence that says what now holds."""
-        place = expected(table, seen)
-        if self._ledger.account(place).policy is None:
-            return f"{place.label} is not protected: nothing has changed."
-        self._ledger.decide(place, None, "unprotect", lambda _: None)
-        return f"{place.label} is no longer protected: releases are recorded, and no budget limits them."
+        return self._releases.once(place, key, charge, draw, action)
 
     def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
-        return self._ledger.account(locate(table, seen)).policy is not None
+        place = locate(table, seen)
+        return place.identity in self.ledger.state(place.database).tables
+
+    def states(self) -> dict[str, State]:
+        """What holds in each database."""
+        return {database: self.ledger.state(database) for database in self.ledger.databases()}
+
+    def policies(self) -> list[tuple[str, Standing, Fraction]]:
+        """Every protected table: its database, its policy, and what is left of its population's budget."""
+        found = []
+        for database, state in self.states().items():
+            for one in sorted(state.tables.values(), key=lambda one: one.place.label):
+                budget = state.populations[one.policy.population].budget
+                found.append((database, one, budget.remaining if budget is not None else Fraction(0)))
+        return found
 
     def lines(self) -> list[dict[str, Any]]:
         """Every line of every ledger, as privacy_ledger shows it."""
-        return [
-            _shown(database, line, account)
-            for database in self._ledger.databases()
-            for line, account in accounts(self._ledger.lines(database))
-        ]
-
-    def copy(
-        self, con: duckdb.DuckDBPyConnection, table: Path, call: str, copy: Path, columns: Sequence[str] = ()
-    ) -> None:
-        """Have a k-anonymous copy of a table stand under the name `copy`; see `Copies.keep`."""
-        self._copies.keep(con, table, call, copy, columns)
-
-    def shares(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        tables: Sequence[tuple[Path, Path, Mapping[str, Any], str, str]],
-        audit: Callable[[int, Sequence[str]], None],
-        *,
-        make: bool,
-    ) -> None:
-        """Have tables of shares stand, if they are safe; see `Copies.share`."""
-        self._copies.share(con, tables, audit, make=make)
-
-    def counts(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        table: Path,
-        copy: Path,
-        charge: Charge,
-        prepare: Callable[[duckdb.DuckDBPyConnection], None],
-        noisy: Callable[[duckdb.DuckDBPyConnection], str],
-    ) -> None:
-        """Have counts with noise stand under the name `copy`; see `Copies.draw`."""
-        self._copies.draw(con, table, copy, charge, prepare, noisy)
-
-    def policies(self) -> list[tuple[str, str, str, Policy, Fraction]]:
-        """Every protected table: database, schema, name, policy, and what is left of its budget."""
         found = []
-        for database in self._ledger.databases():
-            last = {line.place.identity: (line, account) for line, account in accounts(self._ledger.lines(database))}
-            for line, account in last.values():
-                if account.policy is not None and account.budget is not None and line.schema_name is not None:
-                    left = account.budget.remaining
-                    found.append((database, line.schema_name, line.table_name, account.policy, left))
-        return sorted(found, key=lambda one: one[:3])
+        for database in self.ledger.databases():
+            state = State()
+            for line in self.ledger.lines(database):
+                state = state.then(line)
+                found.append(_line(database, line, state))
+        return found
 
-    def decisions(self) -> list[dict[str, Any]]:
+    def decided(self) -> list[dict[str, Any]]:
         """Every policy that holds, as policies() shows it."""
         return [
             {
                 "database": database,
-                "tbl": f"{schema}.{name}",
-                **{one.name: getattr(policy, one.name) for one in fields(policy)},
-                "epsilon": float(policy.epsilon),
-                "per_query": None if policy.per_query is None else float(policy.per_query),
+                "tbl": one.place.label,
+                **{name: getattr(one.policy, name) for name in _SHOWN},
+                "domains": sorted(one.policy.domains),
+                "bounds": sorted(one.policy.bounds),
+                **{name: _number(getattr(one.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
+                "protected_at": one.since,
             }
-            for database, schema, name, policy, _ in self.policies()
+            for database, one, _ in self.policies()
         ]
 
     def budgets(self) -> list[dict[str, Any]]:
-        """Every protected table, as privacy_budget shows it."""
+        """Every population that has a budget, as privacy_budget shows it."""
         found = []
-        for database in self._ledger.databases():
-            last = {line.place.identity: (line, account) for line, account in accounts(self._ledger.lines(database))}
-            for line, account in last.values():
-                if account.policy is not None and account.budget is not None:
+        for database, state in self.states().items():
+            for name, one in sorted(state.populations.items()):
+                tables = sorted(held.place.label for held in state.tables.values() if held.policy.population == name)
+                if one.budget is not None and tables:
                     found.append(
                         {
                             "database": database,
-                            "tbl": line.place.label,
-                            "unit": account.policy.unit,
-                            **_amount("epsilon", account.policy.epsilon),
-                            **_amount("spent", account.spent),
-                            **_amount("remaining", account.budget.remaining),
-                            "charges": account.charges,
-                            "protected_at": account.since,
+                            "population": name,
+                            "tables": tables,
+                            **_amount("epsilon", one.budget.total),
+                            **_amount("spent", one.spent),
+                            **_amount("remaining", one.budget.remaining),
+                            "charges": one.charges,
+                            "edition": one.edition,
+                            **_amount("spent_in_edition", one.in_edition),
                         }
                     )
-        return sorted(found, key=lambda one: (one["database"], one["tbl"]))
+        return found
+
+    def editions(self) -> list[dict[str, Any]]:
+        """Every edition of every population."""
+        found = []
+        for database in self.ledger.databases():
+            state, spent = State(), {}
+            for line in self.ledger.lines(database):
+                state = state.then(line)
+                if line.population is not None:
+                    one = state.populations[line.population]
+                    spent[line.population, one.edition] = {
+                        "database": database,
+                        "population": one.name,
+                        "edition": one.edition,
+                        "began": one.began,
+                        **_amount("spent", one.in_edition),
+                    }
+            found += [spent[key] for key in sorted(spent)]
+        return found
 
 
-def _shown(database: str, line: Line, account: Account) -> dict[str, Any]:
+def _check_unit(standing: Standing, person: str | None) -> None:
+    """A steward's call protects a row, so a unit with a column of its own must be known to have one row."""
+    unit, label = standing.policy.privacy_unit, standing.place.label
+    if unit is not None and fold(person or "") != fold(unit):
+        raise InvalidInput(
+            f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
+            f"'{unit}', which checks that nobody has two, or ask as an analyst, for whom records are bounded."
+        )
+
+
+# Of a policy, as it is.
+_SHOWN = (
+    "population",
+    "privacy_unit",
+    "rows_per_unit",
+    "unit",
+    "hierarchy",
+    "max_size",
+    "public",
+    "quasi_identifiers",
+    "k",
+    "sensitive",
+    "small",
+    "drop",
+)
+
+
+def _line(database: str, line: Line, state: State) -> dict[str, Any]:
+    population = state.populations.get(line.population or "")
+    budget = None if population is None else population.budget
     return {
         "database": database,
         "number": line.number,
         "recorded_at": line.recorded_at,
         "who": line.who,
         "tbl": line.place.label,
+        "population": line.population,
+        "edition": line.edition,
         "action": line.action,
-        **_amount("epsilon", None if line.epsilon is None else line.charge),
-        **_amount("remaining", None if account.budget is None else account.budget.remaining),
+        **_amount("epsilon", None if line.epsilon is None else Fraction(line.epsilon)),
+        **_amount("remaining", None if budget is None else budget.remaining),
         "what": line.what,
+        "unit": line.unit,
         "neighbours": line.neighbours,
     }
 
 
+def _number(value: Fraction | None) -> float | None:
+    return None if value is None else float(value)
+
+
 def _amount(name: str, value: Fraction | None) -> dict[str, Any]:
     """An epsilon as a number, and exactly."""
-    return {
-        name: None if value is None else float(value),
-        f"{name}_exact": None if value is None else written(value),
-    }
+    return {name: _number(value), f"{name}_exact": None if value is None else written(value)}

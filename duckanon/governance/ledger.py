@@ -1,4 +1,4 @@
-"""The ledger: one line for each charge and each change of a policy, in the schema `duckanon` of the database itself.
+"""The ledger: a line for each charge and each decision of a steward, in the schema `duckanon` of the database itself.
 
 Lines are only ever added. A line's number is one above the last one's, and the primary key: of two writers who saw the
 same last line, one fails and looks again. So what a writer checked before adding its line holds when the line stands.
@@ -7,117 +7,67 @@ same last line, one fails and looks again. So what a writer checked before addin
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
-from fractions import Fraction
 from threading import Lock
 from time import monotonic
+from typing import Any, TypeAlias
+from uuid import uuid4
 
 import duckdb
 
-from duckanon.accounting import Budget, Charge, sequential, written
+from duckanon.accounting import Charge, written
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.door import Door
 from duckanon.governance.places import Place
-from duckanon.governance.policy import Policy
+from duckanon.governance.state import Line, State
 
 SCHEMA = "duckanon"
+# Of the tables in the schema. A database with another format is not read.
+FORMAT = "2"
 _TABLES = """
   CREATE SCHEMA IF NOT EXISTS {schema};
+  CREATE TABLE IF NOT EXISTS {schema}.meta (name VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
   CREATE TABLE IF NOT EXISTS {schema}.ledger (
     number BIGINT PRIMARY KEY,
     recorded_at TIMESTAMP NOT NULL,
     who VARCHAR NOT NULL,
     schema_name VARCHAR,
     table_name VARCHAR NOT NULL,
+    population VARCHAR,
+    edition BIGINT,
     action VARCHAR NOT NULL,
     epsilon VARCHAR,
     what VARCHAR NOT NULL,
+    unit VARCHAR,
     neighbours VARCHAR,
     release VARCHAR,
-    policy VARCHAR
+    detail VARCHAR
   );
   CREATE TABLE IF NOT EXISTS {schema}.releases (
     release VARCHAR PRIMARY KEY,
     number BIGINT NOT NULL,
     answer BLOB NOT NULL
   );
+  CREATE TABLE IF NOT EXISTS {schema}.answers (
+    key VARCHAR PRIMARY KEY, number BIGINT NOT NULL, stored BOOLEAN NOT NULL
+  );
 """
+# The names of tables in the schema that are no publications.
+OURS = re.compile(r"meta|ledger|releases|answers|(answer|domain)_\w+")
 # How long a writer tries again while others are faster.
 _PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line. recorded_at is UTC; schema_name is None for files, data frames and CTEs.
-
-    action: 'charge', 'release' (one without noise, which costs no epsilon), 'protect' or 'unprotect'. epsilon: exact,
-    of a charge. release: the key of what a charge was for, or as JSON what was released without noise. policy: JSON, of
-    a table that is protected from here on.
-    """
-
-    number: int
-    recorded_at: datetime
-    who: str
-    schema_name: str | None
-    table_name: str
-    action: str
-    epsilon: str | None
-    what: str
-    neighbours: str | None
-    release: str | None
-    policy: str | None
-
-    @property
-    def place(self) -> Place:
-        return Place("", self.schema_name, self.table_name)
-
-    @property
-    def charge(self) -> Fraction:
-        """What the line cost; zero for a change of a policy."""
-        return Fraction(self.epsilon) if self.epsilon is not None else Fraction(0)
-
-
-_SAME = (
-    "system.main.lower(schema_name) = system.main.lower($schema) "
-    "AND system.main.lower(table_name) = system.main.lower($name)",
-    "schema_name IS NULL AND table_name = $name",
-)
 _COLUMNS = ", ".join(field.name for field in fields(Line))
 
-
-@dataclass(frozen=True)
-class Account:
-    """What the ledger says about one table: its policy, if it is protected, and what was spent on it, ever."""
-
-    policy: Policy | None = None
-    spent: Fraction = Fraction(0)
-    charges: int = 0
-    since: datetime | None = None
-
-    @property
-    def budget(self) -> Budget | None:
-        return None if self.policy is None else Budget(self.policy.epsilon, self.spent)
-
-    def then(self, line: Line) -> Account:
-        """The account after one more line."""
-        if line.action == "charge":
-            return Account(self.policy, sequential([self.spent, line.charge]), self.charges + 1, self.since)
-        if line.action == "release":
-            return self
-        policy = None if line.policy is None else Policy.load(line.policy)
-        return Account(policy, self.spent, self.charges, None if policy is None else line.recorded_at)
-
-
-def accounts(lines: Iterable[Line]) -> Iterator[tuple[Line, Account]]:
-    """Each line, in order, with its table's account after it."""
-    found: dict[tuple[str | None, str], Account] = {}
-    for line in lines:
-        account = found.get(line.place.identity, Account()).then(line)
-        found[line.place.identity] = account
-        yield line, account
+# Checks against what holds, and gives the line to add; None adds nothing.
+Decision = Callable[[State], Mapping[str, Any] | None]
+# Runs in the transaction that adds the line, whose number it is told. (As text: a value that holds DuckDB's types is
+# told as leaked when Python ends.)
+Beside: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, int], None]"
 
 
 def schema_of(database: str) -> str:
@@ -132,6 +82,12 @@ class Ledger:
         self._door = door
         # Writers of one process take turns; those of another module or library are met by the primary key.
         self._turn = Lock()
+        # What held in each database when it was last looked at, and after which line.
+        self._known: dict[str, tuple[State, Line]] = {}
+
+    def cursor(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """A connection of its own, closed at the end. It sees what is committed."""
+        return self._door.cursor()
 
     def databases(self) -> list[str]:
         """The databases that can have a ledger."""
@@ -143,64 +99,61 @@ class Ledger:
             return [name for (name,) in found.fetchall()]
 
     def lines(self, database: str) -> list[Line]:
-        """All lines, in order."""
+        """All lines, in order. Raises InvalidInput for a ledger of another format."""
         with self._door.cursor() as cursor:
-            return self._read(cursor, database)
+            return _lines(cursor, database, 0) if _has_ledger(cursor, database) else []
 
-    def account(self, place: Place) -> Account:
-        """What the ledger says about a table."""
+    def state(self, database: str, con: duckdb.DuckDBPyConnection | None = None) -> State:
+        """What holds now. con: a connection to ask by; None opens one.
+
+        Raises InvalidInput for a ledger of another format.
+        """
+        if con is not None:
+            return self._state(con, database)
         with self._door.cursor() as cursor:
-            try:
-                return self._account(cursor, place)
-            except duckdb.CatalogException:
-                return Account()
+            return self._state(cursor, database)
 
-    def charge(self, place: Place, charge: Charge, release: str) -> int:
+    def charge(self, place: Place, charge: Charge, release: str, action: str = "charge") -> int:
         """Record a charge for good; returns the line's number.
 
-        Raises BudgetExhausted if the table has a budget that does not suffice.
+        Raises BudgetExhausted if the table's population has a budget that does not suffice.
         """
 
-        def affordable(account: Account) -> None:
-            budget = account.budget
-            if budget is not None and not budget.admits(charge.epsilon):
-                raise BudgetExhausted(
-                    f"The privacy budget of {place.label} does not suffice: epsilon {written(charge.epsilon)} is more "
-                    f"than the {written(budget.remaining)} left of {written(budget.total)}. Ask for less, or repeat an "
-                    "earlier call as it was: its stored release is free."
-                )
+        def line(state: State) -> Mapping[str, Any]:
+            if action == "charge":
+                affordable(state, place, charge)
+            population = state.population(place)
+            return {
+                **where(place),
+                "population": population and population.name,
+                "edition": population and population.edition,
+                "action": action,
+                "epsilon": written(charge.epsilon),
+                "what": charge.what,
+                "unit": charge.unit,
+                "neighbours": charge.neighbours,
+                "release": release,
+            }
 
-        return self._append(
-            place,
-            affordable,
-            action="charge",
-            epsilon=written(charge.epsilon),
-            what=charge.what,
-            neighbours=charge.neighbours,
-            release=release,
-        )
+        return self.append(place.database, line) or 0
 
-    def decide(self, place: Place, policy: Policy | None, what: str, allowed: Callable[[Account], None]) -> None:
-        """Record a table's new policy, or that it has none any more, if `allowed` does not object."""
-        self._append(
-            place,
-            allowed,
-            action="unprotect" if policy is None else "protect",
-            what=what,
-            policy=None if policy is None else policy.dump(),
-        )
+    def append(self, database: str, decide: Decision, beside: Beside | None = None) -> int | None:
+        """Add the line that `decide` gives, with what `beside` writes, in one transaction of its own.
 
-    def note(self, place: Place, what: str, release: str | None = None) -> None:
-        """Record a release that costs no epsilon. release: what later decisions have to know of it."""
-        self._append(place, lambda _: None, action="release", what=what, release=release)
-
-    def noted(self, place: Place) -> list[str]:
-        """What was recorded of the releases of a table that cost no epsilon, in order."""
-        return [
-            line.release
-            for line in self.lines(place.database)
-            if line.action == "release" and line.release is not None and line.place.identity == place.identity
-        ]
+        Returns the line's number, or None if there was nothing to add. Raises what they raise, and InvalidInput if the
+        database cannot be written; then nothing was added.
+        """
+        until = monotonic() + _PATIENCE
+        with self._turn:
+            while True:
+                try:
+                    return self._try(database, decide, beside)
+                except (duckdb.ConstraintException, duckdb.TransactionException):
+                    # Somebody else was faster: what was decided may not hold any more.
+                    if monotonic() > until:
+                        raise InvalidInput(
+                            f"Nothing can be recorded: the ledger of {database} is busy. Try again."
+                        ) from None
 
     @contextmanager
     def transaction(self, database: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -216,7 +169,7 @@ class Ledger:
             if readonly or kind != "duckdb":
                 why = "is read-only" if readonly else f"is of type {kind}"
                 raise InvalidInput(
-                    f"A charge cannot be recorded: the database {database} {why}. Open a DuckDB database for writing."
+                    f"Nothing can be recorded: the database {database} {why}. Open a DuckDB database for writing."
                 )
             cursor.begin()
             try:
@@ -226,67 +179,112 @@ class Ledger:
                 _roll_back(cursor)
                 raise
 
-    def _append(self, place: Place, allowed: Callable[[Account], None], **values: str | None) -> int:
-        until = monotonic() + _PATIENCE
-        with self._turn:
-            while True:
-                try:
-                    return self._try(place, allowed, values)
-                except (duckdb.ConstraintException, duckdb.TransactionException):
-                    # Somebody else was faster: what was allowed may not be any more.
-                    if monotonic() > until:
-                        raise InvalidInput(
-                            f"A charge cannot be recorded: the ledger of {place.database} is busy. Try again."
-                        ) from None
-
-    def _try(self, place: Place, allowed: Callable[[Account], None], values: dict[str, str | None]) -> int:
-        with self.transaction(place.database) as cursor:
-            cursor.execute(_TABLES.format(schema=schema_of(place.database))).fetchall()
-            allowed(self._account(cursor, place))
-            ((last,),) = cursor.execute(
-                f"SELECT system.main.max(number) FROM {schema_of(place.database)}.ledger"
+    def _try(self, database: str, decide: Decision, beside: Beside | None) -> int | None:
+        state = self.state(database)
+        values = decide(state)
+        if values is None:
+            return None
+        with self.transaction(database) as cursor:
+            cursor.execute(_TABLES.format(schema=schema_of(database))).fetchall()
+            cursor.execute(
+                f"INSERT OR IGNORE INTO {schema_of(database)}.meta VALUES ('format', ?), ('identity', ?)",
+                [FORMAT, uuid4().hex],
             ).fetchall()
             line = {
-                "number": (last or 0) + 1,
+                "number": state.number + 1,
                 "recorded_at": datetime.now(UTC).replace(tzinfo=None),
                 "who": _user(),
-                "schema_name": place.schema,
-                "table_name": place.name,
-                **values,
+                **{name: json.dumps(value) if name == "detail" else value for name, value in values.items()},
             }
             cursor.execute(
-                f"INSERT INTO {schema_of(place.database)}.ledger ({', '.join(line)}) "
-                f"VALUES ({', '.join('?' * len(line))})",
+                f"INSERT INTO {schema_of(database)}.ledger ({', '.join(line)}) VALUES ({', '.join('?' * len(line))})",
                 list(line.values()),
             ).fetchall()
-        return (last or 0) + 1
+            if beside is not None:
+                beside(cursor, state.number + 1)
+        return state.number + 1
 
-    def _account(self, cursor: duckdb.DuckDBPyConnection, place: Place) -> Account:
-        """One table's account. However long the ledger is, few rows leave the database."""
-        of_place = f"FROM {schema_of(place.database)}.ledger WHERE {_SAME[place.schema is None]}"
-        where = {"name": place.name} if place.schema is None else {"name": place.name, "schema": place.schema}
-        charges = cursor.execute(
-            f"SELECT epsilon, system.main.count(*) {of_place} AND action = 'charge' GROUP BY epsilon", where
-        ).fetchall()
-        changes = cursor.execute(
-            f"SELECT policy, recorded_at {of_place} AND action IN ('protect', 'unprotect') "
-            "ORDER BY number DESC LIMIT 1",
-            where,
-        ).fetchall()
-        policy, since = changes[0] if changes else (None, None)
-        return Account(
-            None if policy is None else Policy.load(policy),
-            sequential(Fraction(epsilon) * count for epsilon, count in charges),
-            sum(count for _, count in charges),
-            since if policy is not None else None,
+    def _state(self, con: duckdb.DuckDBPyConnection, database: str) -> State:
+        known = self._known.get(database)
+        if known is not None:
+            state, last = known
+            # The last line that is known is read again: another file, or a copy of it, may have come under the name.
+            added = _lines(con, database, state.number - 1)
+            if added[:1] == [last]:
+                return self._then(database, state, last, added[1:])
+        if not _has_ledger(con, database):
+            return State()
+        return self._then(database, State(), None, _lines(con, database, 0))
+
+    def _then(self, database: str, state: State, last: Line | None, added: list[Line]) -> State:
+        for line in added:
+            state, last = state.then(line), line
+        if added and last is not None:
+            self._known[database] = state, last
+        return state
+
+
+def where(place: Place) -> dict[str, Any]:
+    """The columns of a line that say which table it is about."""
+    return {"schema_name": place.schema, "table_name": place.name}
+
+
+def affordable(state: State, place: Place, charge: Charge) -> None:
+    """Raises BudgetExhausted if what is left of a table's budget does not suffice for a charge."""
+    population, standing = state.population(place), state.tables.get(place.identity)
+    if population is None or population.budget is None or standing is None:
+        return
+    again = "Ask for less, or repeat an earlier question as it was: its stored answer is free."
+    if not population.budget.admits(charge.epsilon):
+        raise BudgetExhausted(
+            f"The privacy budget of {population.name} does not suffice: epsilon {written(charge.epsilon)} is more "
+            f"than the {written(population.budget.remaining)} left of {written(population.budget.total)}. {again}"
+        )
+    # What one table says holds for all of its population: a question about another costs the same persons.
+    policies = [one.policy for one in state.tables.values() if one.policy.population == standing.policy.population]
+    cap = min((one.per_edition for one in policies if one.per_edition is not None), default=None)
+    if cap is not None and population.in_edition + charge.epsilon > cap:
+        raise BudgetExhausted(
+            f"Of {population.name} no more than epsilon {written(cap)} may be spent in one edition, and "
+            f"{written(population.in_edition)} is spent in this one. {again}"
         )
 
-    def _read(self, cursor: duckdb.DuckDBPyConnection, database: str) -> list[Line]:
-        try:
-            found = cursor.execute(f"SELECT {_COLUMNS} FROM {schema_of(database)}.ledger ORDER BY number")
-        except duckdb.CatalogException:
-            return []
-        return [Line(*row) for row in found.fetchall()]
+
+def _has_ledger(con: duckdb.DuckDBPyConnection, database: str) -> bool:
+    """Whether a database has a ledger. Raises InvalidInput for one of another format."""
+    found = con.execute(
+        "SELECT 1 FROM system.main.duckdb_tables() "
+        "WHERE database_name = ? AND schema_name = ? AND table_name = 'ledger'",
+        [database, SCHEMA],
+    ).fetchall()
+    if not found:
+        return False
+    try:
+        stored = con.execute(f"SELECT value FROM {schema_of(database)}.meta WHERE name = 'format'").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        stored = []
+    if stored != [(FORMAT,)]:
+        raise _other_format(database)
+    return True
+
+
+def _other_format(database: str) -> InvalidInput:
+    return InvalidInput(
+        f"The schema duckanon of {database} was written by another version of duckanon, which this one does not read: "
+        f"note what was spent, DROP SCHEMA {schema_of(database)} CASCADE with plain DuckDB, and protect the tables "
+        "again with what is left."
+    )
+
+
+def _lines(con: duckdb.DuckDBPyConnection, database: str, after: int) -> list[Line]:
+    """The lines after the one of that number; none where there is no ledger."""
+    try:
+        found = con.execute(
+            f"SELECT {_COLUMNS} FROM {schema_of(database)}.ledger WHERE number > ? ORDER BY number", [after]
+        )
+    except (duckdb.CatalogException, duckdb.BinderException):
+        return []
+    return [Line(*row) for row in found.fetchall()]
 
 
 def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:

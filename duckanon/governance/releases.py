@@ -35,17 +35,20 @@ class Releases:
         self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
         self._opening = Lock()
 
-    def once(self, place: Place, release: str, charge: Charge, draw: Callable[[], pa.Array]) -> pa.Array:
+    def once(
+        self, place: Place, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
+    ) -> pa.Array:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
 
-        release: a key that holds all that the release depends on. Whoever asks for the same at the same time waits.
+        release: a key that holds all that the release depends on. action: what the ledger's line is. Whoever asks for
+        the same at the same time waits.
         Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
         """
         with self._only_one(place.database, release):
             stored = self._stored(place.database, release)
             if stored is not None:
                 return stored
-            number = self._ledger.charge(place, charge, release)
+            number = self._ledger.charge(place, charge, release, action)
             answer = draw()
             with self._ledger.transaction(place.database) as cursor:
                 cursor.execute(

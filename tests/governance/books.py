@@ -26,5 +26,11 @@ def books(con: duckdb.DuckDBPyConnection) -> Books:
     return made
 
 
+def protect(made: Books, table: str = "persons", sees: dict[str, Any] | None = None, **terms: Any) -> str:
+    """Protect a table that need not exist, with a budget of 1 unless `terms` say another."""
+    terms = {"epsilon": Fraction(1), **terms}
+    return made.decisions.protect(table, sees or seen(table), {name: one for name, one in terms.items() if one})
+
+
 def answer(number: int) -> pa.Array:
     return pa.array([[{"level": number, "groups": [number, number]}]])

@@ -1,6 +1,6 @@
-"""A process to be killed: makes charges one after the other, and says in a file what it is about to do.
+"""A process to be killed: makes charges or decisions one after the other, and says in a file what it is about to do.
 
-python -m tests.governance.charger DATABASE JOURNAL CHARGES (books | sql)
+python -m tests.governance.charger DATABASE JOURNAL CHARGES (books | sql | decisions)
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
     lines = Path(journal).read_text(encoding="utf-8").splitlines()
     start = 1 + max((int(line.split()[1]) for line in lines), default=0)
     con = duckdb.connect(database)
-    call = (by_sql if way == "sql" else by_books)(con, say)
+    call = {"books": by_books, "sql": by_sql, "decisions": by_decisions}[way](con, say)
     say("started", start - 1)
     for number in range(start, charges + 1):
         say("try", number)
@@ -66,6 +67,18 @@ def by_sql(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> C
     def call(number: int) -> None:
         now[0] = number
         con.execute(f"FROM dp_group_sizes('persons', 'unit', epsilon := 0.1, max_size := {number + 1})").fetchall()
+
+    return call
+
+
+def by_decisions(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
+    """Another policy each time, with a domain whose values are the number of the call."""
+    made, sees = books(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
+
+    def call(number: int) -> None:
+        made.decisions.unprotect("persons", sees)
+        terms = {"epsilon": Fraction(1), "domains": {"a": (number, -number), "b": (number,)}}
+        made.decisions.protect("persons", sees, terms, {"a": "INTEGER", "b": "INTEGER"})
 
     return call
 

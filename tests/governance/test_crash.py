@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 import duckanon
+from tests.governance.books import books
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 ROOT = Path(__file__).parents[2]
@@ -66,3 +67,26 @@ def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
     assert set(charged) <= set(numbers(journal, "try")) == set(range(1, charges + 1))
     assert {number for (number,) in stored} <= {number for number, _, _ in found}
     assert len(stored) >= len(numbers(journal, "done"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_policy_has_its_domains_or_is_not_there(tmp_path: Path) -> None:
+    database, journal = tmp_path / "ledger.duckdb", tmp_path / "journal"
+    moments = random.Random(1)
+    for _ in range(40 if LONG else 3):
+        run(database, journal, 10_000, "decisions", moments.uniform(0, 0.3))
+    assert run(database, journal, 3 + max(numbers(journal, "try"), default=0), "decisions", None) == 0
+    with duckdb.connect(str(database)) as con:
+        state = books(con).ledger.state("ledger")
+        lines = [line for line in books(con).ledger.lines("ledger") if line.action == "protect"]
+        assert [line.number for line in lines] == list(range(1, 2 * len(lines), 2))
+        assert len(lines) >= len(numbers(journal, "done"))
+        copies = con.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, 'domain_') ORDER BY ALL"
+        ).fetchall()
+        assert copies == sorted((f"domain_{line.number}_{at}",) for line in lines for at in (0, 1))
+        for line in lines:
+            (number,) = line.said["policy"]["domains"]["b"]
+            for at, values in enumerate([[(-number,), (number,)], [(number,)]]):
+                assert con.execute(f"FROM duckanon.domain_{line.number}_{at} ORDER BY ALL").fetchall() == values
+        assert set(state.tables) == {("main", "persons")}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.books import Books, books_of
-from tests.governance.books import CHARGE, answer, books, seen
+from tests.governance.books import CHARGE, answer, books, protect, seen
 
 
 def ask(made: Books, number: int, epsilon: Fraction = CHARGE.epsilon, sees: dict[str, Any] | None = None) -> pa.Array:
@@ -56,15 +58,16 @@ def test_the_charge_stands_before_the_noise_and_after_an_error() -> None:
 def test_a_budget_is_spent_to_the_last_tenth_and_stored_releases_stay_free() -> None:
     with duckdb.connect() as con:
         made = books(con)
-        said = made.protect("persons", seen("persons"), Fraction(1), "unit")
-        assert said == "main.persons is protected: of epsilon 1 in all, 0 is spent and 1 left."
+        assert protect(made) == (
+            "main.persons is protected: of epsilon 1 in all, 0 is spent and 1 left. A charge protects one record."
+        )
         for number in range(10):
             ask(made, number)
         with pytest.raises(BudgetExhausted) as raised:
             ask(made, 10, Fraction(1, 10**12))
         assert str(raised.value) == (
             "The privacy budget of main.persons does not suffice: epsilon 0.000000000001 is more than the 0 left of 1. "
-            "Ask for less, or repeat an earlier call as it was: its stored release is free."
+            "Ask for less, or repeat an earlier question as it was: its stored answer is free."
         )
         assert ask(made, 3).equals(answer(3))
         (budget,) = made.budgets()
@@ -76,35 +79,38 @@ def test_what_was_spent_stays_spent() -> None:
     with duckdb.connect() as con:
         made, sees = books(con), seen("persons")
         ask(made, 1)
-        assert made.protect("PERSONS", sees, Fraction(1, 5), None).endswith("0.1 is spent and 0.1 left.")
+        assert "0.1 is spent and 0.1 left." in protect(made, "PERSONS", sees, epsilon=Fraction(1, 5))
         with pytest.raises(
             InvalidInput, match=r"main\.persons is protected already: unprotect\('main\.persons'\) first"
         ):
-            made.protect("persons", sees, Fraction(2), None)
-        assert made.protect("persons", sees, Fraction(1, 5), None).endswith("0.1 is spent and 0.1 left.")
-        assert made.unprotect("persons", sees) == (
-            "main.persons is no longer protected: releases are recorded, and no budget limits them."
+            protect(made, epsilon=Fraction(2))
+        assert "0.1 is spent and 0.1 left." in protect(made, epsilon=Fraction(1, 5))
+        assert made.decisions.unprotect("persons", sees) == (
+            "main.persons is no longer protected: it is closed to analysts, and what was spent on it and published "
+            "of it stays so."
         )
-        assert made.unprotect("persons", sees) == "main.persons is not protected: nothing has changed."
+        assert made.decisions.unprotect("persons", sees) == "main.persons is not protected: nothing has changed."
         assert made.budgets() == []
         ask(made, 2, Fraction(3))
-        assert made.protect("persons", sees, Fraction(1), None).endswith(
-            "of epsilon 1 in all, 3.1 is spent and 0 left."
-        )
+        assert "of epsilon 1 in all, 3.1 is spent and 0 left." in protect(made)
         actions = [line["action"] for line in made.lines()]
         assert actions == ["charge", "protect", "unprotect", "charge", "protect"]
 
 
-def test_a_budget_is_of_one_table() -> None:
+def test_a_budget_is_of_one_population() -> None:
     with duckdb.connect() as con:
         made, sees = books(con), seen("persons", "others")
-        made.protect("persons", sees, Fraction(1, 10), None)
+        protect(made, epsilon=Fraction(1, 10))
         ask(made, 1)
         made.once("others", sees, {"number": 1}, CHARGE, lambda: answer(1))
         made.once("people.csv", sees, {"number": 1}, CHARGE, lambda: answer(1))
-        assert [line["tbl"] for line in made.lines()] == ["main.persons", "main.persons", "main.others", "people.csv"]
-        with pytest.raises(InvalidInput, match="is no table or view that lasts, so it cannot be protected"):
-            made.protect("people.csv", sees, Fraction(1), None)
+        assert [(line["tbl"], line["population"]) for line in made.lines()] == [
+            *2 * [("main.persons", "main.persons")],
+            ("main.others", None),
+            ("people.csv", None),
+        ]
+        with pytest.raises(InvalidInput, match="is no table that lasts, so it cannot be protected"):
+            protect(made, "people.csv", sees)
 
 
 def test_a_view_is_known_by_its_sql() -> None:
@@ -118,7 +124,7 @@ def test_a_view_is_known_by_its_sql() -> None:
 def test_thirty_two_threads_ask_for_a_budget_that_suffices_for_ten(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "l.duckdb")) as con:
         made, sees = books(con), seen("persons", database="l")
-        made.protect("persons", sees, Fraction(1), None)
+        protect(made, sees=sees)
         ready = threading.Barrier(32)
 
         def one(number: int) -> bool:
@@ -139,7 +145,7 @@ def test_two_writers_that_know_nothing_of_each_other(tmp_path: Path) -> None:
     file = str(tmp_path / "l.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
         both, sees = [books(con), books(other)], seen("persons", database="l")
-        both[0].protect("persons", sees, Fraction(2), None)
+        protect(both[0], sees=sees, epsilon=Fraction(2))
         ready = threading.Barrier(8)
 
         def one(thread: int) -> int:
@@ -162,19 +168,19 @@ def test_two_writers_that_know_nothing_of_each_other(tmp_path: Path) -> None:
 def test_a_line_that_was_written_in_between_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of two writers looks again: what it was allowed before, it is not any more."""
     with duckdb.connect() as con:
-        made, sees = books(con), seen("persons")
-        made.protect("persons", sees, Fraction(1, 10), None)
-        ledger = made._ledger
-        real, tries = ledger._account, []
+        made = books(con)
+        protect(made, epsilon=Fraction(1, 10))
+        real, tries = made.ledger.state, []
 
-        def account(cursor: Any, place: Any) -> Any:
-            found = real(cursor, place)
-            if not tries:
-                tries.append(1)
+        def state(*given: Any) -> Any:
+            found = real(*given)
+            # The first look is for the table's privacy unit, the second for what is left.
+            tries.append(1)
+            if len(tries) == 2:
                 ask(books(con), 77)
             return found
 
-        monkeypatch.setattr(ledger, "_account", account)
+        monkeypatch.setattr(made.ledger, "state", state)
         with pytest.raises(BudgetExhausted):
             ask(made, 1)
         assert [line["action"] for line in made.lines()] == ["protect", "charge"]
@@ -222,6 +228,76 @@ def test_the_ledger_outlives_the_process_and_follows_its_file(tmp_path: Path) ->
         assert len(made.lines()) == 1
 
 
+def test_a_renamed_file_and_a_copy_keep_their_ledger(tmp_path: Path) -> None:
+    """A database knows itself by an identity of its own; a copy goes on by itself from where it was made."""
+    file, renamed, copy = (str(tmp_path / f"{name}.duckdb") for name in ("a", "renamed", "copy"))
+    with duckdb.connect(file) as con:
+        sees = seen("persons", database="a")
+        made = books(con)
+        protect(made, sees=sees)
+        first = ask(made, 1, sees=sees)
+    Path(file).rename(renamed)
+    shutil.copy(renamed, copy)
+    identity = "SELECT value FROM {}.duckanon.meta WHERE name = 'identity'"
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{renamed}' AS x; ATTACH '{copy}' AS y").fetchall()
+        made = books(con)
+        assert con.execute(identity.format("x")).fetchall() == con.execute(identity.format("y")).fetchall()
+        for database in "xy":
+            assert ask(made, 1, sees=seen("persons", database=database)).equals(first)
+        assert len(made.lines()) == 4
+        ask(made, 2, Fraction(1, 2), seen("persons", database="x"))
+        ask(made, 3, Fraction(1, 3), seen("persons", database="y"))
+        assert [one["spent_exact"] for one in made.budgets()] == ["0.6", "13/30"]
+        # Each takes the other's name, while what held under it is still known.
+        con.execute(f"DETACH x; DETACH y; ATTACH '{renamed}' AS y; ATTACH '{copy}' AS x").fetchall()
+        assert [one["spent_exact"] for one in made.budgets()] == ["13/30", "0.6"]
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        "CREATE TABLE duckanon.ledger (number BIGINT PRIMARY KEY, epsilon VARCHAR)",
+        "CREATE TABLE duckanon.ledger (id INTEGER); CREATE TABLE duckanon.meta (name VARCHAR, value VARCHAR)",
+        "CREATE TABLE duckanon.ledger (number BIGINT); "
+        "CREATE TABLE duckanon.meta AS SELECT 'format' AS name, '1' AS value",
+    ],
+)
+def test_another_format_is_told_in_a_sentence(older: str) -> None:
+    with duckdb.connect() as con:
+        con.execute(f"CREATE SCHEMA duckanon; {older}").fetchall()
+        made = books(con)
+        for what in (made.lines, made.budgets, made.policies, lambda: protect(made), lambda: ask(made, 1)):
+            with pytest.raises(InvalidInput) as raised:
+                what()
+            assert str(raised.value) == (
+                "The schema duckanon of memory was written by another version of duckanon, which this one does not "
+                'read: note what was spent, DROP SCHEMA "memory".duckanon CASCADE with plain DuckDB, and protect the '
+                "tables again with what is left."
+            )
+        con.execute('DROP SCHEMA "memory".duckanon CASCADE').fetchall()
+        ask(made, 1)
+
+
+def test_what_holds_is_folded_line_by_line(tmp_path: Path) -> None:
+    """What is known from before and the lines since give what all lines together give."""
+    with duckdb.connect(str(tmp_path / "l.duckdb")) as con:
+        sees = seen("persons", "others", database="l")
+        known, fresh = books(con), books(con)
+        for step in (
+            lambda: ask(known, 1, sees=sees),
+            lambda: protect(known, sees=sees, population="people", privacy_unit="person"),
+            lambda: protect(fresh, "others", sees, epsilon=None, population="people", privacy_unit="id"),
+            lambda: known.decisions.new_edition("others", sees),
+            lambda: ask(fresh, 2, sees=sees),
+            lambda: known.decisions.unprotect("persons", sees),
+        ):
+            with suppress(InvalidInput):
+                step()
+            states = [made.ledger.state("l") for made in (known, fresh, books(con))]
+            assert states[0] == states[1] == states[2]
+
+
 def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path) -> None:
     file, sees = str(tmp_path / "a.duckdb"), seen("persons", database="a")
     with duckdb.connect(file) as con:
@@ -232,7 +308,7 @@ def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path)
         with pytest.raises(InvalidInput) as raised:
             ask(made, 2, sees=sees)
         assert str(raised.value) == (
-            "A charge cannot be recorded: the database a is read-only. Open a DuckDB database for writing."
+            "Nothing can be recorded: the database a is read-only. Open a DuckDB database for writing."
         )
         assert len(made.lines()) == 1
 
@@ -263,7 +339,7 @@ def test_what_a_user_calls_by_our_names_stands_for_nothing() -> None:
             con.execute(f"CREATE MACRO {macro}").fetchall()
         made = books(con)
         assert made.lines() == []
-        made.protect("persons", seen("persons"), Fraction(1, 5), None)
+        protect(made, epsilon=Fraction(1, 5))
         ask(made, 1)
         ask(made, 2)
         with pytest.raises(BudgetExhausted):

@@ -6,8 +6,9 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.catalog.names import parts, quoted
 from duckanon.errors import InvalidInput
-from duckanon.governance.places import Place, expected, locate, parts
+from duckanon.governance.places import Place, expected, locate
 
 
 @pytest.mark.parametrize(
@@ -114,3 +115,28 @@ def test_labels_and_identity() -> None:
     assert Place("d", "main", "Persons").identity == Place("e", "MAIN", "persons").identity
     assert Place("d", None, "A.csv").identity != Place("d", None, "a.csv").identity
     assert [Place("d", "main", "a").label, Place("d", None, "a.csv").label] == ["main.a", "a.csv"]
+
+
+def test_names_mean_what_they_mean_to_duckdb(con: duckdb.DuckDBPyConnection) -> None:
+    """Each name, written in every way, is looked up by DuckDB and by us: the same table, or none."""
+    names = ["a", "É", "é", "ß", "ſ", "\u212a", "a.b", 'q"q', "x y", "select", "İ"]
+    con.execute('CREATE SCHEMA "S.É"').fetchall()
+    for schema in ("main", '"S.É"'):
+        for number, name in enumerate(names):
+            con.execute(
+                f"CREATE TABLE {schema}.{quoted([name])} AS SELECT '{schema}' AS home, {number} AS n"
+            ).fetchall()
+    found = 0
+    for name in names:
+        for written in {name, name.upper(), name.lower(), name.swapcase(), name.casefold()}:
+            for before in ("", "main.", 'MEMORY."Main".', '"s.É".', '"S.é".', 'memory."s.É".'):
+                whole = f"{before}{quoted([written])}"
+                try:
+                    ((home, number),) = con.execute(f"FROM {whole}").fetchall()
+                except duckdb.CatalogException:
+                    assert not locate(whole, sees(con, whole)).lasting, whole
+                    continue
+                place = locate(whole, sees(con, whole))
+                assert (place.schema, place.name) == (home.strip('"'), names[number]), whole
+                found += 1
+    assert found > 80

@@ -1,0 +1,126 @@
+"""Names as DuckDB reads them: letters A to Z without case, quoted or not; everything else as it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
+_FOLD = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(name: str) -> str:
+    """The name as DuckDB compares it. Letters beyond ASCII keep their case: DuckDB folds no others."""
+    return name.translate(_FOLD)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """catalog.schema.object, folded, as far as known: an empty part is one that nobody told."""
+
+    catalog: str
+    schema: str
+    object: str
+
+    @classmethod
+    def of(cls, text: str) -> TableName:
+        """The name in `a`, `b.a` or `c.b.a`; a part may stand in double quotes.
+
+        >>> str(TableName.of('Lake."main".Persons'))
+        'lake.main.persons'
+        """
+        parts: list[str] = []
+        rest = text.strip()
+        while True:
+            if rest.startswith('"'):
+                end = 1
+                while (end := rest.find('"', end)) >= 0 and rest[end : end + 2] == '""':
+                    end += 2
+                if end < 0:
+                    raise ValueError(text)
+                part, rest = rest[1:end].replace('""', '"'), rest[end + 1 :]
+            else:
+                part, dot, rest = rest.partition(".")
+                rest = dot + rest
+            parts.append(fold(part))
+            if not rest:
+                break
+            rest = rest.removeprefix(".")
+        if len(parts) > 3 or not all(parts):
+            raise ValueError(text)
+        return cls(*([""] * (3 - len(parts)) + parts))
+
+    def may_be(self, other: TableName) -> bool:
+        """Whether both can name the same table: parts that nobody told fit everything.
+
+        In `a.persons` the first part may be a schema or, as DuckDB has it, a catalog.
+        """
+        if self.object != other.object:
+            return False
+        return any(
+            all(not mine or not theirs or mine == theirs for mine, theirs in zip(one, two, strict=True))
+            for one in self._places()
+            for two in other._places()
+        )
+
+    def _places(self) -> tuple[tuple[str, str], ...]:
+        """What catalog and schema can be."""
+        whole = (self.catalog, self.schema)
+        return (whole, (self.schema, "")) if self.schema and not self.catalog else (whole,)
+
+    def within(self, home: TableName) -> TableName:
+        """The name as one reads it in `home`: parts not told are home's."""
+        if self.schema:
+            return TableName(
+                self.catalog or (home.catalog if self.schema == home.schema else ""), self.schema, self.object
+            )
+        return TableName(home.catalog, home.schema, self.object)
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.catalog, self.schema, self.object) if part)
+
+
+NOWHERE = TableName("", "", "")
+# The catalog of temporary tables, which lasts as long as its connection.
+TEMPORARY = "temp"
+
+
+def quoted(path: Sequence[str]) -> str:
+    """A name of several parts, in quotes."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+
+
+def candidates(
+    written: TableName, search: Sequence[tuple[str, str]], home: tuple[str, str] | None = None
+) -> list[TableName]:
+    """The full names that a name may stand for, in the order in which DuckDB looks for them.
+
+    search: catalogs and schemas on the search path, folded. home: those of the view in which the name is written.
+    """
+    if written.catalog:
+        return [written]
+    path = [(TEMPORARY, "main"), *([home] if home else []), *search]
+    if written.schema:
+        # a.b is a schema's table, or a database's in its main schema.
+        catalogs = dict.fromkeys(catalog for catalog, _ in path)
+        path = [(catalog, written.schema) for catalog in catalogs] + [(written.schema, "main")]
+    return [TableName(catalog, schema, written.object) for catalog, schema in path]
+
+
+def search_path(database: str, schema: str, path: str) -> list[tuple[str, str]]:
+    """Catalogs and schemas in which a name is looked for, folded, in DuckDB's order; the temporary one is left out.
+
+    database, schema: the current ones. path: DuckDB's setting search_path.
+    """
+    entries = [parts(entry.strip()) for entry in (path or "").split(",") if entry.strip()]
+    search = [(fold(entry[0] if len(entry) > 1 else database), fold(entry[-1])) for entry in entries]
+    return list(dict.fromkeys([*search, (fold(database), fold(schema)), (fold(database), "main")]))
+
+
+def parts(name: str) -> list[str]:
+    """The parts of a.b."c.d", without their quotes; the whole name where it has no such form."""
+    found = list(_PART.finditer(name))
+    if not 0 < len(found) <= 3 or ".".join(one.group(0) for one in found) != name:
+        return [name]
+    return [one.group(1).replace('""', '"') if one.group(1) is not None else one.group(2) for one in found]

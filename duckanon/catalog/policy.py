@@ -1,0 +1,135 @@
+"""What a steward has decided about a table: the one class that governance keeps and that rules read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from duckanon.accounting import epsilon, written
+from duckanon.catalog.names import fold
+
+# A domain as a steward says it: a list of values, the word ENUM, or the name of an open table.
+DomainSource = str | tuple[Any, ...]
+ENUM = "ENUM"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values that a column's keys come from, as they were copied when the policy was set.
+
+    table: its name in the schema duckanon. columns: of the copy, under the names of the protected table; a domain of
+    several columns lists their combinations.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The policy of a protected table. Columns are named as the steward wrote them.
+
+    epsilon: how much may be spent on its population in all. population: whose budget it spends. privacy_unit: the
+    column that identifies what is protected as a whole; None: a record. rows_per_unit: how many records of one unit
+    count in a release with noise; None: not said. unit: the column whose values are groups. hierarchy: region columns,
+    the widest first. per_query: the most that one release may cost; None: an analyst gets none with noise. per_edition:
+    the most that the population may spend in one edition; None: no cap. max_size: the largest group size that is told
+    apart. public: columns by which an analyst may count. domains: where a column's keys come from. bounds: the least
+    and the largest value of a column, and a step if there is one. quasi_identifiers, k: what a k-anonymous copy must
+    generalise, and its least class, in privacy units. sensitive: columns that such a copy may show as they are. drop:
+    columns that no release shows. small: counts from 1 to small - 1 must not follow from what is published.
+    """
+
+    epsilon: Fraction
+    population: str = ""
+    privacy_unit: str | None = None
+    rows_per_unit: int | None = None
+    unit: str | None = None
+    hierarchy: tuple[str, ...] = ()
+    max_size: int | None = None
+    per_query: Fraction | None = None
+    per_edition: Fraction | None = None
+    public: tuple[str, ...] = ()
+    domains: Mapping[str, DomainSource] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    quasi_identifiers: tuple[str, ...] = ()
+    k: int = 5
+    sensitive: tuple[str, ...] = ()
+    small: int = 5
+    drop: tuple[str, ...] = ()
+
+    @property
+    def contributions(self) -> int:
+        """How many records of one privacy unit count in a release with noise, at most."""
+        return 1 if self.privacy_unit is None else self.rows_per_unit or 1
+
+    @property
+    def unit_is_group(self) -> bool:
+        """Whether what is protected as a whole is the group itself, such as a household."""
+        same = self.unit is not None and self.privacy_unit is not None
+        return same and fold(self.unit or "") == fold(self.privacy_unit or "")
+
+    @property
+    def protects(self) -> str:
+        """What one charge protects, in words."""
+        if self.privacy_unit is None:
+            return "one record"
+        most = "the first record counts" if self.contributions == 1 else f"the first {self.contributions} records count"
+        return f"all records of one {self.privacy_unit} ({most})"
+
+    @property
+    def publishable(self) -> frozenset[str]:
+        """The columns, folded, by which tables of counts and shares may be published."""
+        told = (*self.public, *self.hierarchy, *self.quasi_identifiers, *self.sensitive)
+        hidden = (*self.drop, *(one for one in (self.unit, self.privacy_unit) if one is not None))
+        return frozenset(map(fold, told)) - frozenset(map(fold, hidden))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that it names, each once."""
+        single = [one for one in (self.privacy_unit, self.unit) if one is not None]
+        lists = [name for one in LISTS for name in getattr(self, one)]
+        return tuple(dict.fromkeys([*single, *lists, *self.domains, *self.bounds]))
+
+    def dump(self) -> dict[str, Any]:
+        """The policy as plain values, exact. What says no more than the default is left out."""
+        found: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in _ALWAYS or value != (one.default if one.name not in _MAPPINGS else {}):
+                found[one.name] = written(value) if isinstance(value, Fraction) else _plain(value)
+        return found
+
+    @staticmethod
+    def load(found: Mapping[str, Any]) -> Policy:
+        """The policy that `dump` wrote."""
+        given: dict[str, Any] = dict(found)
+        for name in _AMOUNTS:
+            if given.get(name) is not None:
+                given[name] = epsilon(given[name], name)
+        for name in LISTS:
+            if name in given:
+                given[name] = tuple(given[name])
+        for name in _MAPPINGS:
+            given[name] = {
+                key: tuple(one) if isinstance(one, list) else one for key, one in given.get(name, {}).items()
+            }
+        return Policy(**given)
+
+    def __str__(self) -> str:
+        return json.dumps(self.dump(), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+LISTS = ("hierarchy", "public", "quasi_identifiers", "sensitive", "drop")
+_AMOUNTS = ("epsilon", "per_query", "per_edition")
+_MAPPINGS = ("domains", "bounds")
+_ALWAYS = ("epsilon", "population")

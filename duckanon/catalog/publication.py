@@ -1,0 +1,83 @@
+"""A release that a steward asks to publish, as data: what governance hands to the audit, which has no ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from duckanon.catalog.policy import Policy
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a steward says of a release.
+
+    variables, given, value: of a table of counts or of shares; no value: a k-anonymous table. digits, base: how its
+    numbers were rounded. accept_changes: publish although the records have changed since an earlier publication.
+    """
+
+    variables: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    value: str | None = None
+    digits: int | None = None
+    base: int | None = None
+    accept_changes: bool = False
+
+    @property
+    def kind(self) -> str:
+        if self.value is None:
+            return "records"
+        return "shares" if self.given else "counts"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What tells the cells of a table of numbers apart."""
+        return (*self.given, *self.variables)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What was published of the same table before. copy: its full name in SQL; None where it was withdrawn.
+
+    columns: of the copy. same: whether the records are still those that it was made of.
+    """
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    variables: tuple[str, ...]
+    given: tuple[str, ...]
+    digits: int | None
+    base: int | None
+    content: str
+    same: bool
+    copy: str | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether its numbers are not rounded."""
+        return self.digits is None and self.base is None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What an audit looks at.
+
+    release, of: full names in SQL of the release, which stands still, and of the protected table. name, label: both for
+    people. columns, source: types of their columns by name. policy: the table's. totals: whether readers are taken to
+    know the number of records of every row. earlier: what was published of the same table, withdrawn ones too.
+    elsewhere: the names of what was published of other tables of the population. content: a hash of the release.
+    """
+
+    release: str
+    of: str
+    name: str
+    label: str
+    terms: Terms
+    columns: Mapping[str, str]
+    source: Mapping[str, str]
+    policy: Policy
+    totals: bool = False
+    earlier: Sequence[Earlier] = ()
+    elsewhere: Sequence[str] = ()
+    content: str = ""

@@ -1,0 +1,173 @@
+"""Reads a database's catalog into a snapshot of what an analyst may see. Metadata is an allow-list.
+
+Nothing is seen unless it was opened, published or protected, or is a temporary table of the analyst's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+
+from duckanon.catalog.names import TableName, fold, search_path
+from duckanon.catalog.policy import Domain
+from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
+from duckanon.catalog.unfit import unfit
+
+_SEARCH = """
+SELECT system.main.current_database(), system.main.current_schema(), system.main.current_setting('search_path')
+"""
+_COLUMNS = """
+SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
+WHERE NOT internal AND database_name <> 'temp' ORDER BY database_name, schema_name, table_name, column_index
+"""
+_TABLES = """
+SELECT database_name, schema_name, table_name, "sql" FROM system.main.duckdb_tables()
+WHERE NOT internal AND NOT temporary
+"""
+_VIEWS = """
+SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views() WHERE NOT internal AND NOT temporary
+"""
+_MACROS = """
+SELECT function_name, database_name, schema_name, parameters, macro_definition, function_type = 'table_macro'
+FROM system.main.duckdb_functions()
+WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND database_name <> 'temp'
+"""
+_TEMPORARY = """
+SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
+WHERE database_name = 'temp' AND NOT internal ORDER BY table_name, column_index
+"""
+
+
+@dataclass(frozen=True)
+class Governed:
+    """What stewards have decided about one database, by schema and table, folded.
+
+    number: of the last line of its ledger. protected: policies, each with its version, its domains, its edition and
+    what is left. opened: columns of each open table, as they were when it was opened; a schema is (schema, '*').
+    published: the tables of the schema duckanon that analysts read. ever: tables that were ever protected; an open
+    schema does not open them.
+    """
+
+    number: int = 0
+    protected: Mapping[tuple[str, str], Protected] = field(default_factory=dict)
+    opened: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    published: frozenset[str] = frozenset()
+    ever: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All that stands in the databases of an instance, as it is. unfit: tables that cannot be protected."""
+
+    search: Sequence[tuple[str, str]]
+    tables: Mapping[TableName, Stored]
+    views: Mapping[TableName, View]
+    macros: frozenset[str]
+    definitions: Mapping[str, Macro]
+    unfit: frozenset[TableName] = frozenset()
+
+
+def read(con: duckdb.DuckDBPyConnection) -> Everything:
+    """The catalog, read on a connection that nobody else uses meanwhile."""
+    ((database, schema, path),) = con.execute(_SEARCH).fetchall()
+    columns: dict[TableName, dict[str, str]] = {}
+    for *owner, column, kind in con.execute(_COLUMNS).fetchall():
+        columns.setdefault(_name(owner), {})[column] = kind
+    tables, amiss = {}, set()
+    for *whole, sql in con.execute(_TABLES).fetchall():
+        tables[_name(whole)] = Stored(_path(whole), columns.get(_name(whole), {}))
+        if unfit(sql or "") is not None:
+            amiss.add(_name(whole))
+    views = {
+        _name(whole): View(_path(whole), sql, tuple(columns.get(_name(whole), ())))
+        for *whole, sql in con.execute(_VIEWS).fetchall()
+    }
+    macros, definitions = _macros(con.execute(_MACROS).fetchall())
+    return Everything(search_path(database, schema, path), tables, views, macros, definitions, frozenset(amiss))
+
+
+def temporary(con: duckdb.DuckDBPyConnection) -> dict[TableName, Stored]:
+    """The temporary tables of a connection."""
+    columns: dict[TableName, dict[str, str]] = {}
+    paths: dict[TableName, tuple[str, str, str]] = {}
+    for *owner, column, kind in con.execute(_TEMPORARY).fetchall():
+        columns.setdefault(_name(owner), {})[column] = kind
+        paths[_name(owner)] = _path(owner)
+    return {name: Stored(path, columns[name], temporary=True) for name, path in paths.items()}
+
+
+def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[TableName, Stored]) -> Catalog:
+    """What an analyst may see of everything. governed: by folded database. own: the analyst's temporary tables."""
+    tables: dict[TableName, Stored] = dict(own)
+    views: dict[TableName, View] = {}
+    behind: dict[TableName, Stored | View] = {}
+    protected: dict[TableName, Protected] = {}
+    for database, decided in governed.items():
+        for (schema, table), one in decided.protected.items():
+            name = TableName(database, schema, table)
+            stands = None if name in whole.unfit else whole.tables.get(name)
+            protected[name] = replace(one, stored=stands, domains=_fitting(one, stands, database, whole))
+    for name, stored in whole.tables.items():
+        decided = governed.get(name.catalog, Governed())
+        if name.schema == SCHEMA:
+            if name.object in decided.published:
+                tables[name] = stored
+        elif name not in protected:
+            behind[name] = stored
+            if _is_open(name, decided, tuple(stored.columns)):
+                tables[name] = stored
+    for name, view in whole.views.items():
+        if name.schema != SCHEMA and name not in protected:
+            behind[name] = view
+            if _is_open(name, governed.get(name.catalog, Governed()), view.columns):
+                views[name] = view
+    return Catalog(whole.search, tables, views, protected, behind, whole.macros, whole.definitions)
+
+
+def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:
+    """The domains that have the types of their columns: a table that was built again may have others.
+
+    To compare a column with keys of another type would cast it, which may fail on a record.
+    """
+    types, found = {} if stands is None else stands.types, {}
+    for column, domain in one.domains.items():
+        copy = whole.tables.get(TableName(database, SCHEMA, domain.table))
+        kept = {} if copy is None else copy.types
+        kinds = [(kept.get(fold(name)), types.get(fold(name))) for name in domain.columns]
+        if all(kind is not None and keeps in (kind, _text(kind)) for keeps, kind in kinds):
+            found[column] = domain
+    return found
+
+
+def _text(kind: str) -> str:
+    """The values of an ENUM are kept as text, unless they are the domain themselves."""
+    return "VARCHAR" if kind.startswith("ENUM(") else kind
+
+
+def _is_open(name: TableName, decided: Governed, columns: tuple[str, ...]) -> bool:
+    """Whether a table or a view was opened, and still has the columns it had."""
+    if (name.schema, "*") in decided.opened and (name.schema, name.object) not in decided.ever:
+        return True
+    opened = decided.opened.get((name.schema, name.object))
+    return opened is not None and list(map(fold, opened)) == list(map(fold, columns))
+
+
+def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, Macro]]:
+    """The names of all macros, and what stands behind those that have one meaning: no namesakes, no overloads."""
+    found: dict[str, list[Macro]] = {}
+    for name, database, schema, parameters, body, is_table in rows:
+        macro = Macro(name, (fold(database), fold(schema)), tuple(map(fold, parameters)), body, is_table)
+        found.setdefault(fold(name), []).append(macro)
+    return frozenset(found), {name: same[0] for name, same in found.items() if len(same) == 1}
+
+
+def _name(path: Sequence[str]) -> TableName:
+    return TableName(*(fold(part) for part in path))
+
+
+def _path(path: Sequence[str]) -> tuple[str, str, str]:
+    catalog, schema, name = path
+    return catalog, schema, name

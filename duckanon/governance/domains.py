@@ -1,0 +1,186 @@
+"""Domains: the values that keys come from, declared by a steward and copied into the schema `duckanon`.
+
+No record of the protected table is read. What is copied stays as it was while the policy holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from duckanon.accounting import rational
+from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
+from duckanon.catalog.policy import ENUM, Policy
+from duckanon.errors import InvalidInput
+from duckanon.governance.ledger import Ledger, schema_of
+from duckanon.governance.places import Place
+from duckanon.governance.state import EVERY, State
+from duckanon.governance.tables import reads
+
+# More keys than anybody counts by.
+_MOST = 1_000_000
+# Whole numbers, and numbers with so many digits after the point.
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
+_DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy to make. columns: of the protected table, with their types. query: what gives its rows.
+
+    lost: counts the rows that the columns' types would change, such as a number that they round; empty where there are
+    none.
+    """
+
+    columns: Mapping[str, str]
+    query: str
+    lost: str = ""
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """An open table, and the types of its columns by their folded names."""
+
+    path: tuple[str, str, str]
+    types: Mapping[str, str]
+
+
+class Domains:
+    """The domains of one table's policy. types: of the table's columns, by name."""
+
+    def __init__(self, place: Place, types: Mapping[str, str], ledger: Ledger) -> None:
+        self._place, self._ledger = place, ledger
+        self._types = {fold(name): kind for name, kind in types.items()}
+        self._copies: dict[str, _Copy] = {}
+
+    def check(self, policy: Policy, state: State) -> None:
+        """Work out what is to be copied. Raises InvalidInput for a source that is neither a list nor an open table."""
+        for column, source in policy.domains.items():
+            if fold(column) not in self._types:
+                raise InvalidInput(f'domains names a column "{column}", which {self._place.label} does not have.')
+            self._copies[column] = self._planned(column, source, policy, state)
+
+    def planned(self, policy: Policy, number: int) -> dict[str, Any]:
+        """What the line with that number says of the copies."""
+        return {
+            fold(column): [f"domain_{number}_{at}", list(self._copies[column].columns)]
+            for at, column in enumerate(policy.domains)
+        }
+
+    def copy(self, cursor: duckdb.DuckDBPyConnection, number: int) -> None:
+        """Make the copies, in the transaction of the line with that number."""
+        for at, (column, one) in enumerate(self._copies.items()):
+            table = f"{schema_of(self._place.database)}.domain_{number}_{at}"
+            try:
+                cursor.execute(f"CREATE TABLE {table} AS SELECT DISTINCT * FROM ({one.query}) ORDER BY ALL").fetchall()
+                ((size,),) = cursor.execute(f"SELECT system.main.count(*) FROM {table}").fetchall()
+                ((lost,),) = cursor.execute(one.lost).fetchall() if one.lost else [(0,)]
+            except duckdb.TransactionException:
+                raise
+            except duckdb.Error:
+                raise _misfit(column) from None
+            if lost:
+                raise _misfit(column)
+            if not 0 < size <= _MOST:
+                raise InvalidInput(f'The domain of "{column}" must have 1 to {_MOST:,} values.')
+
+    def _planned(self, column: str, source: Any, policy: Policy, state: State) -> _Copy:
+        kind = self._types[fold(column)]
+        name = quoted([column])
+        if isinstance(source, tuple):
+            if not all(_fits(one, kind) for one in source):
+                raise _misfit(column)
+            values = ", ".join(f"({_cast(_literal(one), kind)})" for one in source)
+            return _Copy({column: kind}, f"SELECT * FROM (VALUES {values}) AS _dk_listed({name})")
+        if source == ENUM and kind.startswith("ENUM("):
+            query = f"SELECT CAST(system.main.unnest(system.main.enum_range(NULL::{kind})) AS {kind}) AS {name}"
+            return _Copy({column: kind}, query)
+        return self._of_table(column, str(source), policy, state)
+
+    def _of_table(self, column: str, source: str, policy: Policy, state: State) -> _Copy:
+        """The columns of an open table that the hierarchy has above `column` too, and `column` itself."""
+        opened = self._opened(source, state)
+        if opened is None:
+            if source == ENUM:
+                raise InvalidInput(
+                    f'The domain of "{column}" is ENUM, and the column is of another type: list the values, or name an '
+                    "open table."
+                )
+            raise InvalidInput(
+                f'The domain of "{column}" is {source}, which is not open: open_table({_literal(source)}) first, or '
+                "list the values."
+            )
+        if fold(column) not in opened.types:
+            raise _misfit(column)
+        above = [fold(one) for one in policy.hierarchy]
+        wanted = policy.hierarchy[: above.index(fold(column))] if fold(column) in above else ()
+        columns = [one for one in wanted if fold(one) in opened.types] + [column]
+        kinds = {one: self._types[fold(one)] for one in columns}
+        casts = {quoted([one]): _cast(quoted([one]), kind) for one, kind in kinds.items()}
+        shown = ", ".join(f"{cast} AS {name}" for name, cast in casts.items())
+        back = [f"CAST({casts[quoted([one])]} AS {opened.types[fold(one)]})" for one in columns]
+        differs = " OR ".join(f"{one} IS DISTINCT FROM {name}" for one, name in zip(back, casts, strict=True))
+        path = quoted(opened.path)
+        lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
+        return _Copy(kinds, f"SELECT {shown} FROM {path}", lost)
+
+    def _opened(self, source: str, state: State) -> _Opened | None:
+        named = [fold(part) for part in parts(source)]
+        written = TableName(*([""] * (3 - len(named)) + named))
+        database, schema = fold(self._place.database), fold(self._place.schema or "main")
+        for one in candidates(written, [(database, schema), (database, "main")]):
+            if one.catalog != database or one.object == EVERY:
+                continue
+            path = (self._place.database, one.schema, one.object)
+            with self._ledger.cursor() as cursor:
+                types = _types(cursor, path)
+                if types is None:
+                    continue
+                opened = state.is_open((one.schema, one.object), list(types))
+                if not opened or state.shut(reads(cursor, Place(*path))):
+                    return None
+            return _Opened(path, {fold(name): kind for name, kind in types.items()})
+        return None
+
+
+def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[str, str] | None:
+    """The columns of a table or view and their types; None if there is none of that name."""
+    try:
+        found = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {quoted(path)})").fetchall()
+    except duckdb.Error:
+        return None
+    return dict(found)
+
+
+def _misfit(column: str) -> InvalidInput:
+    return InvalidInput(
+        f'The domain of "{column}" does not fit the column: its values must be of the column\'s type, and an open '
+        "table must have the column under the same name."
+    )
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value is no number that the column's type would round. What else does not fit, DuckDB says."""
+    decimal = _DECIMAL.fullmatch(kind)
+    if value is None or isinstance(value, bool) or (decimal is None and not _WHOLE.fullmatch(kind)):
+        return True
+    number = rational(value)
+    return number is not None and (number * 10 ** (int(decimal[1]) if decimal else 0)).denominator == 1
+
+
+def _cast(value: str, kind: str) -> str:
+    """A key as it is kept: the other values of an ENUM are nobody's to know unless it is the domain."""
+    cast = f"CAST({value} AS {kind})"
+    return f"CAST({cast} AS VARCHAR)" if kind.startswith("ENUM(") else cast
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "'" + str(value).replace("'", "''") + "'"

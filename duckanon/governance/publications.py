@@ -1,0 +1,338 @@
+"""Publications: what stewards let everybody read, each an immutable copy in the schema `duckanon`, for good.
+
+Whether a release is safe is decided by an audit that the caller hands in; what is kept here is that nothing else than
+what was audited becomes the copy, and that every publication stays in the ledger for the audits to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import duckdb
+
+from duckanon.catalog.names import fold, parts, quoted
+from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.errors import InvalidInput
+from duckanon.governance.fingerprint import described, fingerprint, kept
+from duckanon.governance.ledger import SCHEMA, Ledger, schema_of, where
+from duckanon.governance.places import Identity, Place, locate
+from duckanon.governance.state import Publication, Standing, State
+
+# Where a release is kept while it is audited: a temporary table of the auditing connection.
+STAGED = "temp.main._dk_release"
+_INTERNAL = ("meta", "ledger", "releases", "answers", "publications")
+_INTERNAL_PREFIXES = ("answer_", "domain_", "_dk_")
+# How often a release is audited again because something was published, or a policy set, meanwhile.
+_TRIES = 5
+
+
+# Raises InvalidInput for a release that is not proven safe.
+# (As text, like `ledger.Beside`.)
+Audit: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Candidate], None]"
+
+
+class Publications:
+    """The publications of all databases of one instance."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def publish(
+        self,
+        release: str,
+        seen: Mapping[str, Any],
+        of: str | None,
+        seen_of: Mapping[str, Any] | None,
+        terms: Terms,
+        audit: Audit,
+    ) -> str:
+        """Audit a release with all earlier ones, and make it readable. Returns a sentence that says what now holds.
+
+        release, of: names as the caller wrote them; seen, seen_of: what the caller's connection sees where they are
+        looked up. Raises InvalidInput for what cannot be published, and what `audit` raises: then nothing has changed.
+        """
+        source = _committed(release, seen)
+        place = None if of is None or seen_of is None else locate(of, seen_of)
+        for _ in range(_TRIES):
+            place, state = self._protected(source, place)
+            candidate, records = self._audited(source, place, state, terms, audit)
+            try:
+                self._append(source, place, state, candidate, records)
+            except _Changed:
+                continue
+            return _said(candidate)
+        raise InvalidInput(
+            "The release or the records change while they are audited: make the release a table, and publish when "
+            "nobody writes."
+        )
+
+    def unpublish(self, release: str, seen: Mapping[str, Any]) -> str:
+        """Withdraw a publication: its copy is dropped, and it stays in every later audit. Returns a sentence."""
+        written = parts(release)
+        database = written[0] if len(written) == 3 else seen["database"]
+        name = fold(written[-1])
+
+        def line(state: State) -> Mapping[str, Any] | None:
+            found = state.publications.get(name)
+            if found is None:
+                raise InvalidInput(f"{release} is not published: FROM publications() lists what is.")
+            if found.withdrawn:
+                return None
+            return {
+                **where(found.of),
+                "population": state.members[found.of.identity],
+                "edition": state.populations[state.members[found.of.identity]].edition,
+                "action": "unpublish",
+                "what": f"unpublish: {found.name}",
+                "detail": {"name": found.name},
+            }
+
+        def beside(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
+            found = self._ledger.state(database).publications[name]
+            cursor.execute(f"DROP TABLE {_copy(database, found.name)}").fetchall()
+
+        if self._ledger.append(database, line, beside) is None:
+            return f"{release} was withdrawn before: nothing has changed."
+        return f"{release} is withdrawn. What was read is known: it stays in every later audit, and its name is taken."
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Every publication, as publications() shows it."""
+        found: list[dict[str, Any]] = []
+        for database in self._ledger.databases():
+            state = self._ledger.state(database)
+            ordered = sorted(state.publications.values(), key=lambda one: one.number)
+            found += [_listed(database, one, state) for one in ordered]
+        return found
+
+    def _protected(self, source: Place, place: Place | None) -> tuple[Place, State]:
+        """The protected table that a release is of, and what holds in its database."""
+        database = source.database if place is None else place.database
+        state = self._ledger.state(database)
+        if place is None:
+            if len(state.tables) != 1:
+                raise InvalidInput(
+                    "Of which protected table is it? " + ("Say so, as in of := 'persons'." if state.tables else _NONE)
+                )
+            (held,) = state.tables.values()
+            place = Place(database, held.place.schema, held.place.name)
+        if place.identity not in state.tables:
+            raise InvalidInput(f"{place.label} is not protected. {_NONE}")
+        _check_name(source, state)
+        return place, state
+
+    def _audited(self, source: Place, place: Place, state: State, terms: Terms, audit: Audit) -> tuple[Candidate, str]:
+        """The release, read once and found safe; and a hash of the protected table at that moment."""
+        # One snapshot for all that is compared.
+        with self._ledger.transaction(place.database) as cursor:
+            of = quoted(place.path)
+            try:
+                cursor.execute(f"CREATE TEMP TABLE _dk_release AS FROM {quoted(source.path)}").fetchall()
+                columns = described(cursor, STAGED)
+                held = described(cursor, of)
+            except duckdb.Error:
+                raise InvalidInput(
+                    f"{source.label} or {place.label} cannot be read: a release must be a table, or a view without "
+                    "functions of duckanon."
+                ) from None
+            records = fingerprint(cursor, of, held)
+            candidate = Candidate(
+                release=STAGED,
+                of=of,
+                name=source.name,
+                label=place.label,
+                terms=terms,
+                columns=columns,
+                source=held,
+                policy=state.tables[place.identity].policy,
+                totals=_sold(place, state),
+                earlier=[_earlier(place.database, one, records) for one in _of(place, state)],
+                elsewhere=_elsewhere(place, state),
+                content=fingerprint(cursor, STAGED, columns),
+            )
+            _check_changes(candidate)
+            audit(cursor, candidate)
+            cursor.execute(f"DROP TABLE {STAGED}").fetchall()
+        return candidate, records
+
+    def _append(self, source: Place, place: Place, audited: State, candidate: Candidate, records: str) -> None:
+        """Add the line and make the copy, if all is still as it was audited. Raises _Changed if it is not."""
+        basis, terms = _basis(place, audited), candidate.terms
+        changes = _changed(candidate)
+
+        def line(state: State) -> Mapping[str, Any]:
+            if _basis(place, state) != basis:
+                raise _Changed
+            population = state.populations[state.members[place.identity]]
+            return {
+                **where(place),
+                "population": population.name,
+                "edition": population.edition,
+                "action": "publish",
+                "what": _what(candidate, changes),
+                "detail": {
+                    "name": source.name,
+                    "kind": terms.kind,
+                    "columns": list(candidate.columns),
+                    "types": [kept(kind) for kind in candidate.columns.values()],
+                    "variables": list(terms.variables),
+                    "given": list(terms.given),
+                    "value": terms.value,
+                    "digits": terms.digits,
+                    "base": terms.base,
+                    "edition": population.edition,
+                    "day": datetime.now(UTC).date().isoformat(),
+                    "content": candidate.content,
+                    "records": records,
+                    "totals": candidate.totals or terms.kind != "shares",
+                    "changes": changes,
+                },
+            }
+
+        def beside(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
+            copy = _copy(place.database, source.name)
+            cursor.execute(f"CREATE TABLE {copy} AS {_sorted(source, candidate)}").fetchall()
+            same = fingerprint(cursor, copy, described(cursor, copy)) == candidate.content
+            held = described(cursor, candidate.of)
+            if not same or fingerprint(cursor, candidate.of, held) != records:
+                raise _Changed
+
+        self._ledger.append(place.database, line, beside)
+
+
+class _Changed(Exception):
+    """What was audited is not what stands: audit again."""
+
+
+_SHOWN = ("kind", "value", "digits", "base", "edition", "day", "withdrawn")
+_NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
+
+
+def _listed(database: str, one: Publication, state: State) -> dict[str, Any]:
+    return {
+        "database": database,
+        "name": one.name,
+        "of": one.of.label,
+        "population": state.members[one.of.identity],
+        "variables": list(one.variables),
+        "given": list(one.given),
+        "content_hash": one.content,
+        "changes_accepted": one.changes,
+        **{name: getattr(one, name) for name in _SHOWN},
+    }
+
+
+def _committed(release: str, seen: Mapping[str, Any]) -> Place:
+    source = locate(release, seen)
+    if not source.lasting or fold(source.schema or "") == SCHEMA:
+        raise InvalidInput(
+            f"{release} is no table or view that lasts, so it cannot be published: CREATE TABLE it in a database, and "
+            "COMMIT."
+        )
+    return source
+
+
+def _check_name(source: Place, state: State) -> None:
+    """The copy takes the release's name, and no name means two things."""
+    name = fold(source.name)
+    if name in state.publications:
+        raise InvalidInput(
+            f"A release named {source.name} was published before, and what was published stays: give this one another "
+            "name."
+        )
+    if name in _INTERNAL or name.startswith(_INTERNAL_PREFIXES):
+        raise InvalidInput(f"{source.name} is a name that duckanon needs for itself: give the release another name.")
+    if name in {table for _, table in state.members}:
+        raise InvalidInput(f"{source.name} is the name of a protected table: give the release another name.")
+
+
+def _of(place: Place, state: State) -> list[Publication]:
+    found = [one for one in state.publications.values() if one.of.identity == place.identity]
+    return sorted(found, key=lambda one: one.number)
+
+
+def _elsewhere(place: Place, state: State) -> list[str]:
+    population = state.members[place.identity]
+    return [
+        one.name
+        for one in state.publications.values()
+        if state.members[one.of.identity] == population and one.of.identity != place.identity
+    ]
+
+
+def _sold(place: Place, state: State) -> bool:
+    """Whether noisy numbers of the population are sold, or were: then every total is taken for known."""
+    name = state.members[place.identity]
+    held = [one for one in state.tables.values() if one.policy.population == name]
+    return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in held)
+
+
+def _basis(place: Place, state: State) -> tuple[Standing | None, bool, Mapping[str, Publication]]:
+    """All that an audit depends on beside the records."""
+    identity: Identity = place.identity
+    return state.tables.get(identity), identity in state.members and _sold(place, state), state.publications
+
+
+def _earlier(database: str, one: Publication, records: str) -> Earlier:
+    return Earlier(
+        one.name,
+        one.kind,
+        one.columns,
+        one.variables,
+        one.given,
+        one.digits,
+        one.base,
+        one.content,
+        one.records == records,
+        None if one.withdrawn else _copy(database, one.name),
+    )
+
+
+def _copy(database: str, name: str) -> str:
+    return f"{schema_of(database)}.{quoted([name])}"
+
+
+def _sorted(source: Place, candidate: Candidate) -> str:
+    """The query of the copy: rows in an order that follows from the rows."""
+    names = {quoted([name]): kept(kind) for name, kind in candidate.columns.items()}
+    shown = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())
+    # What a collation takes for equal is told apart by its bytes.
+    order = [*names, *(f"system.main.encode(CAST({name} AS VARCHAR))" for name in names)]
+    return f"SELECT {shown} FROM {quoted(source.path)} ORDER BY {', '.join(f'{one} ASC NULLS LAST' for one in order)}"
+
+
+def _changed(candidate: Candidate) -> bool:
+    """Whether the records are other ones than those that something earlier was published of."""
+    return not all(one.same for one in candidate.earlier)
+
+
+def _check_changes(candidate: Candidate) -> None:
+    if _changed(candidate) and not candidate.terms.accept_changes:
+        raise InvalidInput(
+            f"{candidate.name} is not published: the records of {candidate.label} have changed since something was "
+            "published of them, and what two releases differ by may be one person. If that is acceptable, say "
+            "accept_changes := true; the ledger then says that the audit does not cover differences."
+        )
+
+
+def _what(candidate: Candidate, changes: bool) -> str:
+    more = "; changed records were accepted, and the audit does not cover differences" if changes else ""
+    return f"publish: {_told(candidate)}{more}"
+
+
+def _told(candidate: Candidate) -> str:
+    terms = candidate.terms
+    if terms.kind == "records":
+        return f"{candidate.name}, a k-anonymous table of {candidate.label}"
+    given = f" within {', '.join(terms.given)}" if terms.given else ""
+    return f"{candidate.name}, {terms.kind} of {candidate.label} by {', '.join(terms.variables) or 'nothing'}{given}"
+
+
+def _said(candidate: Candidate) -> str:
+    more = (
+        " The records had changed since something was published of them, and the audit does not cover differences."
+        if _changed(candidate)
+        else ""
+    )
+    return f"{_told(candidate)}, is published: analysts read it as {candidate.name}.{more}"

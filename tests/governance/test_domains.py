@@ -1,0 +1,222 @@
+"""Where keys come from: lists, ENUMs and open tables, which are copied; and which tables are open."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pytest
+
+from duckanon.catalog.policy import Policy
+from duckanon.catalog.unfit import unfit
+from duckanon.errors import InvalidInput
+from duckanon.governance.domains import Domains
+from duckanon.governance.places import Place
+from duckanon.governance.state import Line, State
+from tests.governance.books import books
+
+MISFIT = (
+    'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must have '
+    "the column under the same name."
+)
+
+
+@pytest.fixture
+def tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    for statement in (
+        "CREATE TYPE sex AS ENUM ('f', 'it''s', 'm')",
+        "CREATE TABLE persons(person INT, state VARCHAR, county INT, price DECIMAL(5, 2), sex sex, day DATE, "
+        "flag BOOLEAN, weight DOUBLE)",
+        "CREATE TABLE counties AS FROM (VALUES ('GA', 1), ('GA', 2), ('NY', 3), ('NY', 3)) v(State, county)",
+        "SELECT open_table('counties')",
+    ):
+        con.execute(statement).fetchall()
+    return con
+
+
+def protect(con: duckdb.DuckDBPyConnection, domains: str, rest: str = "") -> list[list[tuple[Any, ...]]]:
+    """Protect the persons anew; the rows of each copied domain."""
+    con.execute("SELECT unprotect('persons')").fetchall()
+    con.execute(f"SELECT protect('persons', epsilon := 1, domains := {domains}{rest})").fetchall()
+    ((number,),) = con.execute("SELECT max(number) FROM privacy_ledger()").fetchall()
+    names = con.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE starts_with(table_name, ?) ORDER BY ALL", [f"domain_{number}_"]
+    ).fetchall()
+    return [con.execute(f"FROM duckanon.{name} ORDER BY ALL NULLS LAST").fetchall() for (name,) in names]
+
+
+def refused(con: duckdb.DuckDBPyConnection, domains: str, rest: str = "") -> str:
+    lines = "SELECT count(*) FROM privacy_ledger() WHERE action = 'protect'"
+    before = con.execute(lines).fetchall()
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        protect(con, domains, rest)
+    assert con.execute(lines).fetchall() == before
+    return str(raised.value).removeprefix("Invalid Input Error: ")
+
+
+def test_lists_are_cast_without_loss(tables: duckdb.DuckDBPyConnection) -> None:
+    assert protect(tables, "{'state': ['NY', 'it''s', NULL, 'NY']}") == [[("NY",), ("it's",), (None,)]]
+    assert protect(tables, "{'COUNTY': [2, 1]}") == [[(1,), (2,)]]
+    assert protect(tables, "{'county': ['2', '1']}") == [[(1,), (2,)]]
+    assert [str(one) for ((one,),) in protect(tables, "{'price': [1.25]}")] == ["1.25"]
+    assert protect(tables, "{'flag': [true, false]}") == [[(False,), (True,)]]
+    assert protect(tables, "{'weight': [0.1, 1e300]}") == [[(0.1,), (1e300,)]]
+    assert len(protect(tables, "{'day': ['2020-01-01'], 'state': ['a']}")) == 2
+    assert protect(tables, "MAP {'county': [1, 2]}") == [[(1,), (2,)]]
+
+
+@pytest.mark.parametrize(
+    ("column", "domain"),
+    [
+        ("county", "[1.5]"),
+        ("county", "['x']"),
+        ("county", "[99999999999]"),
+        ("price", "[1.255]"),
+        ("price", "[99999]"),
+        ("sex", "['x']"),
+        ("day", "['soon']"),
+        ("flag", "['maybe']"),
+        ("price", "'counties'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_without_a_value(
+    tables: duckdb.DuckDBPyConnection, column: str, domain: str
+) -> None:
+    assert refused(tables, f"{{'{column}': {domain}}}") == MISFIT.format(column)
+
+
+def test_an_enum_shows_its_values_only_where_it_is_the_domain(tables: duckdb.DuckDBPyConnection) -> None:
+    assert protect(tables, "{'sex': 'ENUM'}") == [[("f",), ("it's",), ("m",)]]
+    assert protect(tables, "{'sex': ['f']}") == [[("f",)]]
+    ((number,),) = tables.execute("SELECT max(number) FROM privacy_ledger()").fetchall()
+    assert tables.execute(f"SELECT typeof(sex) FROM duckanon.domain_{number}_0").fetchall() == [("VARCHAR",)]
+    assert refused(tables, "{'county': 'ENUM'}") == (
+        'The domain of "county" is ENUM, and the column is of another type: list the values, or name an open table.'
+    )
+
+
+def test_an_open_table_is_copied(tables: duckdb.DuckDBPyConnection) -> None:
+    assert protect(tables, "{'county': 'counties'}") == [[(1,), (2,), (3,)]]
+    # With the hierarchy come the combinations; the widest region has no region above it.
+    copied = protect(tables, "{'state': 'counties', 'county': 'COUNTIES'}", ", hierarchy := ['state', 'county']")
+    assert copied == [[("GA",), ("NY",)], [("GA", 1), ("GA", 2), ("NY", 3)]]
+    ((number,),) = tables.execute("SELECT max(number) FROM privacy_ledger()").fetchall()
+    tables.execute("DELETE FROM counties; INSERT INTO counties VALUES ('PR', 9); DROP TABLE counties").fetchall()
+    found = tables.execute(f"SELECT * FROM duckanon.domain_{number}_1 ORDER BY ALL").fetchall()
+    assert found == [("GA", 1), ("GA", 2), ("NY", 3)]
+
+
+def test_values_of_an_open_table_that_would_be_rounded(tables: duckdb.DuckDBPyConnection) -> None:
+    for number, value in enumerate(["1.5", "'01'", "'x'", "300000000000"]):
+        tables.execute(f"CREATE TABLE t{number} AS SELECT {value} AS county; SELECT open_table('t{number}')").fetchall()
+        assert refused(tables, f"{{'county': 't{number}'}}") == MISFIT.format("county")
+    tables.execute('CREATE TABLE "select" AS SELECT 7::TINYINT AS county; SELECT open_table(\'"select"\')').fetchall()
+    assert protect(tables, "{'county': '\"select\"'}") == [[(7,)]]
+
+
+def test_a_domain_needs_a_table_that_is_open_now(tables: duckdb.DuckDBPyConnection) -> None:
+    closed = "The domain of \"county\" is {0}, which is not open: open_table('{0}') first, or list the values."
+    tables.execute("CREATE TABLE shut AS SELECT 1 AS county").fetchall()
+    for name in ("shut", "nowhere", "a.b.c.d", "duckanon.ledger"):
+        assert refused(tables, f"{{'county': '{name}'}}") == closed.format(name)
+    # Made again with the same columns it is open, with others it is not.
+    tables.execute("CREATE OR REPLACE TABLE Counties AS SELECT 'x' AS STATE, 8 AS county").fetchall()
+    assert protect(tables, "{'county': 'counties'}") == [[(8,)]]
+    tables.execute("ALTER TABLE counties ADD COLUMN secret INT").fetchall()
+    assert refused(tables, "{'county': 'counties'}") == closed.format("counties")
+    tables.execute("SELECT close_table('counties'); SELECT open_table('counties')").fetchall()
+    assert protect(tables, "{'county': 'counties'}") == [[(8,)]]
+    tables.execute("SELECT close_table('counties')").fetchall()
+    assert refused(tables, "{'county': 'counties'}") == closed.format("counties")
+
+
+def test_a_schema_is_open_with_what_comes_into_it(tables: duckdb.DuckDBPyConnection) -> None:
+    tables.execute(
+        "CREATE SCHEMA pub; SELECT open_table('pub.*'); CREATE TABLE pub.codes AS SELECT 4 AS county"
+    ).fetchall()
+    assert protect(tables, "{'county': 'pub.codes'}") == [[(4,)]]
+    # What was protected once is not open because its schema is.
+    tables.execute("SELECT protect('pub.codes', epsilon := 1); SELECT unprotect('pub.codes')").fetchall()
+    assert "which is not open" in refused(tables, "{'county': 'pub.codes'}")
+    tables.execute("SELECT open_table('pub.codes')").fetchall()
+    assert protect(tables, "{'county': 'pub.codes'}") == [[(4,)]]
+
+
+def test_a_view_that_came_to_read_a_protected_table_is_no_domain(tables: duckdb.DuckDBPyConnection) -> None:
+    """protect reads no record, by no detour either."""
+    tables.execute("CREATE VIEW codes AS SELECT county FROM counties; SELECT open_table('codes')").fetchall()
+    assert protect(tables, "{'county': 'codes'}") == [[(1,), (2,), (3,)]]
+    tables.execute("CREATE TABLE secret AS SELECT 5 AS county; SELECT protect('secret', epsilon := 1)").fetchall()
+    tables.execute("CREATE OR REPLACE VIEW codes AS SELECT county FROM secret").fetchall()
+    assert "which is not open" in refused(tables, "{'county': 'codes'}")
+
+
+def test_two_domains_at_the_same_time(tables: duckdb.DuckDBPyConnection) -> None:
+    """Who is slower looks again, and is not told that a domain does not fit."""
+    for number in range(8):
+        tables.execute(f"CREATE TABLE t{number}(county INT)").fetchall()
+    makers, ready = [books(tables) for _ in range(2)], threading.Barrier(8)
+
+    def one(number: int) -> str:
+        ready.wait()
+        found = [{"database": "memory", "schema": "main", "name": f"t{number}", "definition": ""}]
+        seen = {"database": "memory", "schema": "main", "path": "", "found": found}
+        terms = {"epsilon": Fraction(1), "domains": {"county": "counties"}}
+        return makers[number % 2].decisions.protect(f"t{number}", seen, terms, {"county": "INTEGER"})
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all("is protected" in said for said in pool.map(one, range(8)))
+    copies = tables.execute("SELECT count(*) FROM duckdb_tables() WHERE starts_with(table_name, 'domain_')").fetchall()
+    assert copies == [(8,)]
+
+
+def test_a_column_that_is_not_there_has_no_domain(tables: duckdb.DuckDBPyConnection) -> None:
+    made = Domains(Place("memory", "main", "persons"), {}, books(tables).ledger)
+    with pytest.raises(InvalidInput, match=r'names a column "state", which main\.persons does not have'):
+        made.check(Policy(Fraction(1), domains={"state": ("GA",)}), State())
+
+
+def test_which_tables_are_open() -> None:
+    def line(number: int, action: str, schema: str, table: str, **said: Any) -> Line:
+        detail, population = json.dumps(said), "p" if action == "protect" else None
+        rest = (None, "", None, None, None, detail)
+        return Line(number, datetime(2026, 1, 1), "who", schema, table, population, None, action, *rest)
+
+    state = State()
+    for one in (
+        line(1, "open", "Main", "Codes", columns=["a", "Ä"]),
+        line(2, "open", "pub", "*", columns=[]),
+        line(3, "protect", "pub", "persons", policy={"epsilon": "1", "population": "p"}, domains={}),
+    ):
+        state = state.then(one)
+    assert state.is_open(("main", "codes"), ["A", "Ä"])
+    for columns in (["a"], ["a", "ä"], ["Ä", "a"], ["a", "Ä", "b"], []):
+        assert not state.is_open(("main", "codes"), columns)
+    assert state.is_open(("pub", "any"), ["x"])
+    assert not state.is_open(("pub", "persons"), ["x"])
+    assert not state.is_open(("main", "other"), ["x"])
+    gone = state.then(line(4, "unprotect", "pub", "persons"))
+    assert not gone.is_open(("pub", "persons"), ["x"])
+    assert gone.then(line(5, "open", "pub", "persons", columns=["x"])).is_open(("pub", "persons"), ["x"])
+    assert state.shut([("pub", "persons")]) is state.shut([(None, "persons")]) is state.tables["pub", "persons"]
+    assert state.shut([("main", "persons"), (None, "memory.pub.persons")]) is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "fits"),
+    [
+        ("CREATE TABLE t(a INTEGER, b INTEGER DEFAULT(3));", True),
+        ("CREATE TABLE t(a INTEGER, b INTEGER GENERATED ALWAYS AS((a + 1)));", False),
+        ("CREATE TABLE \"GENERATED ALWAYS AS(\"(a VARCHAR DEFAULT('it''s COLLATE'));", True),
+        ('CREATE TABLE t("say ""GENERATED ALWAYS AS""" INTEGER);', True),
+        ("CREATE TABLE t(a VARCHAR COLLATE NOCASE);", False),
+        ("", True),
+    ],
+)
+def test_tables_that_lie_there_as_they_are_read(sql: str, fits: bool) -> None:
+    assert (unfit(sql) is None) == fits
