@@ -70,12 +70,13 @@ class Charge:
     """What one release costs, and for whom.
 
     epsilon: the sum over levels. what: the call, without a value of the data. neighbours: the pairs of tables that the
-    release can hardly tell apart, in words. Raises InvalidInput unless 0 < epsilon.
+    release can hardly tell apart, in words. unit: what is protected as a whole. Raises InvalidInput unless 0 < epsilon.
     """
 
     epsilon: Fraction
     what: str
     neighbours: str
+    unit: str = "one record"
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0:

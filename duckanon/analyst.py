@@ -6,13 +6,21 @@ open the file, holds the data.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import wraps
+from threading import RLock
 from types import TracebackType
 from typing import Any
+from weakref import finalize
 
 import duckdb
 
+from duckanon.catalog.names import TableName
+from duckanon.catalog.reader import temporary
+from duckanon.catalog.snapshot import Stored
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
-from duckanon.guard import Guard
+from duckanon.functions.templates import macros
+from duckanon.guard import Guard, Room
 from duckanon.rewrite.decision import Decision
 from duckanon.rewrite.question import Refused
 
@@ -35,10 +43,13 @@ class NoDoor(UnsupportedQuery, AttributeError):
 
 
 class Answer:
-    """The result of a query, run each time it is shown or fetched, as DuckDB's relations are. It only gives rows."""
+    """The result of a query, run each time it is shown or fetched, as DuckDB's relations are. It only gives rows.
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation | None) -> None:
-        self._relation = relation
+    holds: raises where what was decided about the query does not hold any more.
+    """
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation | None, turn: RLock, holds: Callable[[], None]) -> None:
+        self._relation, self._turn, self._holds = relation, turn, holds
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
@@ -47,13 +58,18 @@ class Answer:
             )
         if self._relation is None:
             raise UnsupportedQuery("The statement has no result.")
-        return getattr(self._relation, name)
+        self._holds()
+        return _in_turn(self._turn, self._relation, name)
 
     def __repr__(self) -> str:
-        return repr(self._relation)
+        with self._turn:
+            self._holds()
+            return str(_unnamed(lambda: repr(self._relation)))
 
     def __str__(self) -> str:
-        return str(self._relation)
+        with self._turn:
+            self._holds()
+            return str(_unnamed(lambda: str(self._relation)))
 
     def __len__(self) -> int:
         return len(self.fetchall())
@@ -64,8 +80,8 @@ _GIVES = frozenset(
     fetchall fetchdf fetchmany fetchnumpy fetchone pl shape show to_arrow_table to_df torch tf types""".split()
 )
 _PASSES = frozenset(
-    """arrow begin commit description df fetch_arrow_table fetch_df fetch_df_chunk fetch_record_batch fetchall fetchdf
-    fetchmany fetchnumpy fetchone extract_statements interrupt pl rollback rowcount""".split()
+    """arrow description df fetch_arrow_table fetch_df fetch_df_chunk fetch_record_batch fetchall fetchdf fetchmany
+    fetchnumpy fetchone extract_statements pl rowcount""".split()
 )
 
 
@@ -73,19 +89,31 @@ class Analyst:
     """A guarded connection. decision: what was decided about the last statement; None before the first.
 
     Every statement is decided about on its way in, and what runs is the guard's own text. Refusals are PolicyRefusal,
-    UnsupportedQuery or BudgetExhausted.
+    UnsupportedQuery or BudgetExhausted. Threads take turns: a connection does one thing at a time.
     """
 
     role = "analyst"
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, guard: Guard, more: Any) -> None:
-        self._con, self._guard, self._more = con, guard, more
+    def __init__(self, con: duckdb.DuckDBPyConnection, room: Room) -> None:
+        self._con, self._room = con, room
+        # Once, by `close` or when nobody holds this any more.
+        self._leave = finalize(self, room.left)
+        self._leave.atexit = False  # type: ignore[misc] # its stub forgets the property
+        self._guard = Guard(room, self._temporary)
+        self._turn = RLock()
+        self._in_transaction = False
+        self._has_functions = False
+        # The temporary tables as they were last read; None where a statement may have changed them.
+        self._own: Mapping[TableName, Stored] | None = {}
         self.decision: Decision | None = None
 
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
-        text = self._admitted(query)
-        return Answer(self._con.sql(text) if params is None else self._con.sql(text, params=params))
+        with self._turn:
+            text = self._admitted(query)
+            named = {} if params is None else {"params": params}
+            relation = _unnamed(lambda: self._con.sql(text, **named))
+            return Answer(relation, self._turn, self._guard.holding(query, text))
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -93,42 +121,75 @@ class Analyst:
 
     def execute(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement, and return this connection to fetch from."""
-        text = self._admitted(query)
-        if parameters is None:
-            self._con.execute(text)
-        else:
-            self._con.execute(text, parameters)
+        with self._turn:
+            text = self._admitted(query)
+            given = () if parameters is None else (parameters,)
+            _unnamed(lambda: self._con.execute(text, *given))
         return self
 
     def executemany(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement once for each set of parameters."""
-        self._con.executemany(self._admitted(query), parameters)
+        with self._turn:
+            text = self._admitted(query)
+            _unnamed(lambda: self._con.executemany(text, parameters))
         return self
+
+    def begin(self) -> Analyst:
+        """Begin a transaction, in which protected tables do not answer."""
+        return self.execute("BEGIN")
+
+    def commit(self) -> Analyst:
+        """End a transaction, and keep what it did."""
+        return self.execute("COMMIT")
+
+    def rollback(self) -> Analyst:
+        """End a transaction, and undo what it did."""
+        return self.execute("ROLLBACK")
 
     def explain(self, query: Any) -> Decision:
         """What would become of a statement; nothing runs."""
-        return self._guard.explain(query)
+        with self._turn:
+            return self._guard.explain(query)
 
     def cursor(self) -> Analyst:
         """A second connection to the same database, guarded too."""
-        found: Analyst = self._more()
-        return found
+        with self._turn:
+            return Analyst(self._con.cursor(), self._room.entered())
+
+    def interrupt(self) -> None:
+        """Stop what runs."""
+        self._con.interrupt()
 
     def close(self) -> None:
-        self._guard.close()
-        self._con.close()
+        with self._turn:
+            self._con.close()
+            self._leave()
 
     def _admitted(self, query: Any) -> str:
         self.decision = None
         try:
-            self.decision = self._guard.admit(query)
+            self.decision = self._guard.admit(query, in_transaction=self._in_transaction)
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
         text = self.decision.sql
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")
+        if self.decision.calls and not self._has_functions:
+            self._con.execute(macros()).fetchall()
+            self._has_functions = True
+        if self.decision.target is not None:
+            # A temporary table comes or goes, or a transaction that made one.
+            self._own = None
+            word = self.decision.target.split(maxsplit=1)[0].upper()
+            self._in_transaction = word == "BEGIN" or (self._in_transaction and word not in ("COMMIT", "ROLLBACK"))
         return text
+
+    def _temporary(self) -> Mapping[TableName, Stored]:
+        """The temporary tables, read where they may have changed: what was open to be fetched then has been."""
+        if self._own is None:
+            self._own = temporary(self._con)
+        return self._own
 
     def __enter__(self) -> Analyst:
         return self
@@ -143,4 +204,36 @@ class Analyst:
             raise NoDoor(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
-        return getattr(self._con, name)
+        return _in_turn(self._turn, self._con, name)
+
+
+def _unnamed(run: Callable[[], Any]) -> Any:
+    """What DuckDB gives; where it misses something, an error that names no closed table.
+
+    A result is lazy, so its temporary table may be dropped before it runs. DuckDB would say which tables have a name
+    like it.
+    """
+    try:
+        return run()
+    except duckdb.CatalogException as error:
+        if "already exists" in str(error):
+            raise
+    # Raised here, so that DuckDB's own error is not its context either.
+    raise UnsupportedQuery(
+        "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
+    )
+
+
+def _in_turn(turn: RLock, of: Any, name: str) -> Any:
+    """An attribute of DuckDB's, read or called while no other thread uses the connection."""
+    with turn:
+        found = _unnamed(lambda: getattr(of, name))
+    if not callable(found):
+        return found
+
+    @wraps(found)
+    def called(*arguments: Any, **named: Any) -> Any:
+        with turn:
+            return _unnamed(lambda: found(*arguments, **named))
+
+    return called

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import duckdb
 
 from duckanon.errors import InvalidInput
-from duckanon.functions import budgets, cells, conditionals, designs, explaining, groups, kanon, metric, perturb
+from duckanon.functions import (
+    cells,
+    conditionals,
+    designs,
+    explaining,
+    groups,
+    kanon,
+    metric,
+    perturb,
+    policies,
+    publishing,
+)
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import Books, books_of
@@ -39,7 +50,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     designs.register(on, told)
     books = books_of(on.identity, con)
     groups.register(on, books.once)
-    budgets.register(on, books)
+    policies.register(on, books)
+    publishing.register(on, books.publications)
     explaining.register(on, lambda text: _explained(text, books))
     metric.register(on, told)
     perturb.register(on, books)
@@ -49,12 +61,10 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
 
 def _explained(text: str, books: Books) -> list[dict[str, Any]]:
     """What an analyst's connection would make of a statement: looked up on a connection of its own."""
-    from duckanon.guard import Guard
+    from duckanon.guard import Guard, Room
 
     with books.door.cursor() as cursor:
-        # The way out of a refusal is looked for with duckanon's own functions.
-        cursor.execute(macros()).fetchall()
-        return Guard(cursor, cursor, books).explain(text).rows()
+        return Guard(Room(cursor, books)).explain(text).rows()
 
 
 class Connection:
@@ -214,7 +224,6 @@ def _locked(role: str) -> dict[str, Any]:
 
 def _guarded(con: duckdb.DuckDBPyConnection) -> Analyst:
     from duckanon.analyst import Analyst
-    from duckanon.guard import Guard
+    from duckanon.guard import Room
 
-    books = books_of(Instance(con).identity, con)
-    return Analyst(con, Guard(con, register(con.cursor()), books), lambda: _guarded(register(con.cursor())))
+    return Analyst(con, Room(con.cursor(), books_of(Instance(con).identity, con)))

@@ -27,3 +27,7 @@ class PolicyRefusal(DuckanonError):
 
 class BudgetExhausted(DuckanonError):
     """A release that would cost more than what is left of the privacy budget."""
+
+
+class MachineFailure(DuckanonError):
+    """An answer that was charged and could not be made: memory, disk, or a bug. Its sentence is always the same."""

@@ -1,278 +1,280 @@
-"""The guard of an analyst's connection: it wires the rules to the database that they decide about.
+"""The guard of an analyst's connection: it wires the rules to what is public, and has paid answers stand before a
+statement runs.
 
-It reads the catalog and the policies, lets `rewrite` decide, has DuckDB itself parse what came out, verifies that, and
-makes the copies that must stand first. What it hands back is the text to run.
+It reads the catalog and the policies, lets `rewrite` decide, has DuckDB itself parse what came out, and verifies that.
+No decision reads a record of a protected table. What it hands back is the text to run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date
 from threading import RLock
 from typing import Any
 
 import duckdb
 from sqlglot import exp
 
-from duckanon.accounting import Charge
-from duckanon.errors import DuckanonError, InvalidInput, PolicyRefusal, UnsupportedQuery
-from duckanon.functions import noisy, shares
+from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.reader import Everything, Governed, read, visible
+from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.errors import DuckanonError, UnsupportedQuery
 from duckanon.functions.templates import table_functions
+from duckanon.governance.answers import Stale, drawn
 from duckanon.governance.books import Books
-from duckanon.governance.ledger import SCHEMA
+from duckanon.governance.ledger import affordable
+from duckanon.governance.state import Publication, State
+from duckanon.releases import drawing
+from duckanon.releases.asked import Asked
+from duckanon.releases.kinds import Releases
 from duckanon.rewrite.admit import Kind, Statement, admit
-from duckanon.rewrite.bind import LISTED
-from duckanon.rewrite.catalog import Catalog, Macro, Protection, Stored, View
 from duckanon.rewrite.decide import decide
-from duckanon.rewrite.decision import Copy, Decision, Noisy, Shares, Step, Verdict
-from duckanon.rewrite.question import Refused, quoted
-from duckanon.rewrite.rules import conditional_tables
-from duckanon.rewrite.spot.names import TableName, fold
+from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.question import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 
-_MACROS = """
-SELECT function_name, database_name, schema_name, parameters, macro_definition, function_type = 'table_macro'
-FROM system.main.duckdb_functions()
-WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND database_name <> 'temp'
-"""
-_SEARCH = """
-SELECT system.main.current_database(), system.main.current_schema(), system.main.current_setting('search_path')
-"""
-_COLUMNS = """
-SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
-WHERE NOT internal ORDER BY database_name, schema_name, table_name, column_index
-"""
-_TABLES = """
-SELECT database_name, schema_name, table_name, temporary FROM system.main.duckdb_tables() WHERE NOT internal
-"""
-_VIEWS = """
-SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views() WHERE NOT internal
-"""
-_TRANSACTION = "SELECT system.main.txid_current()"
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
+# More cells than anybody reads, most of them noise.
+_MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
+# A steward may change a policy between deciding and charging; nobody does so many times in a row.
+_TRIES = 5
+# What `SELECT 1 AS one` is made of.
+_CONSTANTS = (exp.Select, exp.Alias, exp.Identifier, exp.Literal, exp.Boolean, exp.Null)
+
+Temporary = Callable[[], Mapping[TableName, Stored]]
+
+
+def none() -> Mapping[TableName, Stored]:
+    """The temporary tables of nobody."""
+    return {}
+
+
+class Room:
+    """What all guards of one instance share: a connection of their own, and the catalog as it was last read on it.
+
+    locked: whether the instance's configuration is locked, as an analyst's is. Then nobody but governance changes the
+    catalog, and what was read holds until the ledger has another line.
+    """
+
+    def __init__(self, own: duckdb.DuckDBPyConnection, books: Books) -> None:
+        self.own, self.books = own, books
+        # A connection does one thing at a time.
+        self.turn = RLock()
+        ((self.locked,),) = own.execute("SELECT system.main.current_setting('lock_configuration')").fetchall()
+        self._guards = 1
+        self._databases: list[str] = []
+        self._everything: Everything | None = None
+        self._known: tuple[Mapping[str, int], Mapping[str, Governed], Releases] | None = None
+
+    def entered(self) -> Room:
+        """The room itself, with one more guard in it."""
+        with self.turn:
+            self._guards += 1
+        return self
+
+    def left(self) -> None:
+        """A guard less; the last one closes the connection."""
+        with self.turn:
+            self._guards -= 1
+            if self._guards == 0:
+                self.own.close()
+
+    def numbers(self) -> dict[str, int]:
+        """The number of the last line of each database's ledger: while it is the same, so are decisions."""
+        with self.turn:
+            return {fold(one): self.books.ledger.state(one, self.own).number for one in self._databases}
+
+    def catalog(self, own: Mapping[TableName, Stored]) -> tuple[Catalog, Releases, Mapping[str, State]]:
+        """What an analyst may see now, the releases that there are, and what holds in each database."""
+        with self.turn:
+            if not self.locked or not self._databases:
+                self._databases = self.books.ledger.databases()
+            states = {fold(one): self.books.ledger.state(one, self.own) for one in self._databases}
+            numbers = {database: state.number for database, state in states.items()}
+            if self._known is None or self._known[0] != numbers or not self.locked:
+                self._everything = read(self.own)
+                decided = {database: _governed(state) for database, state in states.items()}
+                taken = tuple(one.name for state in states.values() for one in state.publications.values())
+                self._known = (numbers, decided, Releases(_publications(states), taken))
+            assert self._everything is not None
+            _, governed, releases = self._known
+            return visible(self._everything, governed, own), releases, states
 
 
 class Guard:
     """Decides about the statements of one connection.
 
-    con: the connection that will run them; its temporary tables are looked up. own: another connection to the same
-    instance, with duckanon on it, on which the guard does its own work.
+    room: what it shares with other guards of the instance. temporary: tells the connection's temporary tables.
     """
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, books: Books) -> None:
-        self._con, self._own, self._books = con, own, books
-        # A connection does one thing at a time.
-        self._turn = RLock()
+    def __init__(self, room: Room, temporary: Temporary = none) -> None:
+        self._room, self._temporary = room, temporary
         self._functions = table_functions()
-        # An analyst cannot make macros, and nobody else is in an analyst's instance: they are read once.
-        self._macros, self._definitions = _macros(own.execute(_MACROS).fetchall())
 
     def decide(self, statement: object) -> Decision:
-        """What becomes of a statement; nothing is run, charged or made.
+        """What becomes of a statement; nothing is run or charged, and no record is read.
 
         statement: text, or what DuckDB's `extract_statements` gives. Raises UnsupportedQuery and PolicyRefusal.
         """
-        decision = self._decide(statement)
-        self._share(decision, make=False)
-        return decision
+        return self._decide(statement)[0]
 
-    def _decide(self, statement: object) -> Decision:
-        """As `decide`, but for what only the data can say: whether a conditional table is safe."""
-        admitted = admit(_text(statement))
-        try:
-            catalog = self._catalog(admitted)
-            decision = decide(admitted, catalog, self._functions)
-            if decision.query is not None:
-                self._verify(decision, catalog)
-        except RecursionError:
-            raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
-        return decision
+    def admit(self, statement: object, *, in_transaction: bool = False) -> Decision:
+        """As `decide`; what must stand before the statement runs is charged and made.
 
-    def admit(self, statement: object) -> Decision:
-        """As `decide`; what must stand before the statement runs is made."""
-        decision = self._decide(statement)
-        if decision.copies and self._in_transaction():
-            # What is made now would not be seen there, and would have been charged.
-            raise UnsupportedQuery(
-                "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
-            )
-        self._share(decision, make=True)
-        for copy in decision.copies:
-            if not isinstance(copy, Shares):
-                with self._turn:
-                    self._make(copy)
-        return decision
-
-    def _in_transaction(self) -> bool:
-        """Whether somebody began a transaction: without one, each statement has its own."""
-        first, second = (self._con.execute(_TRANSACTION).fetchall() for _ in range(2))
-        return bool(first == second)
-
-    def _share(self, decision: Decision, *, make: bool) -> None:
-        """Audit the statement's conditional tables, and have them stand. Raises Refused where one is not safe."""
-        asked = [one for one in decision.copies if isinstance(one, Shares)]
-        if not asked:
-            return
-
-        def audit(number: int, before: Sequence[str]) -> None:
+        in_transaction: whether the analyst began a transaction, which would not see what is made now.
+        Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
+        """
+        for _ in range(_TRIES):
+            decision, states = self._decide(statement)
+            if decision.answers and in_transaction:
+                raise UnsupportedQuery(
+                    "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
+                )
+            self._affordable(decision, states)
             try:
-                unsafe = shares.disclosed(self._own, _published(asked[number]), before)
-            except duckdb.Error:
-                # Its own words might hold a value.
-                raise InvalidInput("The shares cannot be audited: ask by other columns.") from None
-            if unsafe:
-                raise Refused(self._unsafe(asked[number], unsafe, before))
+                for asked in decision.answers:
+                    self._stand(asked)
+            except Stale:
+                continue
+            return decision
+        raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
 
-        tables = [
-            (
-                one.table,
-                one.path,
-                {"rows": one.rows, "cells": _published(one).variables, "used": one.used},
-                one.what,
-                one.made,
-            )
-            for one in asked
-        ]
-        with self._turn:
+    def holding(self, statement: object, text: str) -> Callable[[], None]:
+        """A check that a statement admitted as `text` would be admitted so still.
+
+        A steward may close, protect or unpublish what it reads before its result runs. Then the check raises
+        UnsupportedQuery.
+        """
+        seen = [self._room.numbers()]
+
+        def check() -> None:
+            now = self._room.numbers()
+            if now == seen[0]:
+                return
             try:
-                self._books.shares(self._own, tables, audit, make=make)
-            except Refused:
-                raise
-            except (PolicyRefusal, InvalidInput) as error:
-                raise Refused(Step(conditional_tables.KIND, asked[0].label, Verdict.REFUSED, str(error))) from None
+                same = self.decide(statement).sql == text
+            except DuckanonError:
+                same = False
+            if not same:
+                raise UnsupportedQuery("What the statement reads has changed since it was sent: send it again.")
+            seen[0] = now
 
-    def _unsafe(self, asked: Shares, cells: int, before: Sequence[str]) -> Step:
-        """Why a conditional table is refused, and the nearest ones that would not be."""
-        ways = shares.nearest(self._own, _published(asked), before)
-        found = [conditional_tables.suggestion(asked.label, *way) for way in ways]
-        how = (
-            f"What is safe and nearest: {'; '.join(found)}."
-            if found
-            else "No choice of rows and columns among these is safe: ask by fewer columns, or count with noise."
-        )
-        one = "1 cell" if cells == 1 else f"{cells} cells"
-        reason = f"The shares would disclose {one} of few records. {how}"
-        return Step(conditional_tables.KIND, asked.label, Verdict.REFUSED, reason)
+        return check
 
     def explain(self, statement: object) -> Decision:
         """As `decide`, and a refusal is an answer like any other."""
         try:
-            return self.decide(statement)
+            decision, states = self._decide(statement)
+            self._affordable(decision, states)
+            return decision
         except Refused as refused:
             return Decision([refused.step], None)
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
-    def _make(self, copy: Copy | Noisy) -> None:
-        if isinstance(copy, Copy):
-            self._books.copy(self._own, copy.table, copy.call, copy.path, copy.columns)
-            return
-        charge = Charge(copy.epsilon, copy.what, "one unit's records, or one record where the policy has no unit")
+    def _decide(self, statement: object) -> tuple[Decision, Mapping[str, State]]:
+        admitted = admit(_text(statement))
         try:
-            self._books.counts(
-                self._own,
-                copy.table,
-                copy.path,
-                charge,
-                lambda con: noisy.count(con, copy.exact),
-                lambda con: noisy.noisy(con, copy.scale),
-            )
-        finally:
-            noisy.forget(self._own)
+            catalog, releases, states = self._catalog(admitted)
+            decision = decide(admitted, catalog, self._functions, releases, date.today())
+            if decision.query is not None:
+                self._verify(decision, catalog)
+        except RecursionError:
+            raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
+        return self._priced(decision), states
 
-    def close(self) -> None:
-        """Close the guard's own connection: nothing is admitted any more."""
-        self._own.close()
+    def _catalog(self, admitted: Statement) -> tuple[Catalog, Releases, Mapping[str, State]]:
+        """What the analyst sees; nothing where the statement is made of constants alone.
+
+        Every function and every operator could be a macro's name, the built-in ones' too.
+        """
+        if admitted.kind is Kind.TRANSACTION or (
+            admitted.kind is Kind.QUERY and all(isinstance(one, _CONSTANTS) for one in admitted.tree.walk())
+        ):
+            return Catalog(), Releases(), {}
+        return self._room.catalog(self._temporary())
+
+    def _priced(self, decision: Decision) -> Decision:
+        """The decision with what each answer costs now: nothing where it stands. Too large ones are refused."""
+        if not decision.answers:
+            return decision
+        days = {}
+        with self._room.turn:
+            for asked in decision.answers:
+                days[asked.key] = drawn(self._room.own, asked.question)
+                most = _MOST_COUNTS if asked.kind == "count" else _MOST_SIZES // asked.max_size
+                if days[asked.key] is None and drawing.cells(self._room.own, asked) > most:
+                    raise UnsupportedQuery(
+                        f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
+                    )
+        # Each paid answer has one step, in the same order.
+        answers = iter(decision.answers)
+        steps = [
+            step if step.epsilon is None else replace(step, drawn=days[next(answers).key]) for step in decision.steps
+        ]
+        return replace(decision, steps=steps)
+
+    def _affordable(self, decision: Decision, states: Mapping[str, State]) -> None:
+        """Raises BudgetExhausted where one of several answers could be paid, but not all of them."""
+        due = {asked.key: asked for asked, step in self._unpaid(decision)}
+        spent: dict[str, Any] = {}
+        for asked in due.values():
+            state = states[fold(asked.place.database)]
+            population = state.population(asked.place)
+            assert population is not None
+            held = spent.get(population.name, population)
+            merged = replace(state, populations={**state.populations, population.name: held})
+            affordable(merged, asked.place, asked.question.charge)
+            spent[population.name] = held.charged(asked.epsilon)
+
+    def _unpaid(self, decision: Decision) -> list[tuple[Asked, Step]]:
+        steps = [step for step in decision.steps if step.epsilon is not None]
+        return [(asked, step) for asked, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
+
+    def _stand(self, asked: Asked) -> None:
+        self._room.books.answers.stand(asked.question, lambda con: drawing.draw(con, asked))
 
     def _verify(self, decision: Decision, catalog: Catalog) -> None:
-        readable = frozenset(name for name in catalog.tables if name not in catalog.protected)
-        copies = frozenset(TableName(*(fold(part) for part in copy.path)) for copy in decision.copies)
+        answers = frozenset(TableName(*(fold(part) for part in asked.path)) for asked in decision.answers)
         calls = tuple(call(self._serialized(f"SELECT * FROM {one}")) for one in decision.calls)
-        allowed = Allowed(readable | copies | {LISTED}, calls, self._macros, catalog.objects)
-        verify(self._serialized(decision.query or ""), allowed)
+        readable = frozenset(catalog.tables) | decision.tables | answers
+        verify(
+            self._serialized(decision.query or ""),
+            Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects),
+        )
 
     def _serialized(self, text: str) -> Any:
         """DuckDB's own tree of a query."""
-        with self._turn:
-            return json.loads(self._own.execute(_SERIALIZE, [text]).fetchall()[0][0])
-
-    def _catalog(self, admitted: Statement) -> Catalog:
-        """What the connection sees; nothing where the statement names no table."""
-        if admitted.kind in (Kind.TRANSACTION, Kind.TABLES):
-            return Catalog()
-        if admitted.kind is Kind.QUERY and admitted.tree.find(exp.Table) is None:
-            called = {fold(str(one.name)) for one in admitted.tree.find_all(exp.Anonymous)} if self._macros else set()
-            if not called & self._macros:
-                return Catalog()
-        read = self._con.execute
-        ((database, schema, path),) = read(_SEARCH).fetchall()
-        columns: dict[TableName, dict[str, str]] = {}
-        for *owner, column, kind in read(_COLUMNS).fetchall():
-            columns.setdefault(_name(owner), {})[column] = kind
-        tables, views = {}, {}
-        for *whole, temporary in read(_TABLES).fetchall():
-            if fold(whole[1]) != SCHEMA:
-                tables[_name(whole)] = Stored(_path(whole), columns.get(_name(whole), {}), temporary)
-        for *whole, query in read(_VIEWS).fetchall():
-            if fold(whole[1]) != SCHEMA:
-                views[_name(whole)] = View(_path(whole), query)
-        search, protected = _search(database, schema, path), self._protected(tables, views)
-        return Catalog(search, tables, views, self._macros, self._definitions, protected)
-
-    def _protected(
-        self, tables: Mapping[TableName, Stored], views: Mapping[TableName, View]
-    ) -> dict[TableName, Protection]:
-        found: dict[TableName, Protection] = {}
-        policies = self._books.policies()
-        for database, schema, name, policy, remaining in policies:
-            protection = Protection(
-                policy.epsilon,
-                remaining,
-                policy.per_query,
-                policy.unit,
-                policy.hierarchy,
-                policy.max_size,
-                policy.public,
-                policy.quasi_identifiers,
-                policy.k,
-                policy.sensitive,
-                policy.drop,
-                policy.small,
-            )
-            found[_name((database, schema, name))] = protection
-            # The ledger takes names for equal whose letters differ in case only, whatever the alphabet.
-            for known in [*tables, *views]:
-                if (known.catalog, known.schema.lower(), known.object.lower()) == (
-                    fold(database),
-                    schema.lower(),
-                    name.lower(),
-                ):
-                    found[known] = protection
-        return found
+        with self._room.turn:
+            return json.loads(self._room.own.execute(_SERIALIZE, [text]).fetchall()[0][0])
 
 
-def _published(asked: Shares) -> shares.Published:
-    digits = asked.shares[0].digits if len(asked.shares) == 1 else None
-    return shares.Published(
-        quoted(asked.table),
-        asked.rows,
-        asked.cols,
-        tuple((one.of, one.event) for one in asked.shares),
-        digits,
-        asked.linkable,
-        asked.unit,
-        asked.small,
-        asked.k,
-    )
+def _governed(state: State) -> Governed:
+    protected = {}
+    for (schema, table), one in state.tables.items():
+        population = state.populations[one.policy.population]
+        budget = population.budget
+        remaining = budget.remaining if budget is not None else one.policy.epsilon
+        protected[schema or "", table] = Protected(
+            one.policy, None, one.version, population.edition, remaining, one.domains
+        )
+    opened = {(schema or "", table): columns for (schema, table), columns in state.opened.items()}
+    published = frozenset(name for name, one in state.publications.items() if not one.withdrawn)
+    ever = frozenset((schema or "", table) for schema, table in state.members)
+    return Governed(state.number, protected, opened, published, ever)
 
 
-def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, Macro]]:
-    """The names of all macros, and what stands behind those that have one meaning: no namesakes, no overloads."""
-    found: dict[str, list[Macro]] = {}
-    for name, database, schema, parameters, body, is_table in rows:
-        macro = Macro(name, (fold(database), fold(schema)), tuple(map(fold, parameters)), body, is_table)
-        found.setdefault(fold(name), []).append(macro)
-    return frozenset(found), {name: same[0] for name, same in found.items() if len(same) == 1}
+def _publications(states: Mapping[str, State]) -> dict[TableName, list[Publication]]:
+    """The publications of each protected table that can be read."""
+    found: dict[TableName, list[Publication]] = {}
+    for database, state in states.items():
+        for one in state.publications.values():
+            schema, table = one.of.identity
+            if not one.withdrawn:
+                found.setdefault(TableName(database, schema or "", table), []).append(one)
+    return found
 
 
 def _text(statement: object) -> str:
@@ -281,19 +283,3 @@ def _text(statement: object) -> str:
     if isinstance(statement, duckdb.Statement):
         return str(statement.query)
     raise UnsupportedQuery("A statement is a text, or what extract_statements gives.")
-
-
-def _name(path: Sequence[str]) -> TableName:
-    return TableName(*(fold(part) for part in path))
-
-
-def _path(path: Sequence[str]) -> tuple[str, str, str]:
-    catalog, schema, name = path
-    return catalog, schema, name
-
-
-def _search(database: str, schema: str, path: str) -> list[tuple[str, str]]:
-    """Where a name is looked for, in DuckDB's order."""
-    entries = [entry.strip().replace('"', "").split(".") for entry in (path or "").split(",") if entry.strip()]
-    search = [(fold(entry[0] if len(entry) > 1 else database), fold(entry[-1])) for entry in entries]
-    return list(dict.fromkeys([*search, (fold(database), fold(schema)), (fold(database), "main")]))

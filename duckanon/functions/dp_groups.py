@@ -30,8 +30,13 @@ class Once(Protocol):
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
+        *,
+        person: str | None = None,
     ) -> pa.Array:
-        """table: its name, and seen: what the caller sees by it. content: all else that the release depends on."""
+        """table: its name, and seen: what the caller sees by it. content: all else that the release depends on.
+
+        person: the column of which it was checked that no value has two rows.
+        """
         ...
 
 
@@ -51,6 +56,7 @@ class Call:
     regions: str | None
     split: tuple[str, ...] | None
     person: str | None
+    intervals: str
 
     @property
     def first(self) -> int:
@@ -66,6 +72,7 @@ class Call:
             "totals": self.totals,
             "split": None if self.split is None else tuple(map(Fraction, self.split)),
             "sensitivity": self.bound or 1,
+            "intervals": self.intervals,
         }
 
     def dump(self) -> str:
@@ -136,7 +143,7 @@ def releaser(once: Once) -> Callable[..., pa.Array]:
         # Regions of a level are disjoint, levels are not.
         levels = zip(planned.charges, planned.hierarchy.sizes, strict=True)
         cost = sequential(parallel(repeat(each, regions)) for each, regions in levels)
-        charge = Charge(cost, str(asked), asked.neighbours())
+        charge = Charge(cost, str(asked), asked.neighbours(), f"one {asked.person or 'record'}")
         if charge.epsilon != Fraction(asked.epsilon):
             raise DuckanonError(
                 "The charges of the levels do not add up: this is a bug in duckanon, nothing was released."
@@ -148,7 +155,7 @@ def releaser(once: Once) -> Callable[..., pa.Array]:
             # Should two contents ever share their hashes, a release of other counts is still never given.
             "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
         }
-        return once(asked.table, seen.as_py(), key, charge, lambda: _packed(planned.release()))
+        return once(asked.table, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=asked.person)
 
     return answer
 

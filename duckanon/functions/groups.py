@@ -60,6 +60,7 @@ def _write_private(
     regions: object,
     split: object,
     person: object,
+    intervals: object,
 ) -> str:
     table, groups, levels = _roles(tbl, unit, hierarchy)
     summed = _named(quantity, "quantity", [groups, *levels])
@@ -80,6 +81,7 @@ def _write_private(
         regions=listed,
         split=_split(split, len(levels) + 1),
         person=known,
+        intervals=arguments.text(intervals, "intervals"),
     )
     # Not before: DuckDB 1.4 tries a writer with made-up arguments, and the engine takes its time to load.
     from duckanon.engines.groups.release import check

@@ -30,6 +30,8 @@ class Books(Protocol):
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
+        *,
+        action: str,
     ) -> pa.Array:
         """What was drawn for the same before, or what is drawn and charged now."""
         ...
@@ -111,7 +113,7 @@ def _perturb(
     if not budget.is_valid:
         if books.protected(table.as_py(), seen.as_py()):
             raise InvalidInput(
-                "The table is protected, so a draw is charged: say the mechanism's epsilon, as in epsilon := 1."
+                "The table is protected, so a draw is recorded: say the mechanism's epsilon, as in epsilon := 1."
             )
         return release()
     content = sha256()
@@ -122,6 +124,6 @@ def _perturb(
         call.as_py(),
         "tables that differ in the record of one row, for each unit of distance between the two records",
     )
-    return books.once(
-        table.as_py(), seen.as_py(), {"call": call.as_py(), "content": content.hexdigest()}, charge, release
-    )
+    # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
+    whole = {"call": call.as_py(), "content": content.hexdigest()}
+    return books.once(table.as_py(), seen.as_py(), whole, charge, release, action="perturb")

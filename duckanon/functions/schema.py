@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 
 _TEXT = {"VARCHAR", "JSON", "UUID"}
@@ -77,26 +78,26 @@ class Table:
 
     @cached_property
     def _types(self) -> dict[str, str]:
-        """Types by lower-case name, as DuckDB's names ignore case."""
-        return {name.lower(): kind for name, kind in zip(self.names, self.kinds, strict=True)}
+        """Types by name, as DuckDB compares names."""
+        return {fold(name): kind for name, kind in zip(self.names, self.kinds, strict=True)}
 
     def kind(self, name: str) -> str:
-        return self._types[name.lower()]
+        return self._types[fold(name)]
 
     def holds(self, name: str) -> bool:
-        return name.lower() in self._types
+        return fold(name) in self._types
 
     def has(self, wanted: Sequence[str]) -> None:
         """Check that every wanted column exists."""
         for name in wanted:
-            if name.lower() not in self._types:
+            if fold(name) not in self._types:
                 known = ", ".join(self.names[:30]) + (", ..." if len(self.names) > 30 else "")
                 raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.')
 
     def plain(self, wanted: Sequence[str], role: str) -> None:
         """Check that each wanted column has a plain type: one that can be compared and is not nested."""
         for name in wanted:
-            kind = self._types[name.lower()]
+            kind = self._types[fold(name)]
             if _is_nested(kind):
                 raise InvalidInput(
                     f'Column "{name}" is nested and cannot be a {role}: unnest it, or pick out one field as a column.'
@@ -109,9 +110,9 @@ class Table:
 
     def ordered(self, qi: Sequence[str], categorical: Sequence[str]) -> None:
         """Check that text among the quasi-identifiers is declared categorical."""
-        named = {name.lower() for name in categorical}
+        named = {fold(name) for name in categorical}
         for name in qi:
-            if _base(self._types[name.lower()]) in _TEXT and name.lower() not in named:
+            if _base(self._types[fold(name)]) in _TEXT and fold(name) not in named:
                 raise InvalidInput(
                     f"Column \"{name}\" is text: name it in categorical := ['{name}'] to release sets of its values, "
                     "or cast it to an ENUM, a number or a date to release intervals."
@@ -119,10 +120,10 @@ class Table:
 
     def leaves_free(self, released: Sequence[str], gone: Sequence[str]) -> None:
         """Check that the names of a release do not meet each other or those of columns that are not `gone`."""
-        taken = set(self._types) - {name.lower() for name in gone}
+        taken = set(self._types) - {fold(name) for name in gone}
         for name in released:
-            if name.lower() in taken:
+            if fold(name) in taken:
                 raise InvalidInput(
                     f'The release would have two columns "{name}": drop or rename the column of the table.'
                 )
-            taken.add(name.lower())
+            taken.add(fold(name))

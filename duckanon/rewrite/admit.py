@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.spot.trees import Node, arg
+from duckanon.rewrite.algebra.trees import Node, arg
 
 # A statement longer than this is no analysis; parsing it would take seconds.
 _LONGEST = 100_000
@@ -106,6 +106,11 @@ def _kind(tree: Node) -> Statement:
     if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback) and not any(tree.args.values()):
         return Statement(Kind.TRANSACTION, tree)
     said = tree.this if isinstance(tree, exp.Command) and isinstance(tree.this, str) else tree.key
+    if str(said).upper() in ("DESCRIBE", "DESC", "SUMMARIZE", "SHOW"):
+        raise UnsupportedQuery(
+            "Names and types of columns are told by FROM information_schema.columns, tables by SHOW TABLES: an "
+            "analyst's connection describes nothing else."
+        )
     raise UnsupportedQuery(
         f"An analyst's connection does not run {str(said).upper()[:20]} statements: it answers queries, and keeps "
         "results in temporary tables (CREATE TEMP TABLE name AS query)."
@@ -121,6 +126,9 @@ def known(query: Node) -> Node:
         if level[id(node)] > _DEEPEST:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.")
         name = type(node).__name__
+        if name == "Try":
+            # Old versions of sqlglot lose it, and what is left would fail. It is not local to a row either.
+            raise UnsupportedQuery("TRY is not run here: cast with TRY_CAST, which gives NULL for what does not fit.")
         if name not in _PARTS and not isinstance(node, exp.Func):
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
         if isinstance(node, exp.Select):

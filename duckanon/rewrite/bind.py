@@ -13,16 +13,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.snapshot import Catalog, Macro, View
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite import macros
+from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
+from duckanon.rewrite.algebra.trees import Node, arg
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
-from duckanon.rewrite.catalog import Catalog, Macro, View
-from duckanon.rewrite.spot.names import TableName, fold
-from duckanon.rewrite.spot.trees import Node, arg
 
-# What stands for a list of tables and needs no look into the catalog: it tells names and kinds, no sizes.
-LISTED = TableName("system", "information_schema", "tables")
 # Views in views in views: a circle cannot be made, but deep towers can.
 _DEEPEST = 20
 
@@ -31,11 +29,12 @@ _DEEPEST = 20
 class Bound:
     """A query whose names are resolved. It has its own tree, which may be changed.
 
-    protected: each place where it reads a protected table, by the table's name. calls: each call of a table function
-    of duckanon's. has_parameters: whether values are still to come.
+    protected: each place where it reads a protected table, by the table's name. tables: all others that it reads.
+    calls: each call of a table function of duckanon's. has_parameters: whether values are still to come.
     """
 
     query: Node
+    tables: set[TableName] = field(default_factory=set)
     protected: list[tuple[TableName, Node]] = field(default_factory=list)
     calls: list[tuple[str, Node]] = field(default_factory=list)
     has_parameters: bool = False
@@ -105,14 +104,15 @@ class _Binder:
         macro = self._macro(call, is_table=False)
         assert macro is not None
         self.within(call, ctes, home, depth)
-        call.replace(self._behind(macro, call.expressions, depth).expressions[0].this)
+        call.replace(self._behind(macro, call.expressions, home, depth).expressions[0].this)
 
-    def _behind(self, macro: Macro, given: list[Node], depth: int) -> Node:
+    def _behind(self, macro: Macro, given: list[Node], home: tuple[str, str] | None, depth: int) -> Node:
         if depth >= _DEEPEST:
             raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
         values = macros.arguments(macro, given)
         holder = exp.Subquery(this=macros.body(macro))
-        self.within(holder, {}, macro.home, depth + 1)
+        # A macro is bound with the caller's rights: it opens nothing.
+        self.within(holder, {}, home, depth + 1)
         return macros.filled(holder, values).this
 
     def _number(self) -> int:
@@ -130,29 +130,34 @@ class _Binder:
         if not written.schema and not written.catalog and written.object in ctes:
             _becomes(node, exp.Table(this=exp.to_identifier(ctes[written.object], quoted=True)), alias)
             return
-        if (written.schema, written.object) == (LISTED.schema, LISTED.object):
-            _becomes(node, table((LISTED.catalog, LISTED.schema, LISTED.object)), alias)
+        if written.schema == metadata.SCHEMA and written.object in metadata.VIEWS:
+            holder = exp.Subquery(this=metadata.VIEWS[written.object](self._catalog), alias=alias)
+            holder.set("joins", node.args.get("joins"))
+            node.replace(holder)
             return
         found = self._catalog.find(written, home)
         if found is None:
             raise UnsupportedQuery(
-                "The statement reads something that is neither a table nor a view of this database: look at its names. "
-                "Files, data frames and tables of the system are not read here."
+                "The statement reads something that is not to be seen here: look at its names. Analysts read releases, "
+                "open tables and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a "
+                "table with open_table."
             )
         if found in self._catalog.protected:
+            if home is not None:
+                raise UnsupportedQuery("The statement reads a view over a protected table: ask the table itself.")
             _becomes(node, table(self._path(found)), alias)
             self._bound.protected.append((found, node))
-        elif found in self._catalog.views:
-            self._view(node, self._catalog.views[found], alias, depth)
+            return
+        view = self._catalog.views.get(found) or self._catalog.behind.get(found)
+        if isinstance(view, View):
+            self._view(node, view, alias, depth)
         else:
             _becomes(node, table(self._path(found)), alias)
+            self._bound.tables.add(found)
 
     def _path(self, name: TableName) -> tuple[str, str, str]:
-        if name in self._catalog.tables:
-            return self._catalog.tables[name].path
-        if name in self._catalog.views:
-            return self._catalog.views[name].path
-        return (name.catalog, name.schema, name.object)
+        stored = self._catalog.stored(name)
+        return (name.catalog, name.schema, name.object) if stored is None else stored.path
 
     def _function(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
         name = fold(_called(node.this))
@@ -165,7 +170,7 @@ class _Binder:
         macro = self._macro(node.this, is_table=True)
         if macro is not None and path in _THEIRS:
             self.within(node.this, ctes, home, depth)
-            holder = exp.Subquery(this=self._behind(macro, node.this.expressions, depth))
+            holder = exp.Subquery(this=self._behind(macro, node.this.expressions, home, depth))
             named = exp.TableAlias(this=exp.to_identifier(macro.name, quoted=True))
             holder.set("alias", node.args.get("alias") or named)
             holder.set("joins", node.args.get("joins"))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.catalog import Catalog
-from duckanon.rewrite.spot.names import TableName, fold
-from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.algebra.trees import Node
 
 # Every function that an analyst may call on tables that are not protected, and which of its arguments name tables.
 TABLES: Mapping[str, frozenset[str]] = {
@@ -29,7 +29,7 @@ TABLES: Mapping[str, frozenset[str]] = {
     "metric_perturb": frozenset({"tbl", "mechanism"}),
 }
 # What reads no table of the user's.
-OPEN = frozenset({"explain_privacy", "policies", "privacy_budget", "privacy_ledger"})
+OPEN = frozenset({"editions", "explain_privacy", "policies", "privacy_budget", "privacy_ledger", "publications"})
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def _table(function: str, value: Node, catalog: Catalog) -> TableName:
     found = None if written is None else catalog.find(written)
     if found is None:
         raise UnsupportedQuery(
-            f"{function} is called on something that is no table of this database: look at its name."
+            f"{function} is called on something that is no table to be seen here: look at its name, or ask the steward "
+            "to open it."
         )
     if found not in catalog.protected and found not in catalog.tables:
         raise UnsupportedQuery(
@@ -127,8 +128,7 @@ def _table(function: str, value: Node, catalog: Catalog) -> TableName:
 def qualify(call: Call, paths: Mapping[TableName, tuple[str, str, str]]) -> str:
     """Write full names into the call's node, and return its SQL."""
     for name, found in call.tables.items():
-        quoted = ".".join('"' + part.replace('"', '""') + '"' for part in paths[found])
-        call.arguments[name].replace(exp.Literal.string(quoted))
+        call.arguments[name].replace(exp.Literal.string(quoted(paths[found])))
     return written(call.node)
 
 

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 
 from sqlglot import exp
 
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite import metadata
 from duckanon.rewrite.admit import Kind, Statement
 from duckanon.rewrite.bind import bind, named
 from duckanon.rewrite.calls import read
-from duckanon.rewrite.catalog import Catalog
 from duckanon.rewrite.decision import Decision, Step, Verdict
-from duckanon.rewrite.question import Question, quoted
+from duckanon.rewrite.question import Kinds, Question
 from duckanon.rewrite.rules import RULES
-from duckanon.rewrite.spot.names import TableName, fold
-
-_TABLES = (
-    'SELECT "table_name" AS "name" FROM "system"."information_schema"."tables" '
-    "WHERE \"table_schema\" <> 'duckanon' ORDER BY ALL"
-)
 
 
-def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]]) -> Decision:
-    """What becomes of an admitted statement.
+def decide(
+    statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]], kinds: Kinds, today: date
+) -> Decision:
+    """What becomes of an admitted statement. It follows from the text and from public facts alone.
 
-    functions: duckanon's own table functions and their parameters, in order. Raises UnsupportedQuery for what cannot be
-    read, and Refused for what a policy does not allow.
+    functions: duckanon's own table functions and their parameters, in order. kinds: the releases that there are. today:
+    what `current_date` stands for in a question to a protected table. Raises UnsupportedQuery for what cannot be read,
+    and Refused for what a policy does not allow.
     """
     if statement.kind is Kind.TABLES:
-        return Decision([Step("list of tables", None, Verdict.RUNS, "Names only.")], _TABLES)
+        listed = metadata.names(catalog).sql("duckdb")
+        return Decision([Step("list of tables", None, Verdict.RUNS, "Names of what is to be seen.")], listed)
     if statement.kind is Kind.TRANSACTION:
         step = Step("transaction", None, Verdict.RUNS, "What is charged inside stays charged.")
         return Decision([step], None, target=str(statement.tree.sql("duckdb", comments=False)))
@@ -40,7 +41,7 @@ def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Seque
         )
     bound = bind(statement.query, catalog, frozenset(functions))
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
-    question = Question(bound, catalog, calls, list(bound.protected))
+    question = Question(bound, catalog, kinds, today, calls, list(bound.protected))
     if bound.protected:
         question.findings = question.recognised(bound.query)
     touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
@@ -50,9 +51,9 @@ def decide(statement: Statement, catalog: Catalog, functions: Mapping[str, Seque
         )
     for rule in RULES:
         rule(question)
-    text = str(bound.query.sql("duckdb", comments=False, normalize_functions=False))
+    text = str(question.bound.query.sql("duckdb", comments=False, normalize_functions=False))
     steps = question.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
-    return Decision(steps, text, question.approved, question.copies, target)
+    return Decision(steps, text, question.approved, question.answers, target, frozenset(bound.tables))
 
 
 def _target(statement: Statement, catalog: Catalog) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import written
+from duckanon.catalog.names import TableName
 
 
 class Verdict(StrEnum):
@@ -24,7 +26,8 @@ class Verdict(StrEnum):
 class Step:
     """One part of a statement: what it is, which table it is about, and what is decided.
 
-    epsilon: the most that it can cost; a release that is stored already is free. remaining: the budget before it.
+    epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
+    drawn: the day on which the answer was drawn, where it stands already: then it is free.
     """
 
     kind: str
@@ -33,94 +36,36 @@ class Step:
     reason: str
     epsilon: Fraction | None = None
     remaining: Fraction | None = None
+    edition: int | None = None
+    drawn: date | None = None
 
     @property
     def line(self) -> str:
         """The decision in one line."""
         about = f" of {self.object}" if self.object else ""
-        cost = f" (epsilon {written(self.epsilon)})" if self.epsilon is not None else ""
+        cost = ""
+        if self.drawn is not None:
+            cost = f" (free: edition {self.edition}, drawn {self.drawn.isoformat()})"
+        elif self.epsilon is not None:
+            cost = f" (epsilon {written(self.epsilon)}, edition {self.edition})"
         return f"{self.kind}{about}: {self.verdict}{cost}. {self.reason}"
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A k-anonymous copy that must stand before the statement runs.
-
-    call: what makes it. path: where it is kept. columns: those of the table that it shows, generalised or not.
-    """
-
-    table: tuple[str, str, str]
-    call: str
-    path: tuple[str, str, str]
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """Counts with noise that must stand before the statement runs.
-
-    exact: the query for the counts themselves, with columns k0, ... (`keys` of them) and n. path: where they are kept.
-    scale: of the double geometric noise. what: in words, without a value of the data.
-    """
-
-    table: tuple[str, str, str]
-    exact: str
-    path: tuple[str, str, str]
-    keys: int
-    epsilon: Fraction
-    scale: Fraction
-    what: str
-
-
-@dataclass(frozen=True)
-class Share:
-    """One share of a conditional table. of, event: conditions as SQL, '' for all records.
-
-    digits: decimals to which the proportion itself is rounded; None where it is not.
-    """
-
-    of: str = ""
-    event: str = ""
-    digits: int | None = None
-
-
-@dataclass(frozen=True)
-class Shares:
-    """A conditional table that must be safe, and stand, before the statement runs.
-
-    made: the query for the shares, with columns k0, ... and p0, ...; path: where they are kept. rows, cols: the columns
-    of the table that are its variables, as stored. used: all columns that it looks at. linkable: what persons may be
-    told apart by, as SQL; () where all of it is public. unit, small, k: the policy's. what: in words.
-    """
-
-    table: tuple[str, str, str]
-    label: str
-    made: str
-    path: tuple[str, str, str]
-    rows: tuple[str, ...]
-    cols: tuple[str, ...]
-    shares: tuple[Share, ...]
-    used: tuple[str, ...]
-    linkable: tuple[str, ...]
-    unit: str | None
-    small: int
-    k: int
-    what: str
 
 
 @dataclass(frozen=True)
 class Decision:
     """A statement as it will run. query: the query in it, fully qualified; None if it has none, or is refused.
 
-    calls: the calls of duckanon's functions in the query. copies: what must stand before it runs. target: what stands
-    before the query, or is all of a statement without one; written by the guard, not by the analyst.
+    calls: the calls of duckanon's functions in the query. answers: what must stand before it runs. target: what stands
+    before the query, or is all of a statement without one; written by the guard, not by the analyst. tables: what it
+    reads, open views looked through, besides answers.
     """
 
     steps: Sequence[Step]
     query: str | None
     calls: Sequence[str] = ()
-    copies: Sequence[Copy | Noisy | Shares] = ()
+    answers: Sequence[Any] = ()
     target: str | None = None
+    tables: frozenset[TableName] = frozenset()
 
     @property
     def sql(self) -> str | None:
@@ -138,8 +83,10 @@ class Decision:
                 "kind": step.kind,
                 "object": step.object,
                 "decision": str(step.verdict),
-                "epsilon": None if step.epsilon is None else float(step.epsilon),
+                "epsilon": None if step.epsilon is None else float(step.epsilon if step.drawn is None else 0),
                 "remaining": None if step.remaining is None else float(step.remaining),
+                "edition": step.edition,
+                "drawn": step.drawn,
                 "reason": step.reason,
                 "rewritten_sql": self.sql,
             }

@@ -12,11 +12,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from duckanon.catalog.names import fold
+from duckanon.catalog.snapshot import Macro
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.catalog import Macro
-from duckanon.rewrite.spot.names import fold
-from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.algebra.trees import Node
 
 
 def body(macro: Macro) -> Node:

@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from datetime import date
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from sqlglot import exp
 
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.policy import Policy
+from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
+from duckanon.rewrite.algebra.expressions import Column
+from duckanon.rewrite.algebra.trees import Node, arg
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
-from duckanon.rewrite.catalog import Catalog, Protection
-from duckanon.rewrite.decision import Copy, Noisy, Shares, Step, Verdict
-from duckanon.rewrite.spot import Finding, Schema, spot
-from duckanon.rewrite.spot import Stored as Known
-from duckanon.rewrite.spot.expressions import Column
-from duckanon.rewrite.spot.findings import Role
-from duckanon.rewrite.spot.names import TableName, fold
-from duckanon.rewrite.spot.trees import Node, arg
+from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.recognize import Finding, Schema, spot
+from duckanon.rewrite.recognize import Stored as Known
+from duckanon.rewrite.recognize.findings import Role
 
 T = TypeVar("T", bound=Finding)
+_LOG = logging.getLogger("duckanon.guard")
+# Under test what a recogniser raises is raised; else it is logged, and nothing is recognised.
+STRICT = False
+
+
+class Kinds(Protocol):
+    """The kinds of release that an analyst can get. The rules ask them; what they are is not known here."""
+
+    def answer(self, question: Question, found: Sequence[Finding], node: Node) -> str | None:
+        """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
+        ...
+
+    def call(self, question: Question, call: Call, name: TableName) -> None:
+        """Settle a call on a protected table, or refuse it."""
+        ...
+
+    def offers(self, question: Question, name: TableName, kind: str) -> str:
+        """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
+        ...
 
 
 @dataclass
 class Question:
     """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
 
-    findings: what the recognisers say of it. reasons: why something they found was not settled: its kind, its table, a
-    sentence. approved: calls in the text that will run, as SQL. copies: what must stand before it runs.
+    kinds: the releases that there are. today: what `current_date` stands for. findings: what the recognisers say of it.
+    reasons: why something they found was not settled: its kind, its table, a sentence. approved: calls in the text that
+    will run, as SQL. answers: what must be paid for, or stand already, before it runs.
     """
 
     bound: Bound
     catalog: Catalog
+    kinds: Kinds
+    today: date
     calls: list[Call]
     reads: list[tuple[TableName, Node]]
     steps: list[Step] = field(default_factory=list)
     approved: list[str] = field(default_factory=list)
-    copies: list[Copy | Noisy | Shares] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
 
@@ -45,10 +70,11 @@ class Question:
         """The findings of a kind about protected tables."""
         return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
 
-    def asked(self, function: str) -> list[tuple[Call, TableName]]:
-        """The calls of a function that still stand, about protected tables, each with its table."""
-        found = [(call, call.tables.get("tbl")) for call in self.calls if call.function == function]
-        return [(call, name) for call, name in found if name is not None and name in self.catalog.protected]
+    def settle(self, found: Sequence[Finding], node: Node) -> None:
+        """Have findings about one protected table answered in the place of a node, or note why they are not."""
+        reason = self.kinds.answer(self, found, node)
+        if reason is not None:
+            self.reasons.append((found[0].shown, found[0].table, reason))
 
     def alone(self, part: Node) -> Sequence[Finding]:
         """What a SELECT inside the query asks by itself."""
@@ -74,15 +100,18 @@ class Question:
         try:
             return spot(query, self.schema)
         except Exception:
+            if STRICT:
+                raise
+            # No traceback: its last lines could quote the statement.
+            _LOG.error("A recogniser failed, so nothing was recognised: please report the shape of this statement.")
             return ()
 
     @property
     def schema(self) -> Schema:
         """The catalog as the recognisers read it. The query's names are full, and its views are written out."""
-        tables = {
-            name: Known({fold(column): kind for column, kind in one.columns.items()})
-            for name, one in self.catalog.tables.items()
-        }
+        stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
+        held = {name: one.stored for name, one in self.catalog.protected.items() if one.stored is not None}
+        tables = {name: Known(one.types) for name, one in {**stored, **self.catalog.tables, **held}.items()}
         return Schema(
             tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
         )
@@ -97,14 +126,19 @@ class Question:
         read = {id(one) for one in self.bound.query.find_all(exp.Table)}
         self.reads = [(name, one) for name, one in self.reads if id(one) in read]
 
-    def protection(self, name: TableName) -> Protection:
-        return self.catalog.protected[name]
+    def policy(self, name: TableName) -> Policy:
+        return self.catalog.protected[name].policy
 
     def path(self, name: TableName) -> tuple[str, str, str]:
         """The name as stored."""
-        return (
-            self.catalog.tables[name].path if name in self.catalog.tables else (name.catalog, name.schema, name.object)
-        )
+        stored = self.catalog.stored(name)
+        return (name.catalog, name.schema, name.object) if stored is None else stored.path
+
+    def written(self, name: TableName) -> str:
+        """The name as one writes it in a call, in quotes where it needs them."""
+        _, schema, own = self.path(name)
+        parts = [own] if schema == "main" else [schema, own]
+        return ".".join(one if one.isidentifier() and one.isascii() else quoted([one]) for one in parts)
 
     def label(self, name: TableName) -> str:
         """The name for people."""
@@ -113,7 +147,13 @@ class Question:
 
     def columns(self, name: TableName) -> list[str]:
         """The table's columns as stored; none where they are not known."""
-        return list(self.catalog.tables[name].columns) if name in self.catalog.tables else []
+        stored = self.catalog.stored(name)
+        return [] if stored is None else list(stored.columns)
+
+    def types(self, name: TableName) -> dict[str, str]:
+        """The types of the table's columns by folded name; none where they are not known."""
+        stored = self.catalog.stored(name)
+        return {} if stored is None else stored.types
 
     def names(self, table: TableName, node: Node, roles: Sequence[Role]) -> list[str]:
         """The columns of a result as DuckDB calls them: one that is shown as it stands has the table's own spelling."""
@@ -167,11 +207,6 @@ def literal(text: str) -> str:
 def literals(texts: object) -> str:
     """A list of strings, as SQL."""
     return "[" + ", ".join(literal(str(one)) for one in (texts if isinstance(texts, list | tuple) else ())) + "]"
-
-
-def quoted(path: tuple[str, str, str]) -> str:
-    """A full name in quotes."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in path)
 
 
 def within(node: Node, whole: Node) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from duckanon.catalog.names import TableName, fold
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.rewrite.allowed import FUNCTIONS, TABLE_FUNCTIONS, TYPES
-from duckanon.rewrite.spot.names import TableName, fold
 
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _SOURCES = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY"})
@@ -32,6 +32,14 @@ _CASTS = frozenset(
     NULL SMALLINT SQLNULL STRING_LITERAL STRUCT TIME TIMESTAMP TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_S TINYINT UBIGINT
     UHUGEINT UINTEGER UNION USMALLINT UTINYINT UUID VARCHAR VARINT BIGNUM""".split()
 ) | {"TIME WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE", '"NULL"', "TIME_NS"}
+# Names that DuckDB reads as calls where there is no column of that name, and what it may call for them.
+_VALUES = frozenset(
+    """current_catalog current_date current_role current_schema current_time current_timestamp current_user localtime
+    localtimestamp session_user user""".split()
+)
+_BEHIND = _VALUES | {
+    *("current_database", "current_localtime", "current_localtimestamp", "get_current_time", "get_current_timestamp")
+}
 # What says where in the text something stands, and no more.
 _PLACES = frozenset({"query_location", "query_location_length"})
 
@@ -108,6 +116,8 @@ def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({of}): write it another way.")
         if of in ("FUNCTION", "WINDOW"):
             _function(node, allowed, FUNCTIONS)
+        elif of == "COLUMN_REF":
+            _column(node, allowed)
         elif of == "CAST" and "cast_type" in node:
             _cast(node["cast_type"])
         elif of == "TYPE":
@@ -161,9 +171,21 @@ def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) ->
             "steward to drop or rename it."
         )
     if name not in listed:
-        raise UnsupportedQuery(f"The function {name[:40]} is not one of those that an analyst may call.")
+        raise UnsupportedQuery(
+            f"The function {name[:40]} is not one of those that an analyst may call: leave it out, or ask the steward."
+        )
     if node.get("catalog") or (node.get("schema") or "main") != "main" or node.get("export_state"):
         raise UnsupportedQuery(f"The function {name[:40]} is called in a way that the guard does not know.")
+
+
+def _column(node: dict[str, Any], allowed: Allowed) -> None:
+    """A column's name may be a call: `current_date`."""
+    names = node.get("column_names") or []
+    if len(names) == 1 and fold(str(names[0])) in _VALUES and allowed.macros & _BEHIND:
+        raise PolicyRefusal(
+            f"In this database a macro has the name of a built-in function, so what {fold(str(names[0]))} does is not "
+            "known here: ask the steward to drop or rename it."
+        )
 
 
 def _cast(kind: Any) -> None:

@@ -1,7 +1,8 @@
-{# on-run-start and on-run-end: sets what the project's `meta` says of its sources, seeds, snapshots and models, whether they
-   stand yet or not, and at the end checks the columns of those that were built. #}
+{# on-run-start and on-run-end: applies what the project's `meta` says of its sources, seeds, snapshots and models. At the end
+   it checks the columns of those that were built, and begins editions that are due. #}
 {% macro duckanon_policies() %}
-  {% if execute %}
+  {# (dbt compile and its like render the hooks, and run none of them.) #}
+  {% if execute and flags.WHICH not in ['compile', 'generate', 'list', 'show'] %}
     {% set nodes = [] %}
     {% for node in (graph.nodes.values() | list) + (graph.sources.values() | list) %}
       {% if node.resource_type in ['model', 'seed', 'snapshot', 'source'] %}
@@ -13,7 +14,10 @@
     {% for one in results | default([]) if one.status == 'success' %}
       {% do built.append(one.node.unique_id) %}
     {% endfor %}
-    {% set said = duckanon_ask('_dk_dbt_policies', {'run': invocation_id, 'nodes': nodes, 'built': built}) %}
+    {% set said = duckanon_ask('_dk_dbt_policies', {
+      'run': invocation_id, 'nodes': nodes, 'built': built, 'ended': results is defined,
+      'builds': flags.WHICH in ['build', 'run', 'seed', 'snapshot']
+    }) %}
     {% for one in said %}{% do log('duckanon: ' ~ one, info=True) %}{% endfor %}
     {# Table functions are built by no macro that could be stood in for. #}
     {% for node in graph.nodes.values() if node.unique_id in selected_resources and node.config.materialized == 'table_function' %}
@@ -51,7 +55,7 @@
     'config': {'meta': node.config.meta},
     'columns': columns,
     'file': file,
-    'ephemeral': node.config.materialized == 'ephemeral',
+    'materialized': node.config.materialized | default(none),
   }) }}
 {% endmacro %}
 

@@ -25,7 +25,7 @@
   where disclosed{% if small != 'all' %} and lower between 1 and {{ small | int }} - 1{% endif %}
 {% endtest %}
 
-{# The table is protected, and of its budget at least `reserve` is left. #}
+{# The table is protected, and of its population's budget at least `reserve` is left. #}
 {% test budget_not_exceeded(model, reserve=0) %}
   {% do duckanon_whole(model, 'budget_not_exceeded') %}
   select 'spent' as problem, spent, remaining
@@ -39,8 +39,8 @@
 
 {% macro duckanon_this(model) %}
   {% set label = model.schema ~ '.' ~ model.identifier %}
-  {{ return('lower(database) = lower(' ~ duckanon_literal(model.database) ~ ') and lower(tbl) = lower('
-    ~ duckanon_literal(label) ~ ')') }}
+  {{ return('lower(database) = lower(' ~ duckanon_literal(model.database)
+    ~ ') and list_contains(list_transform(tables, lambda one: lower(one)), lower(' ~ duckanon_literal(label) ~ '))') }}
 {% endmacro %}
 
 {% macro duckanon_list(names) %}
@@ -62,6 +62,8 @@
   {% if not execute %}{{ return([]) }}{% endif %}
   {% set known, found = {}, [] %}
   {% for column in adapter.get_columns_in_relation(model) %}{% do known.update({column.name | lower: column.name}) %}{% endfor %}
+  {# (dbt compile: what is not built yet has no columns.) #}
+  {% if not known %}{{ return(names) }}{% endif %}
   {% for name in ([names] if names is string else names) %}
     {% set low = name | lower %}
     {% if low in known %}

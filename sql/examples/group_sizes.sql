@@ -6,16 +6,18 @@ FROM range(240) r(i);
 
 FROM group_sizes('persons', 'household', ['state', 'county']);
 
--- At most epsilon = 2 in all for this table.
-SELECT protect('persons', unit := 'household', epsilon := 2);
+-- At most epsilon = 2 in all for the residents; a charge protects all records of one person.
+SELECT protect('persons', population := 'residents', privacy_unit := 'person', epsilon := 2);
 
-FROM dp_group_sizes('persons', 'household', ['state', 'county'], epsilon := 0.5, max_size := 6);
+FROM dp_group_sizes('persons', 'household', ['state', 'county'], epsilon := 0.5, max_size := 6, person := 'person');
 
 -- The same call is the same release, and free.
-FROM dp_group_sizes('persons', 'household', ['state', 'county'], epsilon := 0.5, max_size := 6);
+FROM dp_group_sizes('persons', 'household', ['state', 'county'], epsilon := 0.5, max_size := 6, person := 'person');
 
 -- Households by their number of cars, none included; nobody has more than three.
-FROM dp_group_sizes('persons', 'household', ['state'], epsilon := 0.5, max_size := 10, quantity := 'cars', bound := 3);
+FROM dp_group_sizes(
+  'persons', 'household', ['state'], epsilon := 0.5, max_size := 10, quantity := 'cars', bound := 3, person := 'person'
+);
 
 FROM privacy_ledger();
 FROM privacy_budget();

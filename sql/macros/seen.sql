@@ -6,13 +6,13 @@ CREATE OR REPLACE TEMP MACRO _dk_seen(tbl) AS {
   'schema': system.main.current_schema(),
   'path': system.main.current_setting('search_path'),
   'found': (
-    SELECT system.main.list({'database': _dk_d, 'schema': _dk_s, 'name': _dk_n, 'definition': _dk_v})
+    SELECT system.main.list({'database': _dk_d, 'schema': _dk_s, 'name': _dk_n, 'definition': _dk_v, 'sql': _dk_q})
     FROM (
-      SELECT database_name AS _dk_d, schema_name AS _dk_s, table_name AS _dk_n, '' AS _dk_v
+      SELECT database_name AS _dk_d, schema_name AS _dk_s, table_name AS _dk_n, '' AS _dk_v, "sql" AS _dk_q
       FROM system.main.duckdb_tables()
       WHERE NOT internal
       UNION ALL
-      SELECT database_name, schema_name, view_name, "sql"
+      SELECT database_name, schema_name, view_name, "sql", "sql"
       FROM system.main.duckdb_views()
       WHERE NOT internal
     )

@@ -143,7 +143,7 @@ def test_the_same_call_is_charged_once(persons: duckdb.DuckDBPyConnection) -> No
         CALL.replace("0.1", "'1/10'"),
         CALL.replace("'unit'", "'UNIT'").replace("county", "COUNTY"),
         CALL.replace("persons", "memory.main.Persons"),
-        CALL.replace("max_size", "mechanism := 'auto', totals := 'public', max_size"),
+        CALL.replace("max_size", "mechanism := 'auto', totals := 'public', intervals := 'guaranteed', max_size"),
     ):
         assert rows(persons, same) == first
     persons.execute(f"CREATE VIEW published AS {CALL}").fetchall()
@@ -158,6 +158,7 @@ def test_another_call_is_another_charge(persons: duckdb.DuckDBPyConnection) -> N
         CALL.replace("max_size", "mechanism := 'topdown', max_size"),
         CALL.replace("max_size", "totals := 'private', max_size"),
         CALL.replace("max_size", "split := [2, 1, 1], max_size"),
+        CALL.replace("max_size", "intervals := 'model', max_size"),
         CALL.replace("['state', 'county']", "['state']"),
         CALL.replace("max_size", "quantity := 'old', bound := 1, max_size"),
         CALL.replace("max_size", "quantity := 'old', bound := 2, max_size"),
@@ -259,7 +260,7 @@ def test_the_line_says_what_for(persons: duckdb.DuckDBPyConnection) -> None:
     (first, second) = rows(persons, "SELECT what, neighbours FROM privacy_ledger() ORDER BY number")
     assert first[0] == (
         "dp_group_sizes('persons', 'unit', hierarchy := ['state', 'county'], epsilon := '0.1', max_size := 4, "
-        "mechanism := 'auto', totals := 'public')"
+        "mechanism := 'auto', totals := 'public', intervals := 'guaranteed')"
     )
     assert "split := ['1/2', '1/4', '1/4']" in second[0]
     assert "the number of groups of each region is public" in first[1]
@@ -270,7 +271,7 @@ def test_thirty_two_threads_and_a_budget_for_ten(tmp_path: Path) -> None:
     with duckanon.connect(tmp_path / "a.duckdb") as con:
         fill(con)
         assert con.execute("SELECT protect('persons', unit := 'unit', epsilon := 1)").fetchall() == [
-            ("main.persons is protected: of epsilon 1 in all, 0 is spent and 1 left.",)
+            ("main.persons is protected: of epsilon 1 in all, 0 is spent and 1 left. A charge protects one record.",)
         ]
         ready = threading.Barrier(32)
 
@@ -293,6 +294,27 @@ def test_thirty_two_threads_and_a_budget_for_ten(tmp_path: Path) -> None:
         assert con.execute("SELECT spent_exact, remaining_exact, charges FROM privacy_budget()").fetchall() == [
             ("1", "0", 10)
         ]
+
+
+def test_a_table_with_a_privacy_unit_is_released_by_whole_units(persons: duckdb.DuckDBPyConnection) -> None:
+    """The line in the ledger says what the charge protects, and the call must have checked it."""
+    rows(persons, "SELECT protect('persons', population := 'people', privacy_unit := 'id', epsilon := 1)")
+    by_person = CALL.replace("epsilon", "person := 'ID', epsilon")
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        rows(persons, CALL)
+    assert str(raised.value) == (
+        "Invalid Input Error: A charge on main.persons protects all records of one id, and this call only one row: say "
+        "person := 'id', which checks that nobody has two, or ask as an analyst, for whom records are bounded."
+    )
+    assert charges(persons) == 0
+    rows(persons, by_person)
+    assert rows(persons, "SELECT population, unit, remaining_exact FROM privacy_ledger() WHERE action = 'charge'") == [
+        ("people", "one ID", "0.9")
+    ]
+    persons.execute("INSERT INTO persons FROM persons LIMIT 1").fetchall()
+    with pytest.raises(duckdb.InvalidInputException):
+        rows(persons, by_person)
+    assert charges(persons) == 1
 
 
 def test_the_same_call_from_eight_threads_is_charged_once(tmp_path: Path) -> None:
@@ -352,7 +374,9 @@ def test_the_ledger_lies_with_the_table(con: duckdb.DuckDBPyConnection, tmp_path
     con.execute("USE people").fetchall()
     assert rows(con, CALL) == first
     con.execute("SELECT protect('persons', epsilon := 1)").fetchall()
-    assert rows(con, "SELECT database, tbl, spent FROM privacy_budget()") == [("people", "main.persons", 0.1)]
+    assert rows(con, "SELECT database, population, tables, spent FROM privacy_budget()") == [
+        ("people", "main.persons", ["main.persons"], 0.1)
+    ]
     con.execute("USE memory; DETACH people").fetchall()
     assert rows(con, "FROM privacy_ledger()") == []
     con.close()
@@ -361,7 +385,7 @@ def test_the_ledger_lies_with_the_table(con: duckdb.DuckDBPyConnection, tmp_path
         with pytest.raises(duckdb.InvalidInputException) as raised:
             again.execute(CALL.replace("0.1", "0.2"))
         assert str(raised.value) == (
-            "Invalid Input Error: A charge cannot be recorded: the database people is read-only. "
+            "Invalid Input Error: Nothing can be recorded: the database people is read-only. "
             "Open a DuckDB database for writing."
         )
         assert again.execute("SELECT remaining_exact FROM privacy_budget()").fetchall() == [("0.9",)]

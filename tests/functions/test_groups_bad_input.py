@@ -57,6 +57,10 @@ PRIVATE = {
     **{f"'unit', max_size := 3, epsilon := {one}": EPSILON for one in ("0", "-1", "'nan'", "'nan'::DOUBLE", "'1e999'")},
     **{f"'unit', max_size := 3, epsilon := {one}": EPSILON for one in ("1e999", "'much'", "NULL", "1000001", "[1]")},
     "'unit', max_size := 3": EPSILON,
+    "'unit', epsilon := 1, max_size := 3, intervals := 'wide'": "intervals must be 'guaranteed' or 'model'.",
+    "'unit', epsilon := 1, max_size := 3, mechanism := 'c_dp', intervals := 'model'": (
+        "c_dp has no model: its intervals are 'guaranteed'."
+    ),
     "'unit', max_size := 3, epsilon := '1e-13'": "epsilon has more than 12 digits after the point: round it.",
     **{
         f"'unit', epsilon := 1, max_size := {one}": (
@@ -161,13 +165,15 @@ def test_no_rows_no_regions(module_con: duckdb.DuckDBPyConnection) -> None:
 
 
 PROTECT = {
-    "'people'": EPSILON,
+    "'people'": (
+        "The population main.people has no budget yet: say how much may be spent on it in all, as in epsilon := 1."
+    ),
     "'people', epsilon := 0": EPSILON,
     "'people', unit := 3, epsilon := 1": UNIT,
     "'people', unit := 'nope', epsilon := 1": NOWHERE,
     "NULL, epsilon := 1": "The first argument must be the name of a table or view, in quotes.",
     "'passing', epsilon := 1": (
-        "passing is no table or view that lasts, so it cannot be protected: make it a table of a database."
+        "passing is no table that lasts, so it cannot be protected: make it a table of a database."
     ),
 }
 

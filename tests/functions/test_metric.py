@@ -307,26 +307,26 @@ def test_explain_runs_no_engine(cells: duckdb.DuckDBPyConnection) -> None:
     assert "0.3095" not in plan
 
 
-def test_a_draw_from_a_protected_table_is_charged_once(cells: duckdb.DuckDBPyConnection) -> None:
+def test_a_draw_from_a_protected_table_is_recorded_beside_the_budget(cells: duckdb.DuckDBPyConnection) -> None:
     rows(cells, f"CREATE TABLE m AS FROM {CALL}")
     rows(cells, "SELECT protect('people', unit := 'who', epsilon := 2.5)")
-    said = "The table is protected, so a draw is charged: say the mechanism's epsilon, as in epsilon := 1."
+    said = "The table is protected, so a draw is recorded: say the mechanism's epsilon, as in epsilon := 1."
     assert sentence(cells, "FROM metric_perturb('people', 'cell', 'm')") == said
     call = "SELECT who, perturbed FROM metric_perturb('people', 'cell', 'm', epsilon := 1) ORDER BY who"
     first = rows(cells, call)
     assert rows(cells, call) == first
     rows(cells, "CREATE OR REPLACE TABLE m AS FROM m ORDER BY random()")
     assert rows(cells, call) == first
-    charges = "SELECT epsilon_exact, remaining_exact FROM privacy_ledger() WHERE action = 'charge'"
-    assert rows(cells, charges) == [("1", "1.5")]
+    draws = "SELECT action, epsilon_exact, remaining_exact FROM privacy_ledger() WHERE number > 1"
+    assert rows(cells, draws) == [("perturb", "1", "2.5")]
     # Another mechanism is another draw.
     rows(cells, f"CREATE OR REPLACE TABLE m AS FROM {CALL.replace('radius := 1.5', 'radius := 1')}")
     assert rows(cells, call) != first
-    assert rows(cells, charges) == [("1", "1.5"), ("1", "0.5")]
+    assert rows(cells, draws) == 2 * [("perturb", "1", "2.5")]
+    # No draw is refused for want of a budget, and none takes from it.
     rows(cells, f"CREATE OR REPLACE TABLE m AS FROM {CALL.replace('radius := 1.5', 'radius := 3')}")
-    with pytest.raises(duckdb.InvalidInputException, match=r"0\.5"):
-        rows(cells, call)
-    assert len(rows(cells, charges)) == 2
+    rows(cells, call.replace("epsilon := 1", "epsilon := 100"))
+    assert rows(cells, "SELECT spent_exact, remaining_exact, charges FROM privacy_budget()") == [("0", "2.5", 0)]
 
 
 def test_equal_rows_of_a_protected_table_are_drawn_each(cells: duckdb.DuckDBPyConnection) -> None:

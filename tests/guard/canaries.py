@@ -52,8 +52,10 @@ def database(path: Path) -> None:
             """
         ).fetchall()
         con.execute(
-            "SELECT protect('persons', unit := 'household_id', epsilon := 100, per_query := 0.5, max_size := 6, "
-            "hierarchy := ['state'], public := ['sick']), protect('secrets', epsilon := 1)"
+            "SELECT open_table('states'); SELECT protect('persons', privacy_unit := 'pid', rows_per_unit := 1, "
+            "unit := 'household_id', epsilon := 100, per_query := 0.5, max_size := 6, hierarchy := ['state'], "
+            "public := ['sick'], domains := {'state': 'states', 'sick': ['true', 'false']}), "
+            "protect('secrets', epsilon := 1)"
         ).fetchall()
 
 

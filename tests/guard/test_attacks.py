@@ -13,7 +13,8 @@ from tests.guard.canaries import analyst, outcome
 
 CANARY = re.compile(r"canary \w+ \d|700[1]\d{3}")
 POLICY = """
-SELECT protect('persons', unit := 'household_id', epsilon := 1000, per_query := 1, max_size := 5, public := ['vote'])
+SELECT open_table('shops'), protect('persons', privacy_unit := 'pid', rows_per_unit := 1, unit := 'household_id',
+  epsilon := 1000, per_query := 1, max_size := 5, public := ['vote'], domains := {'vote': ['true', 'false']})
 """
 # The name of a column may be the sender's own words.
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
@@ -42,8 +43,11 @@ def test_no_attack_gets_a_canary(tmp_path: Path) -> None:
         others = con.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE table_name <> 'persons'"
         ).fetchall()
+        # A line of the ledger says what was asked, with the constants of whoever asked.
+        asked = {found for _, statement in admitted for found in CANARY.findall(statement)}
         for schema, name in others:
-            assert not CANARY.search(str(con.execute(f'FROM "{schema}"."{name}"').fetchall())), (schema, name)
+            kept = set(CANARY.findall(str(con.execute(f'FROM "{schema}"."{name}"').fetchall())))
+            assert not kept - (asked if name == "ledger" else set()), (schema, name)
     assert not list(tmp_path.glob("out/*"))
     # What runs is a release, or touches nothing protected; most is refused.
     assert len(admitted) < 60, admitted

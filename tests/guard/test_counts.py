@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import duckanon
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from tests.engines.test_randomness import p_value
 
-GROUPS = 6_000
+PLACES = 6_000
 
 
 @pytest.fixture(scope="module")
-def noise(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    """The noise of many counts, each of three records. A unit has up to four records, and epsilon is a third."""
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three records in each place. Four records of a person count, and epsilon is a third."""
     path = tmp_path_factory.mktemp("counts") / "x.duckdb"
     with duckanon.connect(path) as con:
         con.execute(
-            f"CREATE TABLE visits AS SELECT i % {GROUPS} AS place, i AS person FROM range(3 * {GROUPS}) r(i)"
+            f"CREATE TABLE visits AS SELECT i % {PLACES} AS place, i AS person FROM range(3 * {PLACES}) r(i); "
+            f"CREATE TABLE places AS SELECT i AS place FROM range({PLACES}) r(i); SELECT open_table('places'); "
+            "SELECT protect('visits', privacy_unit := 'person', rows_per_unit := 4, epsilon := 3, per_query := '1/3', "
+            "public := ['place'], domains := {'place': 'places'})"
         ).fetchall()
-        con.execute(
-            "SELECT protect('visits', unit := 'person', epsilon := 1, per_query := '1/3', max_size := 4, "
-            "public := ['place'])"
-        ).fetchall()
+    return path
+
+
+@pytest.fixture(scope="module")
+def noise(path: Path) -> np.ndarray:
+    """The noise of many counts."""
     with duckanon.connect(path, role="analyst") as con:
         sql = "SELECT place, count(*) AS n FROM visits GROUP BY place ORDER BY place"
         first = con.execute(sql).fetchall()
@@ -36,16 +43,49 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
             "SELECT place, count(*) AS n FROM visits GROUP BY place HAVING count(*) > -10000 ORDER BY place",
         ):
             assert con.execute(same).fetchall() == first
-        assert con.sql("SELECT spent FROM privacy_budget()").fetchall() == [(1 / 3,)]
-    assert len(first) == GROUPS
+        assert con.sql("SELECT spent_exact FROM privacy_budget()").fetchall() == [("1/3",)]
+    assert [place for place, _ in first] == list(range(PLACES))
     return np.array([n - 3 for _, n in first])
 
 
 def test_the_noise_has_the_right_scale(noise: np.ndarray) -> None:
-    """Sensitivity 4, the records of a unit, over epsilon 1/3."""
+    """Sensitivity 4, the records of a unit that count, over epsilon 1/3."""
     assert p_value(noise, Fraction(12)) > 1e-6
 
 
 @pytest.mark.parametrize("wrong", [Fraction(3), Fraction(4), Fraction(6), Fraction(10), Fraction(15), Fraction(24)])
 def test_a_wrong_scale_is_rejected(noise: np.ndarray, wrong: Fraction) -> None:
     assert p_value(noise, wrong) < 1e-6
+
+
+def test_shares_have_the_same_noise(path: Path) -> None:
+    """A share comes from noisy counts, so the counts behind it are not sold again."""
+    with duckanon.connect(path, role="analyst") as con:
+        before = con.execute("SELECT charges FROM privacy_budget()").fetchall()
+        con.execute("SELECT place, count(*) AS n FROM visits GROUP BY place").fetchall()
+        con.execute("SELECT place, count(*) / sum(count(*)) OVER () AS p FROM visits GROUP BY place").fetchall()
+        assert con.execute("SELECT charges FROM privacy_budget()").fetchall()[0][0] - before[0][0] <= 1
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "person::VARCHAR::INTEGER = 3",
+        "1 / (person - 3) > 0",
+        "person = 'x'",
+        "person = 3.5",
+        "abs(person) > 3",
+        "person IN (SELECT place FROM places)",
+        "TRY(person = 3)",
+        "CASE WHEN place = 1 THEN person ELSE 1 END = 1",
+        "person = 7 AND place = 'x'",
+    ],
+)
+def test_a_filter_must_not_fail(path: Path, condition: str) -> None:
+    """Refused before a record is read or a charge is made."""
+    with duckanon.connect(path, role="analyst") as con:
+        before = con.sql("FROM privacy_budget()").fetchall()
+        why = r"could fail|must be a value of its column's type|protected|TRY is not run"
+        with pytest.raises((PolicyRefusal, UnsupportedQuery), match=why):
+            con.execute(f"SELECT count(*) FROM visits WHERE {condition}")
+        assert con.sql("FROM privacy_budget()").fetchall() == before

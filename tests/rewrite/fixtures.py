@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from duckanon.rewrite.spot import Schema, Stored, TableName, View
+from duckanon.rewrite.recognize import Schema, Stored, TableName, View
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -1,11 +1,16 @@
 """Names: nothing is left for DuckDB to look up."""
 
+from dataclasses import replace
+
 import pytest
 
+from duckanon.catalog.names import TableName
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.bind import Bound, bind
 from tests.rewrite.guarded import CATALOG, PERSONS
+
+ADULTS = TableName("x", "main", "adults")
 
 
 def bound(sql: str) -> Bound:
@@ -32,7 +37,7 @@ def test_all_names_of_a_protected_table(name: str) -> None:
         "SELECT 1 ORDER BY (SELECT max(age) FROM persons)",
         "SELECT 1 LIMIT (SELECT count(*) FROM persons)",
         "VALUES ((SELECT max(name) FROM persons))",
-        "FROM adults",
+        "SELECT n FROM sizes()",
         "SELECT [x FOR x IN (SELECT list(name) FROM persons)]",
         "SELECT 1 INTERSECT SELECT hid FROM persons",
         "SELECT list_transform([1], y -> (SELECT max(hid) + y FROM persons))",
@@ -43,10 +48,24 @@ def test_wherever_it_is_read(sql: str) -> None:
 
 
 def test_a_view_is_written_out() -> None:
-    text = bound("SELECT household FROM sizes AS s WHERE size > 2").query.sql("duckdb")
-    assert "sizes" not in text.replace('"size"', "")
-    assert '"household"' in text
-    assert '"x"."main"."Persons"' in text
+    found = bound("SELECT side FROM sides AS s WHERE side > 'a'")
+    text = found.query.sql("duckdb")
+    assert text == """SELECT side FROM (SELECT * FROM "x"."main"."hidden" AS "hidden") AS s WHERE side > 'a'"""
+    # What an open view reads is not open by itself.
+    assert found.tables == {TableName("x", "main", "hidden")}
+    with pytest.raises(UnsupportedQuery, match="not to be seen"):
+        bound("FROM hidden")
+
+
+def test_a_view_over_a_protected_table_opens_nothing() -> None:
+    adults = {ADULTS: CATALOG.behind[ADULTS]}
+    opened = replace(CATALOG, views=adults)  # type: ignore[arg-type]
+    query = admit("FROM adults").query
+    assert query is not None
+    with pytest.raises(UnsupportedQuery, match="a view over a protected table: ask the table itself"):
+        bind(query, opened, frozenset())
+    with pytest.raises(UnsupportedQuery, match="not to be seen"):
+        bound("FROM adults")
 
 
 def test_a_cte_does_not_stand_in_for_a_table() -> None:
@@ -62,7 +81,7 @@ def test_a_cte_does_not_stand_in_for_a_table() -> None:
     [
         "FROM nothing", "FROM 'file.csv'", "FROM y.main.persons", "FROM duckdb_tables()", "FROM read_csv('x')",
         "FROM query('SELECT 1')", "FROM query_table('persons')", "FROM pg_catalog.pg_tables", "FROM duckanon.ledger",
-        "FROM information_schema.columns", "FROM x.dp_group_sizes('persons', 'hid', epsilon := 1)",
+        "FROM information_schema.schemata", "FROM x.dp_group_sizes('persons', 'hid', epsilon := 1)",
         "FROM glob('*')", "FROM sqlite_master",
     ],
 )  # fmt: skip

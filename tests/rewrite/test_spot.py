@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from duckanon.rewrite.spot import Conditional, Counts, Finding, GroupSizes, canonical, spot, summary
+from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, canonical, spot, summary
 from tests.rewrite.fixtures import Entry, database, entries, schema
 
 KINDS = {"group_size": GroupSizes, "conditional": Conditional, "plain_count": Counts}

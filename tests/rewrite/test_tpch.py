@@ -2,7 +2,7 @@
 
 import pytest
 
-from duckanon.rewrite.spot import Schema, spot, summary
+from duckanon.rewrite.recognize import Schema, spot, summary
 from tests.rewrite.fixtures import Entry, database, entries, schema
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")

@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from duckanon.catalog.names import TableName
 from duckanon.errors import DuckanonError
-from duckanon.rewrite.spot.names import TableName
 from duckanon.rewrite.verify import Allowed, call, verify
 
 CALL = "temp.main.dp_group_sizes('x.persons', 'hid', epsilon := 0.5, max_size := 6)"

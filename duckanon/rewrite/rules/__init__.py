@@ -1,7 +1,7 @@
 """The rules, one a file, in the order in which they look at a statement.
 
-Each settles what it knows and leaves the rest. The last one refuses what is left, so a rule that is missing makes the
-guard stricter and never weaker.
+Each settles what it knows and leaves the rest; none knows another. The last one refuses what is left, so a rule that is
+missing makes the guard stricter and never weaker.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 from duckanon.rewrite.question import Question
 from duckanon.rewrite.rules import (
-    anonymized_copies,
     anything_else,
+    calls_on_protected,
     conditional_tables,
-    group_size_calls,
     group_size_queries,
     inner_parts,
     open_calls,
@@ -26,8 +25,7 @@ Rule = Callable[[Question], None]
 
 RULES: tuple[Rule, ...] = (
     open_calls.apply,
-    anonymized_copies.apply,
-    group_size_calls.apply,
+    calls_on_protected.apply,
     group_size_queries.apply,
     conditional_tables.apply,
     plain_counts.apply,

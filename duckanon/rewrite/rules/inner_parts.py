@@ -8,8 +8,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.rewrite.question import Question, within
-from duckanon.rewrite.rules import conditional_tables, group_size_queries, plain_counts
-from duckanon.rewrite.spot import Conditional, Counts, GroupSizes
 
 
 def apply(question: Question) -> None:
@@ -18,10 +16,5 @@ def apply(question: Question) -> None:
         if not within(part, question.bound.query) or not any(within(node, part) for _, node in question.reads):
             continue
         found = [one for one in question.alone(part) if one.table in question.catalog.protected]
-        shares = [one for one in found if isinstance(one, Conditional)]
-        if shares and len(shares) == len(found):
-            conditional_tables.settle(question, shares, part)
-        elif len(found) == 1 and isinstance(found[0], GroupSizes):
-            group_size_queries.settle(question, found[0], part)
-        elif len(found) == 1 and isinstance(found[0], Counts):
-            plain_counts.settle(question, found[0], part)
+        if found:
+            question.kinds.answer(question, found, part)

@@ -1,7 +1,14 @@
-"""Calls that touch no protected table run as they are, with the tables' full names in them."""
+"""Calls that touch no protected table run as they are, with the tables' full names in them.
+
+The ledger tells an analyst of tables that may be seen, and of no others: that a table is there is not told.
+"""
 
 from __future__ import annotations
 
+from sqlglot import exp
+
+from duckanon.rewrite import metadata
+from duckanon.rewrite.algebra.trees import Node
 from duckanon.rewrite.calls import qualify
 from duckanon.rewrite.question import Question
 
@@ -13,3 +20,19 @@ def apply(question: Question) -> None:
             paths = {name: question.path(name) for name in call.tables.values()}
             question.approved.append(qualify(call, paths))
             question.calls.remove(call)
+            if call.function == "privacy_ledger":
+                _narrow(question, call.node)
+
+
+def _narrow(question: Question, node: Node) -> None:
+    """Put the lines about tables that may be seen in the place of all lines."""
+    alias, joins = node.args.get("alias"), node.args.get("joins")
+    whole = node.copy()
+    for part in ("alias", "joins"):
+        whole.set(part, None)
+    labels = [exp.Literal.string(one) for one in metadata.labels(question.catalog)]
+    seen = exp.In(this=exp.column("tbl"), expressions=labels or [exp.Null()])
+    holder = exp.Subquery(this=exp.select("*").from_(whole).where(seen))
+    holder.set("alias", alias or exp.TableAlias(this=exp.to_identifier("privacy_ledger")))
+    holder.set("joins", joins)
+    node.replace(holder)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.normalize.split import split
 from duckanon.rewrite.question import Question, within
-from duckanon.rewrite.rules import group_size_queries, plain_counts
-from duckanon.rewrite.split import split
-from duckanon.rewrite.spot import Counts, GroupSizes
-from duckanon.rewrite.spot.trees import Node
+from duckanon.rewrite.recognize import Counts, GroupSizes
 
 
 def apply(question: Question) -> None:
@@ -21,14 +20,9 @@ def apply(question: Question) -> None:
             continue
         around, core = parts
         _put(question, part, around)
-        found = question.alone(core)
-        (one,) = found if len(found) == 1 else (None,)
-        reason: str | None = "it is neither"
-        if isinstance(one, GroupSizes) and one.table in question.catalog.protected:
-            reason = group_size_queries.settle(question, one, core)
-        elif isinstance(one, Counts) and one.table in question.catalog.protected:
-            reason = plain_counts.settle(question, one, core)
-        if reason is not None:
+        found = [one for one in question.alone(core) if one.table in question.catalog.protected]
+        counted = len(found) == 1 and isinstance(found[0], GroupSizes | Counts)
+        if not counted or question.kinds.answer(question, found, core) is not None:
             _put(question, around, part)
 
 

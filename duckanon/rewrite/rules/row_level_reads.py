@@ -1,23 +1,15 @@
-"""Reads of single records: what answers for them is a k-anonymous copy."""
+"""Reads of single records: what answers for them is a published k-anonymous table."""
 
 from __future__ import annotations
 
 from duckanon.rewrite.question import Question
-from duckanon.rewrite.rules import anonymized_copies
-from duckanon.rewrite.spot import RowLevel
-
-KIND = "row-level read"
+from duckanon.rewrite.recognize import RowLevel
 
 
 def apply(question: Question) -> None:
-    """Refuse reads of a protected table's records, with the call that answers for them."""
+    """Refuse reads of a protected table's records, with what may be asked instead."""
     for found in question.found(RowLevel):
-        if not any(name == found.table for name, _ in question.reads):
-            continue
-        label, copy = question.label(found.table), anonymized_copies.suggestion(question, found.table)
-        how = (
-            f"An anonymous copy answers for them: {copy}"
-            if copy is not None
-            else "The policy names no quasi_identifiers, so there is no anonymous copy either: ask the steward."
-        )
-        question.refuse(KIND, found.table, f"Records of {label} are protected. {how}")
+        if any(name == found.table for name, _ in question.reads):
+            label = question.label(found.table)
+            offers = question.kinds.offers(question, found.table, found.shown)
+            question.refuse(found.shown, found.table, f"Records of {label} are protected. {offers}")

@@ -1,0 +1,316 @@
+"""Whether a release may be published: by itself, and together with everything that was published before it.
+
+Readers are taken to know all publications, withdrawn ones too, and the number of all records. A unit is what the policy
+protects as a whole: a record, or all records of one person. A table of counts is safe by itself if
+
+- no cell holds 1 to small - 1 units;
+- where its variables are not all public, every combination of those that are not sensitive holds k units;
+- no combination of all its variables but a sensitive one holds fewer than k units, all with the same value of that one.
+
+A table of shares is safe if the last two hold, and no cell of 1 to small - 1 units is all of its row, or has a number
+that follows, or is known to be below `small` (the bounds of Wright and Smucker 2014 for exact shares, those of
+`engines/cells/rounded.py` for rounded ones). Where readers may know the numbers of records of rows, because noisy
+counts are sold, shares say what counts say, and are audited as such.
+
+All tables of numbers of one protected table follow from the joint table of all their variables, counted. So where that
+one is safe, all of them together are, whatever columns determine each other. What follows from an earlier publication
+adds nothing. Nothing else is proven, and what is not proven is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.catalog.names import fold
+from duckanon.catalog.policy import Policy
+from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.errors import DuckanonError, InvalidInput
+from duckanon.functions.publication_numbers import check_numbers
+from duckanon.functions.publication_records import check_records, is_computed, is_within
+from duckanon.functions.templates import identifier
+
+_Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+
+
+def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    """Raises InvalidInput, with what is wrong and the way out, for a release that is not proven true and safe."""
+    if candidate.terms.kind == "records":
+        check_records(con, candidate)
+        _check_copy(con, candidate)
+    else:
+        half_up = check_numbers(con, candidate)
+        _check_table(con, candidate, half_up)
+
+
+# --- together with what was published before --------------------------------------------------------------------------
+
+
+def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    """A k-anonymous table: the first one, or within it; and tables of numbers must follow from it."""
+    copies = [one for one in candidate.earlier if one.kind == "records"]
+    if any(one.content == candidate.content or is_within(con, candidate, one) for one in copies):
+        return
+    _check_elsewhere(candidate)
+    if copies:
+        _refuse(
+            candidate,
+            f"a k-anonymous table of {candidate.label} is published already ({_names(copies)}), and it is not proven "
+            "that this one follows from it, so where their classes overlap few may remain. Make it with "
+            f"k_anonymize(..., within := '{copies[0].name}'), from all its rows",
+        )
+    shown = list(candidate.columns)
+    for one in candidate.earlier:
+        columns = (*one.given, *one.variables)
+        if not one.same or not is_computed(con, columns, candidate.of, candidate.release, shown):
+            _refuse(
+                candidate,
+                f"{one.name} is published, and its numbers cannot be computed from this table, so both together may "
+                "tell more. Show the columns of that table as they are, of all records, or do without the k-anonymous "
+                "table",
+            )
+
+
+def _check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
+    """A table of counts or shares: it follows from what is published, or all variables together are safe."""
+    terms, copies = candidate.terms, [one for one in candidate.earlier if one.kind == "records"]
+    if any(follows(candidate, one) for one in candidate.earlier):
+        return
+    for one in copies:
+        if one.same and one.copy and is_computed(con, terms.columns, candidate.of, one.copy, one.columns):
+            return
+    _check_elsewhere(candidate)
+    if copies:
+        _refuse(
+            candidate,
+            f"a k-anonymous table is published ({_names(copies)}), and these numbers cannot be computed from it, so "
+            "both together may tell more. Publish numbers by columns that it shows as they are",
+        )
+    if candidate.earlier:
+        _check_together(con, candidate)
+    else:
+        _check_alone(con, candidate, half_up)
+
+
+def follows(candidate: Candidate, one: Earlier) -> bool:
+    """Whether a table of numbers can be computed from an earlier one, made of the same records, exactly."""
+    terms = candidate.terms
+    if not one.same or one.kind == "records":
+        return False
+    if one.content == candidate.content and _as_said(terms, one):
+        return True
+    if not one.exact:
+        return False
+    if one.kind == "counts":
+        return _folded(terms.columns) <= _folded(one.variables)
+    return (
+        terms.kind == "shares"
+        and _folded(terms.given) == _folded(one.given)
+        and _folded(terms.variables) <= _folded(one.variables)
+    )
+
+
+def _as_said(terms: Terms, one: Earlier) -> bool:
+    same = (terms.kind, terms.digits, terms.base) == (one.kind, one.digits, one.base)
+    return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
+
+
+def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+    named = {fold(name): name for one in candidate.earlier for name in (*one.given, *one.variables)}
+    named |= {fold(name): name for name in candidate.terms.columns}
+    if not set(named) <= _folded(candidate.source):
+        _refuse(candidate, f"{candidate.label} has lost a column of an earlier publication, so nothing can be proven")
+    problems = counts_problems(con, candidate.of, list(named.values()), candidate.policy)
+    if problems:
+        _refuse(
+            candidate,
+            f"together with {_names(candidate.earlier)} it is not proven safe. Of all their variables together, "
+            f"{'; '.join(problems)}. Publish what can be added up from {_names(candidate.earlier)}, or leave variables "
+            "out or make them coarser",
+        )
+
+
+def _check_elsewhere(candidate: Candidate) -> None:
+    if candidate.elsewhere:
+        _refuse(
+            candidate,
+            f"{', '.join(candidate.elsewhere)} of another table with the same population is published, and it is not "
+            "proven what both tell together. Publish releases of one table of a population",
+        )
+
+
+def _check_alone(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
+    problems = _problems(con, candidate, half_up)
+    if not problems:
+        return
+    terms, ways = candidate.terms, []
+    for name in terms.variables:
+        fewer = replace(terms, variables=tuple(one for one in terms.variables if one != name))
+        if fewer.variables and not _problems(con, replace(candidate, terms=fewer), False):
+            ways.append(name)
+    way = f"Without {' or '.join(ways)} it would be safe" if ways else "Leave columns out, or make their values coarser"
+    _refuse(candidate, f"{'; '.join(problems)}. {way}")
+
+
+def _problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> list[str]:
+    """What a table of counts or shares would tell by itself."""
+    if candidate.terms.kind == "counts" or candidate.totals:
+        return counts_problems(con, candidate.of, candidate.terms.columns, candidate.policy)
+    return _shares_problems(con, candidate, half_up)
+
+
+# --- safe by itself ---------------------------------------------------------------------------------------------------
+
+
+def counts_problems(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
+    """What exact counts by some columns would tell; nothing if they are safe."""
+    units, keys = _units(policy), ", ".join(map(identifier, columns))
+    ((whole, few),) = con.execute(
+        f"SELECT system.main.count(*), system.main.count(*) FILTER (WHERE units < {policy.small}) FROM "
+        f"(SELECT {units} AS units FROM {of}{f' GROUP BY {keys}' if keys else ''} HAVING system.main.count(*) > 0)"
+    ).fetchall()
+    found = [f"{few} of the {whole} cells hold 1 to {policy.small - 1} {_what(policy)}"] if few else []
+    return [*found, *_linked(con, of, columns, policy), *_alike(con, of, columns, policy)]
+
+
+def _linked(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
+    """Combinations by which few units could be found."""
+    sensitive, public = _folded(policy.sensitive), _folded((*policy.public, *policy.hierarchy))
+    known = [name for name in columns if fold(name) not in sensitive]
+    if _folded(known) <= public:
+        return []
+    few = _few(con, of, known, "true", policy)
+    return [f"{few} combinations of {', '.join(known)} hold fewer than {policy.k} {_what(policy)}"] if few else []
+
+
+def _alike(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
+    """Few units that can be found by all other columns, and share a value of a sensitive one."""
+    sensitive, found = _folded(policy.sensitive), []
+    for name in columns:
+        if fold(name) not in sensitive:
+            continue
+        others, own = [one for one in columns if one != name], identifier(name)
+        # NULL is a value of its own.
+        one_value = (
+            f"system.main.count(DISTINCT {own}) + CAST(system.main.count({own}) < system.main.count(*) AS INTEGER) = 1"
+        )
+        few = _few(con, of, others, one_value, policy)
+        if few:
+            rows = f"rows by {', '.join(others)}" if others else "tables"
+            found.append(f'{few} {rows} of fewer than {policy.k} {_what(policy)} have all the same "{name}"')
+    return found
+
+
+def _few(con: duckdb.DuckDBPyConnection, of: str, keys: Sequence[str], test: str, policy: Policy) -> int:
+    """How many combinations that pass a test hold fewer than k units."""
+    by = f" GROUP BY {', '.join(map(identifier, keys))}" if keys else ""
+    ((found,),) = con.execute(
+        f"SELECT system.main.count(*) FROM (SELECT {_units(policy)} AS units, {test} AS passed FROM {of}{by} "
+        f"HAVING system.main.count(*) > 0) WHERE passed AND units < {policy.k}"
+    ).fetchall()
+    return int(found)
+
+
+def _units(policy: Policy) -> str:
+    """How many units some records are of; those without a unit are together one."""
+    if policy.privacy_unit is None:
+        return "system.main.count(*)"
+    unit = identifier(policy.privacy_unit)
+    return (
+        f"system.main.count(DISTINCT {unit}) + "
+        f"CASE WHEN system.main.count({unit}) < system.main.count(*) THEN 1 ELSE 0 END"
+    )
+
+
+def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> list[str]:
+    """What shares would tell somebody who knows the number of all records, and no more."""
+    terms, policy, of = candidate.terms, candidate.policy, candidate.of
+    row, count, units = _cells(con, candidate)
+    if not len(row):
+        return []
+    known = _rounded(candidate, row, count) if terms.digits is not None and half_up else _exact(row, count, policy)
+    alone = np.bincount(row)[row] == 1
+    few = int(((known | alone) & (units < policy.small)).sum())
+    found = (
+        [
+            f"of {few} of its {len(row)} cells, which hold 1 to {policy.small - 1} {_what(policy)}, the number follows "
+            "from the shares and the number of all records, or they are all of their row"
+        ]
+        if few
+        else []
+    )
+    return [*found, *_linked(con, of, terms.columns, policy), *_alike(con, of, terms.columns, policy)]
+
+
+def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints, _Ints, _Ints]:
+    """Of each cell that holds records: its row's number from 0, ascending, how many records, and how many units."""
+    rows = [f"v{at}" for at in range(len(candidate.terms.given))]
+    named = [f"{identifier(name)} AS v{at}" for at, name in enumerate(candidate.terms.columns)]
+    order = ", ".join(f"v{at}" for at in range(len(named)))
+    found = con.execute(
+        f"SELECT system.main.dense_rank() OVER (ORDER BY {', '.join(rows)}) - 1 AS place, n, CAST(units AS BIGINT) AS "
+        f"units FROM (SELECT {', '.join(named)}, system.main.count(*) AS n, {_units(candidate.policy)} AS units "
+        f"FROM {candidate.of} GROUP BY ALL) ORDER BY place, {order}"
+    ).fetchnumpy()
+    row, count, units = (np.asarray(found[name]).astype(np.int64) for name in ("place", "n", "units"))
+    return row, count, units
+
+
+def _exact(row: _Ints, count: _Ints, policy: Policy) -> _Bools:
+    """Of which cells exact shares tell the count, or that it is below `small`."""
+    from duckanon.engines.cells.audit import audit_table
+    from duckanon.engines.cells.reduction import reduce
+
+    table = reduce(row, count)
+    found = audit_table(table)
+    part = count // table.divisors[row]
+    return _known(found.lower[row] * part, found.upper[row] * part, count, policy.small)
+
+
+def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
+    """As `_exact`, from rounded shares; from exact ones where it is too large to say what the rounding leaves open."""
+    from duckanon.engines.cells.rounded import rounded_bounds
+
+    digits, n = candidate.terms.digits or 0, int(count.sum())
+    scale = 10**digits
+    if n * (2 * scale + 1) >= 2**62:
+        return _exact(row, count, candidate.policy)
+    total = np.bincount(row, count).astype(np.int64)[row]
+    published = (2 * count * scale + total) // (2 * total)
+    try:
+        found = rounded_bounds(row, published, digits, n, "up", shown=True)
+    except InvalidInput:
+        return _exact(row, count, candidate.policy)
+    return _known(found.lower, found.upper, count, candidate.policy.small)
+
+
+def _known(lower: _Ints, upper: _Ints, count: _Ints, small: int) -> _Bools:
+    if ((lower > count) | (upper < count)).any():
+        raise DuckanonError("The bounds of a cell lost its count: this is a bug in duckanon, nothing was published.")
+    known: _Bools = (lower == upper) | ((lower >= 1) & (upper < small))
+    return known
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _refuse(candidate: Candidate, why: str) -> NoReturn:
+    raise InvalidInput(f"{candidate.name} is not published: {why}.")
+
+
+def _what(policy: Policy) -> str:
+    return "records" if policy.privacy_unit is None else f"values of {policy.privacy_unit}"
+
+
+def _names(publications: Sequence[Earlier]) -> str:
+    return ", ".join(one.name for one in publications)
+
+
+def _folded(names: Iterable[str]) -> set[str]:
+    return {fold(one) for one in names}

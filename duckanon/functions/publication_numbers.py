@@ -1,0 +1,156 @@
+"""Whether a table of counts or shares says of the protected table what is true: every cell, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import duckdb
+
+from duckanon.catalog.names import fold
+from duckanon.catalog.publication import Candidate
+from duckanon.errors import InvalidInput
+from duckanon.functions.schema import is_number
+from duckanon.functions.templates import identifier
+
+# More cells than anybody reads.
+MOST = 200_000
+# How far a DOUBLE may be from the quotient that it stands for, as a part of it: a few roundings.
+_NEAR = Fraction(4, 2**53)
+
+
+def check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
+    """Whether every half was rounded up, where the release is rounded.
+
+    Raises InvalidInput unless the release holds the true numbers of all cells, as exact or as rounded as it says.
+    """
+    _check_columns(candidate)
+    cells = _cells(con, candidate)
+    if len(cells) > MOST:
+        raise InvalidInput(f"The release has more than {MOST:,} cells: leave columns out.")
+    terms = candidate.terms
+    wrong, half_up = 0, True
+    for count, total, text in cells:
+        if text is None:
+            wrong += count > 0
+            continue
+        value = _number(text)
+        if terms.kind == "counts":
+            wrong += not _is_count(value, count, terms.base)
+        elif total == 0:
+            raise InvalidInput(
+                "The release has shares of combinations of given of which the table has no record: leave them out."
+            )
+        elif terms.digits is None:
+            wrong += not _is_share(value, Fraction(count, total), candidate.columns[_own(candidate, terms.value or "")])
+        else:
+            share = Fraction(count, total) * 10**terms.digits
+            wrong += not _is_rounded(value * 10**terms.digits, share)
+            half_up &= value * 10**terms.digits == (share + Fraction(1, 2)) // 1
+    if wrong:
+        raise InvalidInput(
+            f"{wrong} of the {len(cells)} cells do not hold what {candidate.label} has: the number of its records "
+            f"{'by' if terms.kind == 'counts' else 'as a share within'} {', '.join(terms.given or terms.variables)}"
+            f"{_rounding(candidate)}, where a cell that is missing is zero. Make the release again from the table as "
+            "it is."
+        )
+    if terms.digits is not None and any(text is not None and not count for count, _, text in cells):
+        raise InvalidInput("Leave cells without records out of rounded shares: there a 0 stands for a small share.")
+    return half_up
+
+
+def _check_columns(candidate: Candidate) -> None:
+    terms, policy = candidate.terms, candidate.policy
+    may = [*policy.public, *policy.hierarchy, *policy.quasi_identifiers, *policy.sensitive]
+    allowed = policy.publishable
+    shown = ", ".join(dict.fromkeys(one for one in may if fold(one) in allowed)) or "none"
+    for name in terms.columns:
+        if fold(name) not in allowed:
+            raise InvalidInput(
+                f'Numbers are not published by "{name}": variables and given must be columns that the policy of '
+                f"{candidate.label} calls public, hierarchy, quasi_identifiers or sensitive ({shown})."
+            )
+    if {fold(one) for one in candidate.columns} != {fold(one) for one in (*terms.columns, terms.value or "")}:
+        raise InvalidInput(
+            f"The release must have the columns {', '.join([*terms.columns, terms.value or ''])} and no others: every "
+            f"column beside value must be in variables or given, and be named as in {candidate.label}."
+        )
+    for name in terms.columns:
+        if candidate.columns[_own(candidate, name)] != kind_of(candidate, name):
+            raise InvalidInput(f'Column "{name}" must have the type that it has in {candidate.label}: cast it.')
+    kind = candidate.columns[_own(candidate, terms.value or "")]
+    if not is_number(kind):
+        raise InvalidInput(f'Column "{terms.value}" must hold numbers.')
+
+
+def kind_of(candidate: Candidate, name: str) -> str:
+    """The type of a column of the protected table; '' if it has none of that name."""
+    return next((kind for own, kind in candidate.source.items() if fold(own) == fold(name)), "")
+
+
+def _own(candidate: Candidate, name: str) -> str:
+    return next(own for own in candidate.columns if fold(own) == fold(name))
+
+
+def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> list[tuple[int, int, str | None]]:
+    """Of every cell: how many records, how many in its row, and the published number; None where it is missing."""
+    terms = candidate.terms
+    keys, rows = [*map(identifier, terms.columns)], [*map(identifier, terms.given)]
+    published = ", ".join([*keys, f"CAST({identifier(terms.value or '')} AS VARCHAR) AS _dk_p, true AS _dk_shown"])
+    by = f"GROUP BY {', '.join(keys)}" if keys else ""
+    ((twice,),) = con.execute(
+        f"SELECT system.main.count(*) FROM (SELECT 1 FROM {candidate.release} {by} HAVING system.main.count(*) > 1)"
+    ).fetchall()
+    if twice:
+        raise InvalidInput(f"{twice} cells are in the release more than once: GROUP BY {', '.join(terms.columns)}.")
+    ((nothing,),) = con.execute(
+        f"SELECT system.main.count(*) FROM {candidate.release} WHERE {identifier(terms.value or '')} IS NULL"
+    ).fetchall()
+    if nothing:
+        raise InvalidInput(f"{nothing} numbers are NULL: tables with suppressed cells are not published.")
+    counted = f"SELECT {', '.join([*keys, 'system.main.count(*) AS _dk_n'])} FROM {candidate.of} {by}"
+    whole = f"SELECT {', '.join([*rows, 'system.main.count(*) AS _dk_t'])} FROM {candidate.of}"
+    whole += f" GROUP BY {', '.join(rows)}" if rows else ""
+    found = con.execute(
+        f"SELECT coalesce(_dk_n, 0), coalesce(_dk_t, 0), _dk_p FROM ("
+        f"SELECT {', '.join([*_either(keys), '_dk_n, _dk_p'])} FROM ({counted}) AS a "
+        f"FULL JOIN (SELECT {published} FROM {candidate.release}) AS b ON {_same(keys)}) AS a "
+        f"LEFT JOIN ({whole}) AS b ON {_same(rows)} LIMIT {MOST + 1}"
+    )
+    return found.fetchall()
+
+
+def _either(keys: Sequence[str]) -> list[str]:
+    return [f"CASE WHEN b._dk_shown THEN b.{key} ELSE a.{key} END AS {key}" for key in keys]
+
+
+def _same(keys: Sequence[str]) -> str:
+    return " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys) or "1 = 1"
+
+
+def _number(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise InvalidInput("A published number cannot be read: it is infinite or NaN.") from None
+
+
+def _is_count(value: Fraction, count: int, base: int | None) -> bool:
+    if base is None:
+        return value == count
+    return (value / base).denominator == 1 and abs(value - count) * 2 <= base
+
+
+def _is_share(value: Fraction, share: Fraction, kind: str) -> bool:
+    return abs(value - share) <= _NEAR * share if kind == "DOUBLE" else value == share
+
+
+def _is_rounded(value: Fraction, share: Fraction) -> bool:
+    return value.denominator == 1 and abs(value - share) * 2 <= 1
+
+
+def _rounding(candidate: Candidate) -> str:
+    terms = candidate.terms
+    if terms.base is not None:
+        return f", rounded to multiples of {terms.base}"
+    return "" if terms.digits is None else f", rounded to {terms.digits} decimals"

@@ -1,0 +1,185 @@
+"""From the arguments of protect to the terms of a policy: checked among themselves, and as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from duckanon.accounting import epsilon, rational, written
+from duckanon.catalog.names import fold
+from duckanon.catalog.policy import ENUM, LISTS
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+
+# The arguments of protect after the table's name, in order. They are the fields of Policy.
+TERMS = (
+    "epsilon",
+    "population",
+    "privacy_unit",
+    "rows_per_unit",
+    "unit",
+    "hierarchy",
+    "max_size",
+    "per_query",
+    "per_edition",
+    "public",
+    "domains",
+    "bounds",
+    "quasi_identifiers",
+    "k",
+    "sensitive",
+    "small",
+    "drop",
+)
+_AMOUNTS = ("epsilon", "per_query", "per_edition")
+_NAMES = {
+    "population": "a name for whom the budget belongs to, as in 'patients'",
+    "privacy_unit": "the name of the column that identifies what is protected as a whole, as in 'person'",
+    "unit": "the name of the column that tells groups apart, as in 'household_id'",
+}
+# Least values of whole numbers, and what they mean.
+_LEAST = {
+    "rows_per_unit": (1, "so many records of one privacy unit count"),
+    "max_size": (1, "larger groups are counted as groups of that size"),
+    "k": (2, "with k = 1 every record may stand alone"),
+    "small": (1, "counts from 1 to small - 1 are small"),
+}
+
+
+def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
+    """The terms of a policy as plain values that JSON carries, checked among themselves. What is NULL is left out.
+
+    given: the arguments of protect, by name. Raises InvalidInput for what contradicts itself.
+    """
+    found: dict[str, Any] = {name: arguments.names(given.get(name), name, empty=True) for name in LISTS}
+    for name, what in _NAMES.items():
+        one = given.get(name)
+        if one is not None and (not isinstance(one, str) or not one):
+            raise InvalidInput(f"{name} must be {what}.")
+        found[name] = one
+    for name in _AMOUNTS:
+        one = given.get(name)
+        found[name] = None if one is None else written(epsilon(one, name))
+    for name, (least, why) in _LEAST.items():
+        one = given.get(name)
+        found[name] = None if one is None else _least(one, name, least, why)
+    found["domains"] = _domains(given.get("domains"))
+    found["bounds"] = _bounds(given.get("bounds"))
+    _check_together(found)
+    return {name: one for name, one in found.items() if one not in (None, [], {})}
+
+
+def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """The terms as fields of Policy."""
+    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in terms.items()}
+    for name in _AMOUNTS:
+        if name in found:
+            found[name] = epsilon(found[name], name)
+    for name in ("domains", "bounds"):
+        pairs = found.get(name, {}).items()
+        found[name] = {key: tuple(one) if isinstance(one, list) else one for key, one in pairs}
+    return found
+
+
+def _check_together(found: Mapping[str, Any]) -> None:
+    for one, other in _APART:
+        named = found[other]
+        _apart(one, found[one], other, named if isinstance(named, list) else [named] if named else [])
+    unit, rows_per_unit = found["privacy_unit"], found["rows_per_unit"]
+    if unit is None and rows_per_unit not in (None, 1):
+        raise InvalidInput(
+            "rows_per_unit is said of a privacy unit with a column: name it, as in privacy_unit := 'person'."
+        )
+    if unit is not None and rows_per_unit is None and found["per_query"] is not None:
+        raise InvalidInput(
+            f"How many records of one {unit} count? Noise grows with it: say so, as in rows_per_unit := 3."
+        )
+
+
+# Arguments that must not name the same column.
+_APART = (
+    ("hierarchy", "unit"),
+    ("hierarchy", "privacy_unit"),
+    ("public", "privacy_unit"),
+    ("quasi_identifiers", "drop"),
+    ("quasi_identifiers", "sensitive"),
+    ("quasi_identifiers", "privacy_unit"),
+    ("sensitive", "drop"),
+    ("public", "drop"),
+    ("hierarchy", "drop"),
+)
+
+
+def _apart(one: str, names: list[str], other: str, others: list[str]) -> None:
+    taken = {fold(name) for name in others}
+    for name in names:
+        if fold(name) in taken:
+            raise InvalidInput(f'Column "{name}" is both in {one} and in {other}: name it in one of them.')
+
+
+def _least(given: object, argument: str, least: int, why: str) -> int:
+    found = arguments.whole(given, argument)
+    if found < least:
+        raise InvalidInput(f"{argument} must be {least} or more: {why}.")
+    return found
+
+
+def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:
+    """A struct or a map by column."""
+    if given is None:
+        return {}
+    # A MAP comes as a list of pairs.
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    found: dict[Any, Any] = {None: None}
+    if isinstance(pairs, list) and all(isinstance(one, tuple) and len(one) == 2 for one in pairs):
+        found = dict(pairs)
+    if not all(isinstance(name, str) for name in found):
+        raise InvalidInput(f"{argument} must say something for each column, as in {argument} := {example}.")
+    return found
+
+
+def _domains(given: object) -> dict[str, Any]:
+    example = "{'state': ['GA', 'NY'], 'county': 'counties'}"
+    found = {}
+    for name, one in _pairs(given, "domains", example).items():
+        if one is None:
+            continue
+        if not isinstance(one, str | list | tuple) or not one:
+            raise InvalidInput(
+                f'The domain of "{name}" must be a list of values, the name of an open table, or {ENUM!r}: domains := '
+                f"{example}."
+            )
+        found[name] = one if isinstance(one, str) else [_plain(value) for value in one]
+    return found
+
+
+def _plain(value: object) -> object:
+    """A value that JSON carries; SQL casts it to the column's type."""
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _bounds(given: object) -> dict[str, list[str]]:
+    example = "{'income': [0, 200000, 100]}"
+    found = {}
+    for name, one in _pairs(given, "bounds", example).items():
+        if one is None:
+            continue
+        numbers = [rational(_number(each)) for each in one] if isinstance(one, list | tuple) else []
+        whole = [each for each in numbers if each is not None]
+        if (
+            len(whole) not in (2, 3)
+            or len(whole) != len(numbers)
+            or whole[0] >= whole[1]
+            or min(whole[2:], default=1) <= 0
+        ):
+            raise InvalidInput(
+                f'The bounds of "{name}" must be its least and its largest value, and a step above zero if there is '
+                f"one: bounds := {example}."
+            )
+        found[name] = [written(each) for each in whole]
+    return found
+
+
+def _number(value: object) -> object:
+    return value if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None

@@ -1,0 +1,345 @@
+"""Group sizes with noise: how many groups of each size live in each region of the policy's hierarchy.
+
+All group-size queries of a table read one release, of the whole hierarchy at the policy's price. So the second and
+every later one is free, and what they say of different regions and sizes agrees. A call of dp_group_sizes may ask for
+another one, at its own price. How many groups there are is never told exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import sqlglot
+
+from duckanon.accounting import rational, written
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.policy import Policy
+from duckanon.errors import InvalidInput
+from duckanon.governance.answers import check_price
+from duckanon.releases.asked import GroupSizesAsked, Key, basis, key
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
+from duckanon.rewrite.algebra.relations import Table
+from duckanon.rewrite.algebra.render import Renderer
+from duckanon.rewrite.algebra.rows import present
+from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.bind import table
+from duckanon.rewrite.calls import Call
+from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.normalize.order_limit import order_limit
+from duckanon.rewrite.question import Question, literal, literals, type_of_count, written_columns
+from duckanon.rewrite.recognize import GroupSizes
+from duckanon.rewrite.recognize.findings import Role
+
+KIND = "group sizes"
+# More noise than that is not drawn: what follows it grows with its scale.
+_WIDEST = 10**6
+_MOST_CELLS = 20_000_000
+# The alias of the release in the text that runs.
+_RELEASE = "_dk_release"
+_NONE = "The policy offers no group sizes: ask the steward to protect the table with unit, per_query and max_size."
+
+
+def offered(question: Question, name: TableName) -> tuple[Key, ...] | None:
+    """The hierarchy that the policy's release tells, as far as its columns have domains; None where it offers none."""
+    held = question.catalog.protected[name]
+    policy = held.policy
+    if policy.per_query is None or policy.max_size is None or policy.unit is None or not held.stands:
+        return None
+    keys: list[Key] = []
+    for column in policy.hierarchy:
+        found = key(held, column)
+        if found is None:
+            break
+        keys.append(found)
+    return tuple(keys)
+
+
+def suggestion(question: Question, name: TableName) -> str | None:
+    """The call that the policy offers, ready to paste; None where it offers none."""
+    policy, keys = question.policy(name), offered(question, name)
+    if keys is None:
+        return None
+    assert policy.unit is not None
+    assert policy.per_query is not None
+    more = f", hierarchy := {literals([one.column for one in keys])}" if keys else ""
+    return (
+        f"dp_group_sizes({literal(question.written(name))}, {literal(policy.unit)}{more}, "
+        f"epsilon := {_exact(policy.per_query)}, max_size := {policy.max_size})"
+    )
+
+
+def _exact(number: Fraction) -> str:
+    text = written(number)
+    return literal(text) if "/" in text else text
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def of_call(question: Question, call: Call, name: TableName) -> str | None:
+    """Put the release in the place of a call of dp_group_sizes; the reason if the policy does not allow it."""
+    paste = suggestion(question, name)
+    if paste is None:
+        return _NONE
+    policy, keys = question.policy(name), offered(question, name) or ()
+    reason = _call_objection(call, policy, keys)
+    if reason is not None:
+        return f"{reason}: FROM {paste}."
+    asked = _asked(
+        question,
+        name,
+        keys[: len(call.texts("hierarchy") or [])],
+        epsilon=_epsilon(call) or Fraction(0),
+        max_size=int(call.number("max_size") or 0),
+        mechanism=call.text("mechanism") or "auto",
+        split=_split(call),
+    )
+    reason = _check(asked, policy)
+    if reason is not None:
+        return reason
+    for part, value in table(asked.path).args.items():
+        if part in ("this", "db", "catalog"):
+            call.node.set(part, value)
+    _stand(question, name, asked, Verdict.RELEASED)
+    return None
+
+
+def _epsilon(call: Call) -> Fraction | None:
+    return rational(call.number("epsilon") or call.text("epsilon"))
+
+
+def _split(call: Call) -> tuple[str, ...] | None:
+    """Shares of epsilon that add up to one, from numbers in their proportion."""
+    if "split" not in call.arguments:
+        return None
+    numbers = [rational(str(one.this)) or Fraction(0) for one in call.arguments["split"].expressions]
+    return tuple(str(one / sum(numbers)) for one in numbers) if all(numbers) and min(numbers) > 0 else ()
+
+
+def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | None:
+    assert policy.unit is not None
+    assert policy.per_query is not None and policy.max_size is not None  # noqa: PT018
+    unit, hierarchy, size, cost = call.text("unit"), call.texts("hierarchy"), call.number("max_size"), _epsilon(call)
+    if not set(call.arguments) <= {"tbl", "unit", "hierarchy", "epsilon", "max_size", "mechanism", "totals", "split"}:
+        return "quantity, bound, regions, person and intervals are the steward's to choose"
+    if call.text("totals") not in (None, "private"):
+        return "How many groups there are is told with noise only, as with totals := 'private'"
+    if unit is None or fold(unit) != fold(policy.unit):
+        return f"The policy counts groups by {policy.unit}"
+    if hierarchy is None or [fold(one) for one in hierarchy] != [fold(one.column) for one in keys][: len(hierarchy)]:
+        return "The hierarchy must be the policy's as far as its columns have domains, or the first columns of it"
+    if cost is None or not 0 < cost <= policy.per_query:
+        return f"A release may cost epsilon {written(policy.per_query)} at most"
+    if size is None or not size.isdigit() or not 1 <= int(size) <= policy.max_size:
+        return f"max_size must be from 1 to {policy.max_size}"
+    split = _split(call)
+    if split is not None and len(split) != len(hierarchy) + 1:
+        return "split must give a number above zero for each level, the root first"
+    return None
+
+
+def _asked(
+    question: Question,
+    name: TableName,
+    keys: Sequence[Key],
+    *,
+    epsilon: Fraction,
+    max_size: int,
+    mechanism: str = "auto",
+    split: tuple[str, ...] | None = None,
+) -> GroupSizesAsked:
+    held = question.catalog.protected[name]
+    stored = {fold(one): one for one in question.columns(name)}
+    return GroupSizesAsked(
+        **basis(held, epsilon),
+        group=stored[fold(held.policy.unit or "")],
+        hierarchy=tuple(keys),
+        max_size=max_size,
+        is_unit=held.policy.unit_is_group,
+        mechanism=mechanism,
+        split=split,
+    )
+
+
+def _check(asked: GroupSizesAsked, policy: Policy) -> str | None:
+    """What speaks against a question, whatever the records."""
+    from duckanon.engines.groups.release import check
+
+    try:
+        check_price(asked.epsilon, policy.epsilon)
+        check(depth=len(asked.hierarchy) + 1, **asked.engine)
+    except InvalidInput as error:
+        return str(error)
+    if asked.scale > _WIDEST:
+        return "The noise would be wider than a million: ask for more epsilon, or the steward for fewer rows_per_unit."
+    if asked.max_size > _MOST_CELLS:
+        return f"That is more than {_MOST_CELLS:,} sizes: choose a smaller max_size."
+    return None
+
+
+def _stand(question: Question, name: TableName, asked: GroupSizesAsked, verdict: Verdict) -> None:
+    question.answers.append(asked)
+    held = question.catalog.protected[name]
+    reason = (
+        f"The numbers have noise, which protects {asked.protects}; low and high hold the true one in 95 of 100 cases."
+    )
+    question.steps.append(
+        Step(KIND, question.label(name), verdict, reason, asked.epsilon, held.remaining, asked.edition)
+    )
+
+
+# --- queries in ordinary SQL ------------------------------------------------------------------------------------------
+
+
+def of_query(question: Question, found: GroupSizes, node: Node) -> str | None:
+    """Put the release in the place of a node that asks for `found`; the reason if that cannot be done."""
+    name = found.table
+    policy, keys = question.policy(name), offered(question, name)
+    if keys is None:
+        return _NONE
+    reason = _objection(found, policy, keys)
+    if reason is not None:
+        return reason
+    assert policy.per_query is not None and policy.max_size is not None  # noqa: PT018
+    asked = _asked(question, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
+    reason = _check(asked, policy)
+    if reason is not None:
+        return reason
+    names = question.names(name, node, found.columns)
+    units, release = _units(found, policy), quoted(asked.path)
+    source = release if units is None else _with_zeros(release, quoted(question.path(units[0])), units[1])
+    regions = [fold(one.column) for one in keys]
+    replacement = _release(found, regions, source, names, written_columns(node, found.columns))
+    if replacement is None or not order_limit(node, replacement):
+        return (
+            "The query orders or filters the groups in a way that is not followed: write that around the query of "
+            "sizes, as in SELECT ... FROM (query) ORDER BY size."
+        )
+    question.replace(node, replacement)
+    _stand(question, name, asked, Verdict.REWRITTEN)
+    return None
+
+
+def _objection(found: GroupSizes, policy: Policy, keys: Sequence[Key]) -> str | None:
+    """Why the policy's release does not answer the query; None if it does."""
+    assert policy.unit is not None
+    units = _units(found, policy)
+    if units is None and (len(found.sources) != 1 or found.frame or found.zeros or found.joins):
+        return (
+            "The groups are joined with another table, which the release does not know. Of units without records it "
+            f"knows as many as a table of all units has: FROM units LEFT JOIN ... ON, counting {policy.unit}."
+        )
+    regions = [fold(one.column) for one in keys] if units is None else []
+    unit = [one.name if isinstance(one, Column) else "" for one in found.unit]
+    if units is not None:
+        unit = [fold(policy.unit)]
+    if fold(policy.unit) not in unit or not set(unit) <= {fold(policy.unit), *regions}:
+        return f"The policy counts groups by {policy.unit}."
+    counted = found.size.operands if isinstance(found.size, Aggregate) else ()
+    whole = all(isinstance(one, Column) and one.name == fold(policy.unit) for one in counted)
+    if not isinstance(found.size, Aggregate) or found.size.name != "count" or found.size.where or not whole:
+        return "The policy's sizes are counts of all records of a group."
+    inside = (*found.regions, *found.filter, *(_released(one, found.size) for one in found.kept))
+    for one in inside:
+        used = {part.name for part in walk(one) if isinstance(part, Column)}
+        if not used <= {*regions, "size"} or any(isinstance(part, Aggregate) for part in walk(one)):
+            return "Regions and filters must be columns of the policy's hierarchy that have domains, or sizes."
+    for role in found.columns:
+        shown = [_released(one, found.size) for one in role.where if one not in _there(found)]
+        if not {part.name for one in shown for part in walk(one) if isinstance(part, Column)} <= {*regions, "size"}:
+            return "Groups are counted by count(*), or under conditions on regions and sizes."
+    if not found.columns or any(role.what == "derived" for role in found.columns):
+        return "The query shows more than regions, sizes and numbers of groups: compute the rest around it."
+    if len(found.levels) > 1:
+        # The release has NULL for a region that a level does not tell, so a condition on it would drop the level.
+        told = set(regions[: min(map(len, found.levels))]) | {"size"}
+        conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
+        over = [_released(one, found.size) for one in conditions if one not in _there(found)]
+        if not {part.name for one in over for part in walk(one) if isinstance(part, Column)} <= told:
+            return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
+        for level in found.levels:
+            names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
+            if names != set(regions[: len(level)]) or len(names) != len(level):
+                return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
+    return None
+
+
+def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:
+    """The open table of all units, and their column in it, with which the groups are joined to find those of size 0."""
+    if len(found.sources) != 2 or found.regions or found.filter or found.frame or found.joins or not found.zeros:
+        return None
+    first, second = found.sources
+    every, records = first.relation, second.relation
+    if not isinstance(every, Table) or every.protected or first.on or second.join != "left":
+        return None
+    if not isinstance(records, Table) or records.name != found.table or len(found.unit) != 1 or policy.unit is None:
+        return None
+    (unit,) = found.unit
+    mine = Column(second.number, fold(policy.unit))
+    if not isinstance(unit, Column) or unit.source != first.number:
+        return None
+    if not isinstance(found.size, Aggregate) or found.size.operands != (mine,):
+        return None
+    met = {binary("EQ", unit, mine), binary("EQ", mine, unit)}
+    return (every.name, unit.name) if len(second.on) == 1 and second.on <= met else None
+
+
+def _with_zeros(release: str, units: str, column: str) -> str:
+    """The release, with the units that have no group in it as groups of size 0. The table of units is open."""
+    known = f"SELECT count(DISTINCT {quoted([column])}) FROM {units} AS _dk_units"
+    return (
+        f"(SELECT 0 AS level, size, groups FROM {release} AS _dk_sizes WHERE level = 0 UNION ALL "
+        f"SELECT 0, 0, greatest(CAST(({known}) - coalesce(sum(groups), 0) AS BIGINT), 0) "
+        f"FROM {release} AS _dk_sizes WHERE level = 0)"
+    )
+
+
+def _there(found: GroupSizes) -> frozenset[Expr]:
+    """That a group has a unit: a table with records of no unit has no release."""
+    return frozenset(map(present, found.unit))
+
+
+def _released(expr: Expr, size: Expr) -> Expr:
+    """The expression over the release's columns."""
+    return rebuilt(expr, lambda one: Column(0, "size") if one == size else None)
+
+
+def _release(
+    found: GroupSizes, regions: Sequence[str], source: str, names: Sequence[str], columns: Sequence[Node | None]
+) -> Node | None:
+    write = Renderer()
+
+    def over(expr: Expr) -> str:
+        return write.text(_released(expr, found.size))
+
+    used = {
+        part.name for one in (*found.regions, *found.filter) for part in walk(one) if isinstance(part, Column)
+    } & set(regions)
+    if len(found.levels) > 1:
+        wanted = ", ".join(str(len(level)) for level in found.levels)
+        kept, keys = [f"level IN ({wanted})"], ["level"]
+    else:
+        kept, keys = [f"level = {1 + max(map(regions.index, used)) if used else 0}"], []
+    kept += [f"({over(one)})" for one in sorted((*found.filter, *found.kept), key=over)]
+    shown = []
+    for role, name, given in zip(found.columns, names, columns, strict=True):
+        text = _column(role, over, type_of_count(given), _there(found))
+        if text is None:
+            return None
+        shown.append(f"{text} AS {quoted([name])}")
+        if role.what != "groups":
+            keys.append(text)
+    keys += [over(one) for one in found.regions if over(one) not in keys]
+    grouped = f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+    text = f"SELECT {', '.join(shown)} FROM {source} AS {_RELEASE} WHERE {' AND '.join(kept)}{grouped}"
+    return sqlglot.parse_one(text, read="duckdb")
+
+
+def _column(role: Role, over: object, kind: str, there: frozenset[Expr]) -> str | None:
+    assert callable(over)
+    if role.what in ("region", "size"):
+        return str(over(role.expr)) if role.expr is not None else None
+    conditions = sorted(f"({over(one)})" for one in role.where if one not in there)
+    only = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+    return f"CAST(COALESCE(SUM(groups){only}, 0) AS {kind})"

@@ -1,0 +1,324 @@
+"""Conditional tables and counts that follow from a publication: exactly, or by adding up its counts or shares.
+
+Pure functions: what was asked, as the recognisers found it, and what is published; SQL over the immutable copy comes
+out. Nothing here reads a protected record, and what does not follow gets no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.governance.state import Publication
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, Unclear, Window, walk
+from duckanon.rewrite.algebra.filters import is_total
+from duckanon.rewrite.algebra.relations import Table
+from duckanon.rewrite.algebra.render import Renderer
+from duckanon.rewrite.recognize import Conditional, Counts
+from duckanon.rewrite.recognize.findings import Found
+
+_MOST_DIGITS = 12
+# Sums of shares are right to so many decimals: the shares are the nearest DOUBLE of a quotient each.
+_SHARP = 10**12
+
+
+def answer(told: Sequence[Conditional], publications: Sequence[Publication], database: str) -> str | None:
+    """A query for the shares of one query, of columns k0, ... (rows, then cols) and p0, ..., over a publication's copy.
+
+    told: the shares that the query shows, in order. publications: of the database. p0, ... have the scale and the
+    rounding that each share has inside, as in `round(100 * share, 1)`. The newest publication that has it is read.
+    None where no publication has it, or where the shares are not of a form that can be followed.
+    """
+    first = told[0]
+    rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
+    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in told):
+        return None
+    used = {*keys, *_names(condition for one in told for condition in (*one.of, *one.event))}
+    for publication in _newest(first, publications, database):
+        if not used <= set(_cells_by(publication)) or not _are_total(
+            (condition for one in told for condition in (*one.of, *one.event)), publication
+        ):
+            continue
+        if publication.kind == "counts" and publication.exact:
+            return _from_counts(told, publication, database)
+        given = {fold(one) for one in publication.given}
+        if publication.kind == "shares" and publication.exact and given <= set(rows):
+            return _from_shares(told, publication, database)
+        if publication.kind == "shares" and _is_as_rounded(told, rows, keys, publication):
+            return _as_rounded(told, publication, database)
+    return None
+
+
+def counts(found: Counts, publications: Sequence[Publication], database: str) -> str | None:
+    """A query for plain counts of records, of columns k0, ... and n, over the copy of a table of counts; None without.
+
+    A combination of keys without records has no row, as in a query of the records.
+    """
+    keys = _columns(found.keys)
+    whole = (tuple(range(len(found.keys))),)
+    if keys is None or not _is_one_table(found) or found.unit is not None or found.kept or len(found.events) != 1:
+        return None
+    if found.sets not in ((), whole):
+        return None
+    conditions = [*found.filter, *found.events[0]]
+    for publication in _newest(found, publications, database):
+        if publication.kind != "counts" or not publication.exact or not _are_total(conditions, publication):
+            continue
+        if not {*keys, *_names(conditions)} <= set(_cells_by(publication)):
+            continue
+        write, number = Renderer(), _value(publication)
+        shown = [f"{write.text(key)} AS k{at}" for at, key in enumerate(found.keys)]
+        total = f"coalesce(sum({number}){_only(found.events[0])}, 0)"
+        where = " AND ".join([f"{number} > 0", *([_all_of(found.filter)] if found.filter else [])])
+        return (
+            f"SELECT {', '.join([*shown, f'CAST({total} AS BIGINT) AS n'])} FROM {_copy(publication, database)} "
+            f'AS "duckanon.row" WHERE {where}{" GROUP BY ALL" if shown else ""} ORDER BY ALL'
+        )
+    return None
+
+
+def suggestion(
+    told: Sequence[Conditional], label: str, columns: Sequence[str], taken: Iterable[str] = ()
+) -> str | None:
+    """What a steward would run so that the shares of one query follow from a publication; None for what cannot.
+
+    label: the table's name, as people write it. columns: of the table, as stored. taken: names that are given already.
+    """
+    first = told[0]
+    rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
+    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in told):
+        return None
+    conditions = [condition for one in told for condition in (*one.of, *one.event)]
+    spelled = {fold(one): one for one in columns}
+    given = [spelled.get(one, one) for one in rows]
+    variables = [spelled.get(one, one) for one in dict.fromkeys([*keys, *_names(conditions)]) if one not in rows]
+    places = {one.decimals for one in told}
+    digits = next(iter(places)) if len(places) == 1 and not conditions and given else None
+    value = _free("share" if given else "n", spelled)
+    name = _free("_".join(filter(str.isidentifier, [label.rpartition(".")[2], "by", *given, *variables])), taken)
+    number = "count(*)" + (f" / sum(count(*)) OVER (PARTITION BY {_list(given)})" if given else "")
+    number = number if digits is None else f"round({number}, {digits})"
+    by = _list([*given, *variables])
+    return (
+        f"CREATE TABLE {name} AS SELECT {by}, {number} AS {value} FROM {label} GROUP BY {by}; "
+        f"SELECT publish({_text(name)}, of := {_text(label)}, variables := {_texts(variables)}"
+        f"{f', given := {_texts(given)}' if given else ''}, value := {_text(value)}"
+        f"{'' if digits is None else f', digits := {digits}'})"
+    )
+
+
+def columns_of(told: Sequence[Conditional]) -> set[str]:
+    """Every column that shares look at, folded."""
+    exprs = [one for found in told for one in (*found.rows, *found.cols, *found.of, *found.event)]
+    return set(_names(exprs))
+
+
+# --- what can be followed ---------------------------------------------------------------------------------------------
+
+
+def _newest(found: Found, publications: Sequence[Publication], database: str) -> list[Publication]:
+    """The publications of the table that can be read, the newest first."""
+    own = [
+        one
+        for one in publications
+        if not one.withdrawn
+        and one.kind != "records"
+        and TableName(fold(database), fold(one.of.schema or ""), fold(one.of.name)) == found.table
+    ]
+    return sorted(own, key=lambda one: one.number, reverse=True)
+
+
+def _is_one_table(found: Found) -> bool:
+    return len(found.sources) == 1 and isinstance(found.sources[0].relation, Table)
+
+
+def _is_form(found: Conditional, rows: Sequence[str]) -> bool:
+    """Whether it is shares of records, within the rows of the others, filtered by rows, and rounded to decimals."""
+    own = _columns(found.rows)
+    places = found.decimals
+    return (
+        found.weight is None
+        and own is not None
+        and set(own) == set(rows)
+        and all(map(_is_plain, (*found.filter, *found.kept, *found.of, *found.event)))
+        and set(_names((*found.filter, *found.kept))) <= set(rows)
+        and (places is None or 0 <= places <= _MOST_DIGITS)
+    )
+
+
+def _columns(exprs: Sequence[Expr]) -> list[str] | None:
+    """The names of plain columns; None if one of them is something else."""
+    found = [one.name for one in exprs if isinstance(one, Column)]
+    return found if len(found) == len(exprs) else None
+
+
+def _names(conditions: Iterable[Expr]) -> list[str]:
+    ordered = sorted(conditions, key=Renderer().text)
+    return [part.name for one in ordered for part in walk(one) if isinstance(part, Column)]
+
+
+def _is_plain(condition: Expr) -> bool:
+    return not any(isinstance(one, Nested | Aggregate | Window | Star | Unclear) for one in walk(condition))
+
+
+def _are_total(conditions: Iterable[Expr], publication: Publication) -> bool:
+    types = {fold(name): kind for name, kind in zip(publication.columns, publication.types, strict=True)}
+    return all(_is_plain(one) and is_total(one, types) for one in conditions)
+
+
+def _cells_by(publication: Publication) -> list[str]:
+    """What tells a publication's cells apart, folded."""
+    return [fold(one) for one in (*publication.given, *publication.variables)]
+
+
+def _is_as_rounded(
+    told: Sequence[Conditional], rows: Sequence[str], keys: Sequence[str], publication: Publication
+) -> bool:
+    """Whether rounded shares are asked for just as they were published: sums of them would not be."""
+    whole = set(rows) == {fold(one) for one in publication.given} and set(keys) == set(_cells_by(publication))
+    return whole and all(not one.of and not one.event and one.decimals == publication.digits for one in told)
+
+
+# --- the queries ------------------------------------------------------------------------------------------------------
+
+
+def _from_counts(told: Sequence[Conditional], publication: Publication, database: str) -> str:
+    number = _value(publication)
+
+    def total(conditions: frozenset[Expr]) -> str:
+        return f"coalesce(sum({number}){_only(conditions)}, 0)"
+
+    sums = [
+        f"{total(conditions)} AS {letter}{at}"
+        for at, one in enumerate(told)
+        for letter, conditions in (("a", one.of | one.event), ("b", one.of))
+    ]
+    shares = [_quotient(one, f"a{at}", f"b{at}") for at, one in enumerate(told)]
+    return _query(told, publication, database, sums, shares)
+
+
+def _from_shares(told: Sequence[Conditional], publication: Publication, database: str) -> str:
+    value = f'CAST("duckanon.row".{quoted([publication.value or ""])} AS DOUBLE)'
+    within = {fold(one) for one in publication.given} == set(_columns(told[0].rows) or ())
+
+    def total(conditions: frozenset[Expr]) -> str:
+        only = _only(conditions)
+        # Decimals add up to the same in any order; a share that stands alone stays what it is.
+        added = f"CAST(sum(CAST({value} AS DECIMAL(38, 18))){only} AS DOUBLE)"
+        return f"CASE WHEN count(*){only} = 1 THEN min({value}){only} ELSE coalesce({added}, 0) END"
+
+    sums = [
+        f"{total(conditions)} AS {letter}{at}"
+        for at, one in enumerate(told)
+        for letter, conditions in (("a", one.of | one.event), ("b", one.of))
+    ]
+    shares = [
+        # All shares within one combination of given add up to one.
+        _rescaled(one, f"a{at}" if within and not one.of else f"a{at} / nullif(b{at}, 0)")
+        for at, one in enumerate(told)
+    ]
+    return _query(told, publication, database, sums, shares)
+
+
+def _as_rounded(told: Sequence[Conditional], publication: Publication, database: str) -> str:
+    value = f'"duckanon.row".{quoted([publication.value or ""])}'
+    power = 10 ** (publication.digits or 0)
+    units = f"CAST(round(min(CAST({value} AS DOUBLE)) * {power}) AS HUGEINT)"
+    sums = [f"{units} AS a{at}, 1 AS b{at}" for at in range(len(told))]
+    shares = [_moved(f"a{at}", one.digits or 0) for at, one in enumerate(told)]
+    return _query(told, publication, database, sums, shares, every=True)
+
+
+def _query(
+    told: Sequence[Conditional],
+    publication: Publication,
+    database: str,
+    sums: Sequence[str],
+    shares: Sequence[str],
+    *,
+    every: bool = False,
+) -> str:
+    """Cells, their numbers added up (a0, b0, ...), b0, ... added up within rows, and the shares of these.
+
+    every: whether cells of which the publication says 0 hold records.
+    """
+    write, first = Renderer(), told[0]
+    named = [f"{write.text(key)} AS k{at}" for at, key in enumerate([*first.rows, *first.cols])]
+    own = [f"k{at}" for at in range(len(named))]
+    where = "" if every else f' WHERE "duckanon.row".{quoted([publication.value or ""])} > 0'
+    cells = (
+        f'SELECT {", ".join([*named, *sums])} FROM {_copy(publication, database)} AS "duckanon.row"{where}'
+        f"{' GROUP BY ALL' if named else ''}"
+    )
+    partition = ", ".join(own[: len(first.rows)])
+    over = f"OVER ({'PARTITION BY ' + partition if partition else ''})"
+    # Totals first: DuckDB 1.4 takes no window inside nullif.
+    totals = [f"a{at}, sum(b{at}) {over} AS b{at}" for at in range(len(told))]
+    summed = f"SELECT {', '.join([*own, *totals])} FROM ({cells})"
+    shown = [f"{share} AS p{at}" for at, share in enumerate(shares)]
+    return f"SELECT {', '.join([*own, *shown])} FROM ({summed}) ORDER BY ALL"
+
+
+def _quotient(found: Conditional, above: str, below: str) -> str:
+    """A share from two counts: exact, and rounded half upwards where it is rounded."""
+    scale, places = Fraction(found.scale), found.decimals
+    count, total = f"CAST({above} AS HUGEINT)", f"CAST({below} AS HUGEINT)"
+    if places is None:
+        return f"CAST({count} * {scale.numerator} AS DOUBLE) / nullif(CAST({total} * {scale.denominator} AS DOUBLE), 0)"
+    return _moved(f"({count} * {2 * 10**places} + {total}) // nullif(2 * {total}, 0)", found.digits or 0)
+
+
+def _rescaled(found: Conditional, share: str) -> str:
+    """A share that is a DOUBLE, in the scale and rounding that are asked for."""
+    scale, places = Fraction(found.scale), found.decimals
+    if places is None:
+        return share if scale == 1 else f"({share}) * {scale.numerator} / CAST({scale.denominator} AS DOUBLE)"
+    units = f"CAST(round(({share}) * {_SHARP}) AS HUGEINT)"
+    return _moved(f"({units} * {2 * 10**places} + {_SHARP}) // {2 * _SHARP}", found.digits or 0)
+
+
+def _moved(whole: str, digits: int) -> str:
+    """A whole number with its point moved: of hundredths, hundredths."""
+    return f"CAST({whole} AS DOUBLE) {'/' if digits >= 0 else '*'} {10 ** abs(digits)}"
+
+
+def _value(publication: Publication) -> str:
+    return f'CAST("duckanon.row".{quoted([publication.value or ""])} AS HUGEINT)'
+
+
+def _copy(publication: Publication, database: str) -> str:
+    return quoted([database, "duckanon", publication.name])
+
+
+def _only(conditions: frozenset[Expr]) -> str:
+    return f" FILTER (WHERE {_all_of(conditions)})" if conditions else ""
+
+
+def _all_of(conditions: Iterable[Expr]) -> str:
+    write = Renderer()
+    return " AND ".join(sorted(f"({write.text(one)})" for one in conditions))
+
+
+# --- text for people --------------------------------------------------------------------------------------------------
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """A name that is not taken."""
+    used, found, number = {fold(one) for one in taken}, name, 1
+    while fold(found) in used:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(name if name.isidentifier() and name.isascii() else quoted([name]) for name in names)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _texts(names: Sequence[str]) -> str:
+    return "[" + ", ".join(map(_text, names)) + "]"

@@ -1,0 +1,211 @@
+"""Symbolic expressions: what a column is, in terms of the columns of the sources it is computed from.
+
+They are values: equal expressions are equal objects, whatever they were called on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from duckanon.rewrite.algebra.relations import Relation
+
+# The source of a column of which nobody told to which of several tables it belongs.
+SOMEWHERE = 0
+# Expressions share parts, so their text can be far longer than they are. Beyond this nothing is proven.
+LARGEST = 20_000
+
+
+class TooComplex(Exception):
+    """A statement too large to be followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a source, by the source's number."""
+
+    source: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """All columns of a source whose columns are not known, or a source's row as one value; less `without`."""
+
+    source: int
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal, as written."""
+
+    value: str
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar function or operator: sqlglot's class, its arguments' names and flags, and its operands in order."""
+
+    kind: str
+    operands: tuple[Expr, ...] = ()
+    shape: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate: its name, arguments, DISTINCT and FILTER. `count()` counts rows."""
+
+    name: str
+    operands: tuple[Expr, ...] = ()
+    distinct: bool = False
+    where: frozenset[Expr] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A function over a window. `frame` is the text of an explicit frame, if there is one."""
+
+    call: Expr
+    partition: frozenset[Expr] = frozenset()
+    order: tuple[Expr, ...] = ()
+    frame: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A subquery in an expression: `kind` is scalar, exists, in, any or all; `operands` is what it is compared with."""
+
+    kind: str
+    query: Relation
+    operands: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Something whose meaning is not known. It equals nothing but itself."""
+
+    text: str
+    number: int
+    operands: tuple[Expr, ...] = ()
+
+
+Expr: TypeAlias = Column | Star | Constant | Call | Aggregate | Window | Nested | Unclear
+
+NULL = Call("Null")
+_BINARY = (("this", "part"), ("expression", "part"))
+
+
+def binary(kind: str, left: Expr, right: Expr) -> Call:
+    """An operator with two operands, of sqlglot's class `kind`."""
+    return Call(kind, (left, right), _BINARY)
+
+
+def one_of(expr: Expr, values: list[Expr]) -> Call:
+    """`expr IN (values)`."""
+    return Call("In", (expr, *values), (("this", "part"), ("expressions", "parts", len(values))))
+
+
+def parts(expr: Expr) -> Iterator[Expr]:
+    """The direct parts, those of a subquery not among them."""
+    if isinstance(expr, Call | Nested | Unclear):
+        yield from expr.operands
+    elif isinstance(expr, Aggregate):
+        yield from expr.operands
+        yield from expr.where
+    elif isinstance(expr, Window):
+        yield expr.call
+        yield from expr.partition
+        yield from expr.order
+
+
+def walk(expr: Expr, *, into: Callable[[Expr], bool] = lambda _: True) -> Iterator[Expr]:
+    """The expression and its parts, each shared part once; `into` tells whether to go on below one."""
+    seen: set[int] = set()
+    stack = [expr]
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if into(one):
+            stack.extend(parts(one))
+
+
+def measured(expr: Expr) -> Expr:
+    """The expression itself. Raises TooComplex if written out it would be longer than LARGEST."""
+    sizes: dict[int, int] = {}
+    stack = [expr]
+    while stack:
+        one = stack[-1]
+        below = [part for part in parts(one) if id(part) not in sizes]
+        if below:
+            stack.extend(below)
+            continue
+        stack.pop()
+        sizes[id(one)] = 1 + sum(sizes[id(part)] for part in parts(one))
+        if sizes[id(one)] > LARGEST:
+            raise TooComplex
+    return expr
+
+
+def has(expr: Expr, kind: type | tuple[type, ...], *, into: Callable[[Expr], bool] = lambda _: True) -> bool:
+    """Whether a part is of the kind."""
+    return any(isinstance(one, kind) for one in walk(expr, into=into))
+
+
+def is_aggregated(expr: Expr) -> bool:
+    """Whether an aggregate of this very block is in it. One that is a window's own function is not."""
+    if isinstance(expr, Aggregate):
+        return True
+    if isinstance(expr, Window):
+        inner = [*parts(expr.call), *expr.partition, *expr.order]
+        return any(is_aggregated(one) for one in inner)
+    return any(is_aggregated(one) for one in parts(expr))
+
+
+def is_windowed(expr: Expr) -> bool:
+    """Whether it has a window."""
+    return has(expr, Window)
+
+
+def conjuncts(expr: Expr) -> frozenset[Expr]:
+    """The conditions that AND joins."""
+    if isinstance(expr, Call) and expr.kind == "And":
+        return frozenset().union(*(conjuncts(one) for one in expr.operands))
+    if isinstance(expr, Call) and expr.kind == "Boolean" and expr.shape == (("this", True),):
+        return frozenset()
+    return frozenset([expr])
+
+
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """The expression with parts exchanged: `change` gives the new part, or None to go on below."""
+    known: dict[int, Expr] = {}
+
+    def one(old: Expr) -> Expr:
+        done = known.get(id(old))
+        if done is None:
+            new = change(old)
+            done = known[id(old)] = _below(old, one) if new is None else new
+        return done
+
+    return measured(one(expr))
+
+
+def _below(expr: Expr, one: Callable[[Expr], Expr]) -> Expr:
+    if isinstance(expr, Call):
+        return Call(expr.kind, tuple(map(one, expr.operands)), expr.shape) if expr.operands else expr
+    if isinstance(expr, Aggregate):
+        where = frozenset().union(*(conjuncts(one(condition)) for condition in expr.where))
+        return Aggregate(expr.name, tuple(map(one, expr.operands)), expr.distinct, where)
+    if isinstance(expr, Window):
+        return Window(one(expr.call), frozenset(map(one, expr.partition)), tuple(map(one, expr.order)), expr.frame)
+    if isinstance(expr, Unclear):
+        return Unclear(expr.text, expr.number, tuple(map(one, expr.operands)))
+    if isinstance(expr, Nested):
+        return Nested(expr.kind, expr.query.rebuilt(one), tuple(map(one, expr.operands)))
+    return expr

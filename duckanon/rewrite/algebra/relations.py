@@ -1,0 +1,198 @@
+"""Relations: what a query reads and how, one block for each SELECT, whatever its syntax was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, Star, is_aggregated, is_windowed, walk
+
+Change: TypeAlias = Callable[[Expr], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as the database stores it. `columns` are their folded names, or None where nobody told."""
+
+    name: TableName
+    columns: tuple[str, ...] | None
+    protected: bool
+    keys: tuple[frozenset[str], ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+
+    def rebuilt(self, _: Change) -> Table:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Something that is not followed, and why. `reads` is what is known to be read in it."""
+
+    reason: str
+    reads: tuple[Relation, ...] = ()
+    columns: tuple[str, ...] | None = None
+    node: Any = field(default=None, compare=False, repr=False)
+
+    def rebuilt(self, change: Change) -> Opaque:
+        return replace(self, reads=tuple(one.rebuilt(change) for one in self.reads))
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column that comes out, under a name as written. A star of unknown columns is named `*`."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A relation in FROM. `join` is inner, left, right, full, semi, anti, lateral or other; `on` the conditions."""
+
+    number: int
+    relation: Relation
+    join: str = "inner"
+    on: frozenset[Expr] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One SELECT: sources, filter, grouping, and each output as an expression over the sources' columns.
+
+    keys: what it groups by; None if it does not group, () for one row over everything.
+    sets: the grouping sets as positions in `keys`; None for all keys at once.
+    distinct: None, or what must differ: all outputs, or the expressions of DISTINCT ON.
+    limited: whether some rows are left out in a way that is not followed (LIMIT, SAMPLE).
+    spread: whether values of its last keys become columns (PIVOT without a list of values).
+    """
+
+    sources: tuple[Source, ...]
+    outputs: tuple[Output, ...]
+    where: frozenset[Expr] = frozenset()
+    keys: tuple[Expr, ...] | None = None
+    sets: tuple[frozenset[int], ...] | None = None
+    having: frozenset[Expr] = frozenset()
+    qualify: frozenset[Expr] = frozenset()
+    distinct: tuple[Expr, ...] | None = None
+    order: tuple[Expr, ...] = ()
+    limited: bool = False
+    spread: bool = False
+    node: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each row that comes out is a row of the sources: only filtered and computed."""
+        return (
+            self.keys is None
+            and self.distinct is None
+            and not self.limited
+            and not self.qualify
+            and not any(is_windowed(output.expr) for output in self.outputs)
+        )
+
+    def output(self, name: str) -> Expr | None:
+        """The column that answers to the folded name, if one is known to."""
+        if self.spread:
+            return None
+        for output in self.outputs:
+            if fold(output.name) == name and not isinstance(output.expr, Star):
+                return output.expr
+        stars = [output.expr for output in self.outputs if output.name == "*" and isinstance(output.expr, Star)]
+        if len(stars) == 1 and name not in stars[0].without:
+            return Column(stars[0].source, name)
+        return None
+
+    def expressions(self) -> Iterator[Expr]:
+        """Everything that is computed in it."""
+        yield from (output.expr for output in self.outputs)
+        yield from self.where
+        yield from self.keys or ()
+        yield from self.having
+        yield from self.qualify
+        yield from self.distinct or ()
+        yield from self.order
+        for source in self.sources:
+            yield from source.on
+
+    def rebuilt(self, change: Change) -> Block:
+        """The block with every expression changed, those of its sources too."""
+
+        def some(exprs: frozenset[Expr]) -> frozenset[Expr]:
+            return frozenset(map(change, exprs))
+
+        return replace(
+            self,
+            sources=tuple(replace(one, relation=one.relation.rebuilt(change), on=some(one.on)) for one in self.sources),
+            outputs=tuple(Output(one.name, change(one.expr)) for one in self.outputs),
+            where=some(self.where),
+            keys=None if self.keys is None else tuple(map(change, self.keys)),
+            having=some(self.having),
+            qualify=some(self.qualify),
+            distinct=None if self.distinct is None else tuple(map(change, self.distinct)),
+            order=tuple(map(change, self.order)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Rows of several queries under each other: `kind` is all, distinct, except, intersect."""
+
+    kind: str
+    members: tuple[Relation, ...]
+    node: Any = field(default=None, compare=False, repr=False)
+
+    def rebuilt(self, change: Change) -> Union:
+        return replace(self, members=tuple(one.rebuilt(change) for one in self.members))
+
+
+Relation: TypeAlias = Table | Block | Union | Opaque
+
+
+def nested(exprs: Iterator[Expr]) -> Iterator[Nested]:
+    """The subqueries in expressions, those in subqueries left aside."""
+    for expr in exprs:
+        yield from (one for one in walk(expr) if isinstance(one, Nested))
+
+
+def below(relation: Relation) -> Iterator[Relation]:
+    """The relations directly in it: its sources, members, and the subqueries of its expressions."""
+    if isinstance(relation, Block):
+        yield from (source.relation for source in relation.sources)
+        yield from (one.query for one in nested(relation.expressions()))
+    elif isinstance(relation, Union):
+        yield from relation.members
+    elif isinstance(relation, Opaque):
+        yield from relation.reads
+
+
+def tables(relation: Relation) -> Iterator[Table]:
+    """Every table that is read in it, in order, as often as it is."""
+    stack = [relation]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Table):
+            yield one
+        stack.extend(reversed(list(below(one))))
+
+
+def is_protected(relation: Relation) -> bool:
+    """Whether a protected table is read anywhere in it."""
+    return any(table.protected for table in tables(relation))
+
+
+def columns(relation: Relation) -> tuple[str, ...] | None:
+    """The folded names of its columns, or None if they are not all known."""
+    if isinstance(relation, Table | Opaque):
+        return relation.columns
+    if isinstance(relation, Union):
+        return columns(relation.members[0])
+    if relation.spread or any(isinstance(output.expr, Star) and output.name == "*" for output in relation.outputs):
+        return None
+    return tuple(fold(output.name) for output in relation.outputs)
+
+
+def groups(block: Block) -> bool:
+    """Whether a block's expressions make it aggregate."""
+    return any(is_aggregated(expr) for expr in (*(output.expr for output in block.outputs), *block.having))

@@ -1,0 +1,139 @@
+"""The records behind a block: whose they are, what types they have, and whether all that is read is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from duckanon.catalog.names import TableName
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    SOMEWHERE,
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Nested,
+    Star,
+    Unclear,
+    binary,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Source, Table, is_protected, tables
+from duckanon.rewrite.algebra.translate import type_of
+
+_CONDITIONS = frozenset({
+    "And", "Or", "Not", "Xor", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Is", "In",
+    "Between", "Like", "ILike", "SimilarTo", "RegexpLike", "Boolean", "StartsWith", "EndsWith", "Contains",
+})  # fmt: skip
+
+
+def records(sources: Iterable[Source]) -> bool:
+    """Whether the sources are joined in a way that is followed, and what is protected among them are tables."""
+    return all(
+        source.join in ("inner", "left", "semi", "anti")
+        and (isinstance(source.relation, Table) or not is_protected(source.relation))
+        and all(is_clean(one) for one in source.on)
+        for source in sources
+    )
+
+
+def is_clean(expr: Expr) -> bool:
+    """Whether all of it is understood: no subquery that reads a protected table, no whole row, no macro, no error()."""
+    return not any(
+        isinstance(one, Star | Unclear)
+        or (isinstance(one, Nested) and is_protected(one.query))
+        or (isinstance(one, Call) and one.kind == "Anonymous" and ("this", "error") in one.shape)
+        for one in walk(expr)
+    )
+
+
+def is_closed(block: Block) -> bool:
+    """Whether it reads no column of a query around it."""
+    own = {source.number for source in block.sources} | {SOMEWHERE}
+    return all(one.source in own for one in columns_in(block.expressions()))
+
+
+def columns_in(exprs: Iterable[Expr]) -> Iterator[Column | Star]:
+    """The columns in expressions, and in the subqueries of these those of the sources around."""
+    for expr in exprs:
+        for one in walk(expr):
+            if isinstance(one, Column | Star):
+                yield one
+            elif isinstance(one, Nested):
+                yield from _free(one.query)
+
+
+def _free(relation: object) -> Iterator[Column | Star]:
+    if isinstance(relation, Block):
+        own = {source.number for source in relation.sources} | {SOMEWHERE}
+        inner = [*columns_in(relation.expressions())]
+        for source in relation.sources:
+            inner += _free(source.relation)
+        yield from (one for one in inner if one.source not in own)
+    else:
+        for one in getattr(relation, "members", ()) or getattr(relation, "reads", ()):
+            yield from _free(one)
+
+
+def watched(block: Block) -> tuple[TableName, ...]:
+    """The protected tables that are read in a block, each once."""
+    return tuple(dict.fromkeys(table.name for table in tables(block) if table.protected))
+
+
+def whose(sources: tuple[Source, ...], size: Aggregate, where: frozenset[Expr] = frozenset()) -> TableName | None:
+    """The table whose records an aggregate counts; None if that cannot be told.
+
+    It is the table of the aggregate's column. Rows of a join are counted as the one protected table's, or as that
+    table's whose partners are all found by a key of theirs.
+    """
+    named = {
+        one.source
+        for one in walk(size)
+        if isinstance(one, Column) and size.operands and one in set(walk(size.operands[0]))
+    }
+    stored = [source for source in sources if isinstance(source.relation, Table)]
+    if len(named) == 1:
+        for source in stored:
+            if source.number in named and isinstance(source.relation, Table):
+                return source.relation.name
+    if named:
+        return None
+    counted = [source for source in stored if source.join not in ("semi", "anti")]
+    protected = [source for source in counted if source.relation.protected]  # type: ignore[union-attr]
+    for chosen in (protected, [one for one in protected if not by_key(one, sources, where)]):
+        if len(chosen) == 1 and isinstance(chosen[0].relation, Table) and chosen[0].join == "inner":
+            return chosen[0].relation.name
+    return None
+
+
+def by_key(source: Source, sources: tuple[Source, ...], where: frozenset[Expr]) -> bool:
+    """Whether a join's conditions name a key of the source, so that each row has one partner at most in it."""
+    if not isinstance(source.relation, Table):
+        return False
+    bound = set()
+    for condition in where.union(*(one.on for one in sources)):
+        if isinstance(condition, Call) and condition.kind == "EQ":
+            bound |= {one.name for one in condition.operands if isinstance(one, Column) and one.source == source.number}
+    return any(key <= bound for key in source.relation.keys)
+
+
+def is_condition(expr: Expr, sources: tuple[Source, ...]) -> bool:
+    """Whether an expression is certainly true, false or NULL."""
+    if isinstance(expr, Call):
+        return expr.kind in _CONDITIONS or type_of(expr).upper() in ("BOOLEAN", "BOOL")
+    if isinstance(expr, Nested):
+        return expr.kind in ("exists", "in")
+    if not isinstance(expr, Column):
+        return False
+    for source in sources:
+        if source.number == expr.source:
+            if isinstance(source.relation, Table):
+                return dict(source.relation.types).get(expr.name, "").upper() in ("BOOLEAN", "BOOL")
+            if isinstance(source.relation, Block) and (inner := source.relation.output(expr.name)) is not None:
+                return is_condition(inner, source.relation.sources)
+    return False
+
+
+def present(expr: Expr) -> Expr:
+    """`expr IS NOT NULL`."""
+    return Call("Not", (binary("Is", expr, NULL),), (("this", "part"),))

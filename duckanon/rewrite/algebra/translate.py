@@ -1,0 +1,215 @@
+"""From sqlglot's expressions to symbolic ones: columns become those of numbered sources, spellings become one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.aggregates import AGGREGATES, ONE_NAME, WINDOWED
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Call,
+    Constant,
+    Expr,
+    Nested,
+    Unclear,
+    Window,
+    binary,
+    conjuncts,
+)
+from duckanon.rewrite.algebra.trees import ROOT, Node, given, name_of, sql
+
+if TYPE_CHECKING:
+    from duckanon.rewrite.algebra.scope import Scope
+
+
+def translate(node: Node, scope: Scope) -> Expr:
+    """The expression that a node stands for in a scope."""
+    if isinstance(node, exp.Paren | exp.Alias | exp.IgnoreNulls):
+        return translate(node.this, scope)
+    if isinstance(node, exp.Column):
+        return _column(node, scope)
+    if isinstance(node, exp.Identifier):
+        return scope.column(fold(node.name))
+    if isinstance(node, exp.Literal):
+        return Constant(node.this, node.is_string)
+    if isinstance(node, exp.Subquery | exp.Query):
+        return Nested("scalar", scope.query(node))
+    if isinstance(node, exp.Exists):
+        return Nested("exists", scope.query(node.this))
+    if isinstance(node, exp.In) and node.args.get("query"):
+        return Nested("in", scope.query(node.args["query"]), (translate(node.this, scope),))
+    if isinstance(node, exp.Window):
+        return _window(node, scope)
+    if isinstance(node, exp.Filter):
+        return _filtered(node, scope)
+    if isinstance(node, exp.Case | exp.If):
+        return _case(node, scope)
+    if isinstance(node, exp.Star | exp.Columns):
+        return Unclear("COLUMNS", scope.fresh(), scope.stars())
+    if isinstance(node, exp.Lambda | exp.Comprehension):
+        return _lambda(node, scope)
+    if isinstance(node, exp.Func) and name_of(node) in scope.macros:
+        return scope.macro(name_of(node), tuple(_operands(node, scope)))
+    if isinstance(node, exp.AggFunc | exp.WithinGroup) or name_of(node) in AGGREGATES:
+        return _aggregate(node, scope)
+    return _call(node, scope)
+
+
+def _column(node: Node, scope: Scope) -> Expr:
+    path = [fold(part.name) for part in node.parts]
+    if isinstance(node.this, exp.Star):
+        return scope.star(path[-2]) if len(path) > 1 else Unclear("*", scope.fresh(), scope.stars())
+    # catalog.schema.table.column, table.column, column; what does not fit is a field of a column.
+    if len(path) == 1:
+        return scope.column(path[0])
+    for at in range(len(path) - 2, -1, -1):
+        found = scope.qualified(path[at], path[at + 1])
+        if found is not None:
+            return _fields(found, path[at + 2 :])
+    return _fields(scope.column(path[0]), path[1:])
+
+
+def _fields(value: Expr, path: list[str]) -> Expr:
+    for name in path:
+        value = Call("Dot", (value,), (("field", name),))
+    return value
+
+
+def _case(node: Node, scope: Scope) -> Expr:
+    """CASE in all its forms and if(): conditions and values in turn, then the default."""
+    branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
+    subject = translate(node.this, scope) if isinstance(node, exp.Case) and node.this is not None else None
+    operands: list[Expr] = []
+    for branch in branches:
+        condition = translate(branch.this, scope)
+        operands.append(condition if subject is None else binary("EQ", subject, condition))
+        operands.append(translate(branch.args["true"], scope))
+    default = node.args.get("false") if isinstance(node, exp.If) else node.args.get("default")
+    operands.append(Call("Null") if default is None else translate(default, scope))
+    return Call("Case", tuple(operands))
+
+
+def _filtered(node: Node, scope: Scope) -> Expr:
+    inner, condition = translate(node.this, scope), translate(node.expression.this, scope)
+    if isinstance(inner, Aggregate):
+        return Aggregate(inner.name, inner.operands, inner.distinct, inner.where | conjuncts(condition))
+    return Unclear("FILTER", scope.fresh(), (inner, condition))
+
+
+def _aggregate(node: Node, scope: Scope) -> Expr:
+    name = name_of(node)
+    name = ONE_NAME.get(name, name)
+    if name in scope.macros:
+        return scope.macro(name, tuple(_operands(node, scope)))
+    operands, distinct = [], False
+    for one in _arguments(node):
+        if isinstance(one, exp.Distinct):
+            distinct = True
+            operands += [translate(part, scope) for part in one.expressions]
+        elif isinstance(one, exp.Order):
+            operands += [translate(one.this, scope)] if one.this is not None else []
+            operands += [translate(part.this, scope) for part in one.expressions]
+        elif isinstance(one, exp.Star):
+            continue
+        else:
+            operands.append(translate(one, scope))
+    if name == "count_star":
+        name, operands = "count", []
+    if name == "count_if" and len(operands) == 1 and not distinct:
+        return Aggregate("count", (), where=conjuncts(operands[0]))
+    one_each = len(operands) == 1 and not distinct and isinstance(operands[0], Constant)
+    if one_each and (name == "count" or (name == "sum" and operands[0] == Constant("1"))):
+        return Aggregate("count")
+    return Aggregate(name, tuple(operands), distinct)
+
+
+def _arguments(node: Node) -> list[Node]:
+    """The arguments of a function in order; an option such as string_agg's separator is one too."""
+    found: list[Node] = []
+    for name in [*node.arg_types, *(name for name in node.args if name not in node.arg_types)]:
+        value = node.args.get(name)
+        found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, ROOT)]
+    return found
+
+
+def _operands(node: Node, scope: Scope) -> list[Expr]:
+    return [
+        translate(one, scope)
+        for one in _arguments(node)
+        if not isinstance(one, exp.Star | exp.Distinct | exp.Order | exp.DataType)
+    ]
+
+
+def _window(node: Node, scope: Scope) -> Expr:
+    call = node.this
+    partition = list(node.args.get("partition_by") or [])
+    order, spec, named = node.args.get("order"), node.args.get("spec"), node.args.get("alias")
+    for _ in range(100):
+        if named is None:
+            break
+        base = scope.windows.get(fold(named.name))
+        if base is None:
+            return Unclear("OVER", scope.fresh(), (translate(call, scope),))
+        partition += base.args.get("partition_by") or []
+        order, spec = order or base.args.get("order"), spec or base.args.get("spec")
+        named = base.args.get("alias")
+    inner = call.this if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) else call
+    own = name_of(inner) in WINDOWED
+    over = Window(
+        Call("WindowFunction", tuple(_operands(inner, scope)), (("name", name_of(inner)),))
+        if own
+        else translate(call, scope),
+        frozenset(translate(one, scope) for one in partition),
+        tuple(translate(one.this, scope) for one in order.expressions) if order is not None else (),
+        sql(spec) if spec is not None else "",
+    )
+    if over.order and not over.frame and set(over.order) <= over.partition:
+        return Window(over.call, over.partition)  # all rows of the partition are peers
+    return over
+
+
+def _lambda(node: Node, scope: Scope) -> Expr:
+    own = {
+        fold(one.name) for one in [*node.expressions, node.args.get("expression")] if isinstance(one, exp.Identifier)
+    }
+    read = [
+        one
+        for one in node.find_all(exp.Column)
+        if not (len(one.parts) == 1 and fold(one.name) in own)
+        and one.find_ancestor(exp.Query) is node.find_ancestor(exp.Query)
+    ]
+    queries = [one for one in node.find_all(exp.Query) if one.find_ancestor(exp.Query) is node.find_ancestor(exp.Query)]
+    return Unclear("lambda", scope.fresh(), tuple(translate(one, scope) for one in [*read, *queries]))
+
+
+def _call(node: Node, scope: Scope) -> Expr:
+    operands: list[Expr] = []
+    shape: list[object] = []
+    for name, value in given(node):
+        if isinstance(value, exp.DataType):
+            shape.append((name, "type", sql(value)))
+        elif isinstance(value, exp.Var | exp.Identifier):
+            shape.append((name, type(value).__name__, value.name))
+        elif isinstance(value, ROOT):
+            shape.append((name, "part"))
+            operands.append(translate(value, scope))
+        elif isinstance(value, list):
+            shape.append((name, "parts", len(value)))
+            operands += [
+                translate(one, scope) if isinstance(one, ROOT) else Constant(str(one), is_text=True) for one in value
+            ]
+        else:
+            shape.append((name, value if isinstance(value, str | bool | int) else str(value)))
+    return Call(type(node).__name__, tuple(operands), tuple(shape))
+
+
+def type_of(call: Call) -> str:
+    """The target of a cast, as DuckDB writes types; '' if it is none."""
+    if call.kind not in ("Cast", "TryCast"):
+        return ""
+    return next(
+        (str(entry[2]) for entry in call.shape if isinstance(entry, tuple) and entry[0] == "to" and len(entry) == 3), ""
+    )

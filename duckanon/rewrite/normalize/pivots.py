@@ -1,0 +1,70 @@
+"""PIVOT as the grouped query that it is: one filtered aggregate for each value that becomes a column."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from sqlglot import exp
+
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, walk
+from duckanon.rewrite.algebra.relations import Block, Output, Source
+from duckanon.rewrite.algebra.scope import Scope
+from duckanon.rewrite.algebra.translate import translate
+from duckanon.rewrite.algebra.trees import Node
+
+
+def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | None) -> Block | None:
+    """What a PIVOT of a source gives, whether written as a statement or after a table; None if it is not followed.
+
+    Without a list of values the columns depend on the data: then the block is the grouped query before it is spread.
+    """
+    if pivot.args.get("unpivot") or pivot.args.get("include_nulls"):
+        return None
+    using = list(pivot.args.get("using") or [])
+    fields = list(pivot.args.get("fields") or [])
+    field = pivot.args.get("field")
+    fields += [field] if field is not None else []
+    on, aggregates = (list(pivot.expressions), using) if using or not fields else (fields, list(pivot.expressions))
+    aggregates = aggregates or [exp.Count(this=exp.Star())]
+    calls = [(one.alias, translate(one, scope)) for one in aggregates]
+    if not all(isinstance(call, Aggregate) for _, call in calls):
+        return None
+    axes: list[tuple[Expr, list[Node] | None]] = []
+    for one in on:
+        if isinstance(one, exp.In) and not one.args.get("query"):
+            axes.append((translate(one.this, scope), list(one.expressions)))
+        elif isinstance(one, exp.Column):
+            axes.append((translate(one, scope), None))
+        else:
+            return None
+    used = {
+        part.name
+        for expr in [*(axis for axis, _ in axes), *(c for _, c in calls)]
+        for part in walk(expr)
+        if isinstance(part, Column)
+    }
+    group = pivot.args.get("group")
+    if group is not None:
+        keys = [translate(one, scope) for one in group.expressions]
+        names = [one.alias_or_name for one in group.expressions]
+    elif known is not None:
+        names = [name for name in known if name not in used]
+        keys = [Column(source.number, name) for name in names]
+    else:
+        return None
+    outputs = [Output(name, key) for name, key in zip(names, keys, strict=True)]
+    if any(values is None for _, values in axes):
+        keys += [axis for axis, _ in axes]
+        outputs += [Output(f"pivot {at}", axis) for at, (axis, _) in enumerate(axes)]
+        outputs += [Output(alias or f"using {at}", call) for at, (alias, call) in enumerate(calls)]
+        return Block((source,), tuple(outputs), keys=tuple(keys), spread=True, node=pivot)
+    for values in product(*(values or [] for _, values in axes)):
+        label = "_".join(value.alias_or_name if not isinstance(value, exp.Literal) else value.this for value in values)
+        where = frozenset(
+            binary("EQ", axis, translate(value, scope)) for (axis, _), value in zip(axes, values, strict=True)
+        )
+        for alias, call in calls:
+            assert isinstance(call, Aggregate)
+            told = f"{label}_{alias}" if alias else label if len(calls) == 1 else f"{label}_{len(outputs)}"
+            outputs.append(Output(told, Aggregate(call.name, call.operands, call.distinct, call.where | where)))
+    return Block((source,), tuple(outputs), keys=tuple(keys), node=pivot)

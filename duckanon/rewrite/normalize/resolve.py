@@ -1,0 +1,400 @@
+"""From sqlglot's queries to relations: CTEs, views and subqueries are followed, each name is looked up once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Star,
+    TooComplex,
+    binary,
+    conjuncts,
+    is_aggregated,
+)
+from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
+from duckanon.rewrite.algebra.schema import Schema
+from duckanon.rewrite.algebra.scope import Scope, Visible
+from duckanon.rewrite.algebra.translate import translate
+from duckanon.rewrite.algebra.trees import ROOT, Node, arg, name_of, queries_in, reads_itself
+from duckanon.rewrite.normalize.grouping import grouping
+from duckanon.rewrite.normalize.mentions import aliased, mentioned, released
+from duckanon.rewrite.normalize.pivots import pivoted
+from duckanon.rewrite.normalize.select_list import outputs as select_list
+from duckanon.rewrite.normalize.simplify import simplified
+
+# More sources than any query written by hand: a chain of views that each read the last one twice.
+_MOST_SOURCES = 1000
+_LIMITS = ("limit", "offset", "sample")
+_JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
+
+
+class Resolver:
+    """Follows one statement. Raises TooComplex when it leads too far."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.macros = {name: tuple(mentioned(self.schema, text)) for name, text in schema.macros.items()}
+        self._numbers = count(1)
+
+    def number(self) -> int:
+        number = next(self._numbers)
+        if number > 20 * _MOST_SOURCES:
+            raise TooComplex
+        return number
+
+    def scope(self, **rest: Any) -> Scope:
+        given = {"home": self.schema.home, "macros": self.macros, **rest}
+        return Scope(self.query, self.number, **given)
+
+    def top(self, node: Node) -> Relation:
+        """The relation of a whole query."""
+        return self.query(node, self.scope())
+
+    def query(self, node: Node, around: Scope) -> Relation:
+        """The relation of a query that stands in the scope `around`."""
+        scope = self.scope(outer=around, home=around.home, opened=around.opened)
+        self._ctes(node, scope)
+        if isinstance(node, exp.Subquery):
+            return self._subquery(node, scope)
+        if isinstance(node, exp.Select):
+            return simplified(self._select(node, scope), self.number)
+        if isinstance(node, exp.SetOperation):
+            return self._union(node, scope)
+        if isinstance(node, exp.Pivot):
+            return self._pivot(node, self._item(node.this, scope).source.relation, scope)
+        if isinstance(node, exp.Values):
+            return self._values(node, scope)
+        if isinstance(node, exp.Table):
+            return self._item(node, scope).source.relation
+        return self._opaque(f"{node.key} is not followed", node, scope)
+
+    def _ctes(self, node: Node, scope: Scope) -> None:
+        clause = arg(node, "with")
+        if clause is None:
+            return
+        for cte in clause.expressions:
+            # Each sees those before it; a recursive one that reads itself is not followed.
+            seen = self.scope(outer=scope.outer, home=scope.home, opened=scope.opened)
+            seen.ctes = dict(scope.ctes)
+            name = fold(cte.alias)
+            if clause.args.get("recursive"):
+                seen.ctes[name] = (None, seen)
+            scope.ctes[name] = (cte, seen)
+
+    def _subquery(self, node: Node, scope: Scope) -> Relation:
+        inner = self.query(node.this, scope)
+        if node.args.get("joins"):
+            return self._opaque("a join in brackets is not followed", node, scope)
+        for pivot in node.args.get("pivots") or []:
+            inner = self._pivot(pivot, inner, scope)
+        if any(node.args.get(name) for name in _LIMITS):
+            inner = self._limited(inner, node)
+        return inner
+
+    def _limited(self, inner: Relation, node: Node) -> Relation:
+        if isinstance(inner, Block):
+            return replace(inner, limited=True)
+        number = self.number()
+        return Block((Source(number, inner),), (Output("*", Star(number)),), limited=True, node=node)
+
+    def _union(self, node: Node, scope: Scope) -> Relation:
+        kind = type(node).__name__.lower()
+        if kind == "union":
+            kind = "distinct" if node.args.get("distinct") else "all"
+        members: list[Relation] = []
+        for side in (node.this, node.expression):
+            one = self.query(side, scope)
+            if isinstance(one, Union) and one.kind == kind and kind in ("all", "distinct"):
+                members += one.members
+            else:
+                members.append(one)
+        union = Union(kind, tuple(members), node)
+        return self._limited(union, node) if any(node.args.get(name) for name in _LIMITS) else union
+
+    def _values(self, node: Node, scope: Scope) -> Relation:
+        reads = tuple(self.query(one, scope) for one in queries_in(node))
+        first = node.expressions[0].expressions if node.expressions else []
+        return Opaque("", reads, tuple(f"col{at}" for at in range(len(first))), node)
+
+    def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
+        """Something that is not followed, with whatever it names: tables, and queries in it."""
+        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table) if table.this)
+        return Opaque(reason, reads, None, node)
+
+    # FROM
+
+    def _item(self, node: Node, scope: Scope) -> Visible:
+        """One item of FROM, as a source with a number."""
+        if isinstance(node, exp.Paren):
+            return self._item(node.this, scope)
+        alias = node.args.get("alias")
+        names = (
+            tuple(fold(one.name) for one in (alias.args.get("columns") or []))
+            if isinstance(alias, exp.TableAlias)
+            else ()
+        )
+        called = fold(node.alias_or_name)
+        relation: Relation
+        if isinstance(node, exp.Table):
+            relation = self._table(node, scope)
+            for pivot in node.args.get("pivots") or []:
+                relation = self._pivot(pivot, relation, scope)
+                called = fold(pivot.alias) or called
+            if node.args.get("sample"):
+                relation = self._limited(relation, node)
+        elif isinstance(node, exp.Lateral):
+            inner = node.this
+            relation = (
+                self.query(inner, scope)
+                if isinstance(inner, exp.Subquery | exp.Query)
+                else self._opaque("a lateral function is not followed", node, scope)
+            )
+        elif isinstance(node, exp.Subquery | exp.Query | exp.Values):
+            if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+                relation = self._opaque("a join in brackets is not followed", node, scope)
+                if not (node.args.get("joins") or node.this.args.get("joins")):
+                    relation = self._item(node.this, scope).source.relation
+                    called = fold(node.alias) or fold(node.this.alias_or_name)
+            else:
+                relation = self.query(node, scope)
+        else:
+            relation = self._function(node, scope)
+        relation, number = aliased(self.schema, node, relation), self.number()
+        if names:
+            relation = self._renamed(relation, names)
+        return Visible(called, Source(number, relation), columns(relation))
+
+    def _renamed(self, relation: Relation, names: tuple[str, ...]) -> Relation:
+        old = columns(relation)
+        if old is None or len(old) < len(names):
+            return Opaque("its columns get new names, and nobody told how many it has", (relation,), None)
+        number = self.number()
+        new = [*names, *old[len(names) :]]
+        outputs = tuple(Output(name, Column(number, was)) for name, was in zip(new, old, strict=True))
+        return simplified(Block((Source(number, relation),), outputs), self.number)
+
+    def _table(self, node: Node, scope: Scope) -> Relation:
+        if not isinstance(node.this, exp.Identifier):
+            return self._function(node.this, scope)
+        name = TableName(fold(node.catalog), fold(node.db), fold(node.name))
+        if not node.db and (cte := scope.cte(node.name)) is not None:
+            return self._cte(*cte)
+        # A name is looked up at home, then where unqualified names are, then wherever it can only mean one thing.
+        places = (name.within(scope.home), name.within(self.schema.home), name)
+        known = next((one for one in map(self.schema.table, places) if one is not None), None)
+        view = next((one for one in map(self.schema.view, places) if one is not None), None)
+        if view is not None and (known is None or known[0] == view[0]):
+            followed = self._view(*view, scope)
+            watched = self.schema.protected is not None and self.schema.is_protected(view[0])
+            return Table(view[0], columns(followed), protected=True) if watched else followed
+        if known is None:
+            # A name that nobody knows could be any table that is called so.
+            return Table(places[0], None, self.schema.is_protected(name))
+        full, stored = known
+        types = tuple(stored.columns.items())
+        named = tuple(stored.columns) if stored.complete else None
+        return Table(full, named, self.schema.is_protected(full), stored.keys, types)
+
+    def _cte(self, cte: Node | None, written: Scope) -> Relation:
+        if cte is None:
+            return Opaque("a recursive query is not followed")
+        if not isinstance(cte.this, exp.Query | exp.Values | exp.Table | exp.Pivot):
+            return self._opaque("a statement in WITH is not followed", cte, written)
+        relation = self.query(cte.this, written)
+        alias = cte.args.get("alias")
+        names = tuple(fold(one.name) for one in (alias.args.get("columns") or []))
+        if any(one is None for one, _ in written.ctes.values()) and reads_itself(cte):
+            return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
+        return self._renamed(relation, names) if names else relation
+
+    def _view(self, full: TableName, view: Any, scope: Scope) -> Relation:
+        if full in scope.opened:
+            return Opaque("a view that reads itself is not followed")
+        try:
+            tree = sqlglot.parse_one(view.query, read="duckdb")
+        except sqlglot.errors.SqlglotError:
+            watched = self.schema.is_protected(full)
+            return Opaque("a view whose text cannot be read", (Table(full, None, watched),))
+        home = TableName(full.catalog or scope.home.catalog, full.schema or scope.home.schema, "")
+        inner = self.query(tree, self.scope(home=home, opened=(*scope.opened, full)))
+        return self._renamed(inner, tuple(map(fold, view.columns))) if view.columns else inner
+
+    def _function(self, node: Node, scope: Scope) -> Relation:
+        """A table function. Text in it may name a table: query_table('persons'), read_csv, query('FROM persons')."""
+        name = name_of(node)
+        if name in self.schema.releases:
+            return released(self.schema, node)
+        texts = [one.this for one in node.find_all(exp.Literal) if one.is_string]
+        texts += [one.name for one in node.find_all(exp.Column)]  # a table may be an argument by its name
+        reads = [self.query(one, scope) for one in queries_in(node)]
+        reads += self.macros.get(name, ())
+        plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
+        if name in ("query", "query_table") and not plain:
+            # A text that is put together may name any of them.
+            reads += [Table(one, None, protected=True) for one in sorted(self.schema.protected or ())]
+        for text in texts:
+            reads += mentioned(self.schema, text)
+        return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
+
+    def _pivot(self, pivot: Node, inner: Relation, scope: Scope) -> Relation:
+        number = self.number()
+        source = Source(number, inner)
+        own = self.scope(outer=scope, home=scope.home, opened=scope.opened)
+        own.visible = [Visible("", source, columns(inner))]
+        block = pivoted(pivot, source, own, columns(inner))
+        if block is None:
+            return Opaque("this PIVOT is not followed", (inner,), None, pivot)
+        return simplified(block, self.number)
+
+    # SELECT
+
+    def _select(self, node: Node, scope: Scope) -> Block | Opaque:
+        scope.windows = {fold(one.name): one for one in node.args.get("windows") or []}
+        where = self._from(node, scope)
+        if where is None:
+            return self._opaque("this kind of join is not followed", node, scope)
+        if any(node.args.get(name) for name in ("into", "match", "connect", "distribute", "cluster", "sort", "kind")):
+            return self._opaque("a clause is not DuckDB's", node, scope)
+        outputs = select_list(node, scope)
+        for output in outputs:
+            scope.aliases.setdefault(fold(output.name), output.expr)
+        clause = node.args.get("where")
+        if clause is not None:
+            where |= conjuncts(translate(clause.this, scope))
+        keys, sets = self._keys(node, scope, outputs)
+        having = node.args.get("having")
+        scope.keys = keys
+        kept = conjuncts(translate(having.this, scope)) if having is not None else frozenset()
+        scope.keys = None
+        qualify = node.args.get("qualify")
+        block = Block(
+            tuple(one.source for one in scope.visible),
+            tuple(outputs),
+            where,
+            keys,
+            sets,
+            kept,
+            conjuncts(translate(qualify.this, scope)) if qualify is not None else frozenset(),
+            self._distinct(node, scope, outputs),
+            self._order(node, scope, outputs),
+            any(bool(node.args.get(name)) for name in _LIMITS),
+            node=node,
+        )
+        return replace(block, keys=()) if keys is None and groups(block) else block
+
+    def _from(self, node: Node, scope: Scope) -> frozenset[Expr] | None:
+        """Put the sources into the scope; the conditions of inner joins. None for a join that is not followed."""
+        where: frozenset[Expr] = frozenset()
+        clause = arg(node, "from")
+        if clause is None:
+            return where
+        first = clause.this
+        joins = [*(first.args.get("joins") or []), *(node.args.get("joins") or [])]
+        scope.visible.append(self._item(first, scope))
+        for lateral in [*(first.args.get("laterals") or []), *(node.args.get("laterals") or [])]:
+            scope.visible.append(self._item(lateral, scope))
+        for join in joins:
+            found = self._join(join, scope)
+            if found is None:
+                return None
+            where |= found
+        return where
+
+    def _join(self, join: Node, scope: Scope) -> frozenset[Expr] | None:
+        side = (join.args.get("side") or "").upper()
+        kind = (join.args.get("kind") or "").upper()
+        method = (join.args.get("method") or "").upper()
+        if method not in ("", "NATURAL") or join.this.args.get("joins"):
+            return None
+        how = kind.lower() if kind in ("SEMI", "ANTI") else _JOINS.get(side or ("" if kind == "OUTER" else kind))
+        if how is None:
+            return None
+        left = list(scope.visible)
+        new = self._item(join.this, scope)
+        scope.visible.append(new)
+        using = [fold(one.name) for one in join.args.get("using") or []]
+        if method == "NATURAL":
+            if new.columns is None or any(one.columns is None for one in left):
+                return None
+            using = [name for name in new.columns if any(name in (one.columns or ()) for one in left)]
+        on: frozenset[Expr] = frozenset()
+        for name in using:
+            scope.visible.pop()
+            mine = scope.column(name)
+            scope.visible.append(new)
+            on |= {binary("EQ", mine, Column(new.source.number, name))}
+        if join.args.get("on") is not None:
+            on |= conjuncts(translate(join.args["on"], scope))
+        new.hidden, new.semi = frozenset(using), how in ("semi", "anti")
+        if how == "inner":
+            return on
+        if how == "right" and len(left) == 1 and left[0].source.join == "inner":
+            # A RIGHT JOIN of two is a LEFT JOIN of them in the other order; USING's column is then the right one's.
+            old = left[0]
+            old.source = replace(old.source, join="left", on=on)
+            old.hidden, new.hidden = frozenset(using), frozenset()
+            scope.visible[:] = [new, old]
+            return frozenset()
+        new.source = replace(new.source, join=how, on=on)
+        return frozenset()
+
+    def _keys(
+        self, node: Node, scope: Scope, outputs: list[Output]
+    ) -> tuple[tuple[Expr, ...] | None, tuple[frozenset[int], ...] | None]:
+        group = node.args.get("group")
+        if group is None:
+            return None, None
+        if group.args.get("all"):
+            found: list[Expr] = []
+            for output in outputs:
+                if (
+                    not is_aggregated(output.expr)
+                    and not isinstance(output.expr, Constant)
+                    and output.expr not in found
+                ):
+                    found.append(output.expr)
+            return tuple(found), None
+        return grouping(group, lambda one: self._positioned(one, scope, outputs))
+
+    def _positioned(self, node: Node, scope: Scope, outputs: list[Output]) -> Expr:
+        if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
+            at = int(node.this) - 1
+            return outputs[at].expr if 0 <= at < len(outputs) else NULL
+        return translate(node, scope)
+
+    def _distinct(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...] | None:
+        distinct = node.args.get("distinct")
+        if distinct is None:
+            return None
+        on = distinct.args.get("on")
+        if on is None:
+            return tuple(output.expr for output in outputs)
+        chosen = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
+        # DISTINCT ON keeps one row of each: not what DISTINCT does, so it counts as a limit too.
+        return (Call("DistinctOn"), *(self._positioned(one, scope, outputs) for one in chosen))
+
+    def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
+        """What decides which rows come first: ORDER BY, and subqueries that say how many."""
+        order = node.args.get("order")
+        limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
+        found: list[Expr] = [translate(one, scope) for limit in limits for one in queries_in(limit)]
+        if order is None:
+            return tuple(found)
+        for one in order.expressions:
+            inner = one.this if isinstance(one, exp.Ordered) else one
+            alias = scope.aliases.get(fold(inner.name)) if isinstance(inner, exp.Column) and not inner.table else None
+            if isinstance(inner, exp.Var | exp.Star):
+                continue
+            found.append(alias if alias is not None else self._positioned(inner, scope, outputs))
+        return tuple(found)

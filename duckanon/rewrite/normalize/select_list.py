@@ -1,0 +1,50 @@
+"""The outputs of a SELECT: names, stars with what they leave out or replace, and aliases seen by what follows."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.relations import Output
+from duckanon.rewrite.algebra.scope import Scope
+from duckanon.rewrite.algebra.translate import translate
+from duckanon.rewrite.algebra.trees import Node, arg, sql
+
+
+def outputs(node: Node, scope: Scope) -> list[Output]:
+    """What a SELECT lets out, stars written out; each name is known to those after it."""
+    found: list[Output] = []
+    for one in node.expressions:
+        bare = one.this if isinstance(one, exp.Alias) else one
+        stars: list[Output] | None = None
+        if isinstance(bare, exp.Star):
+            stars = scope.expanded(None, *_star_changes(bare, scope))
+        elif isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star):
+            stars = scope.expanded(fold(bare.table), *_star_changes(bare.this, scope))
+        if stars is not None:
+            found += stars
+            continue
+        expr = translate(one, scope)
+        told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
+        name = told or unnamed(bare)
+        found.append(Output(name, expr))
+        scope.aliases.setdefault(fold(name), expr)
+    return found
+
+
+def unnamed(node: Node) -> str:
+    """What DuckDB calls a column without a name."""
+    rows = isinstance(node, exp.Count) and (node.this is None or isinstance(node.this, exp.Star))
+    return "count_star()" if rows else sql(node).lower().replace("(distinct ", "(DISTINCT ")
+
+
+def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
+    excluded = arg(star, "except") or []
+    without = frozenset(fold(one.name) for one in (excluded if isinstance(excluded, list) else [excluded]))
+    replaced = {fold(one.alias): translate(one.this, scope) for one in star.args.get("replace") or []}
+    # A renamed column keeps its value; under its new name it is found only where columns are known.
+    for one in star.args.get("rename") or []:
+        without |= {fold(one.this.name)}
+        replaced[fold(one.alias)] = translate(one.this, scope)
+    return without, replaced

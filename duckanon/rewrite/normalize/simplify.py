@@ -1,0 +1,306 @@
+"""Rules that give one form to queries that mean the same: what only projects is dissolved, DISTINCT is grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.expressions import (
+    SOMEWHERE,
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Star,
+    conjuncts,
+    is_aggregated,
+    is_windowed,
+    rebuilt,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source
+from duckanon.rewrite.normalize.totals import correlated, joined, raised
+from duckanon.rewrite.normalize.windows import collapsed, regrouped
+
+Number = Callable[[], int]
+_MOST_STEPS = 100
+
+
+def simplified(block: Block | Opaque, number: Number) -> Block | Opaque:
+    """The block in the form that recognisers expect; `number` gives numbers to new sources."""
+    if isinstance(block, Opaque):
+        return block
+    for _ in range(_MOST_STEPS):
+        for rule in RULES:
+            changed = rule(block, number)
+            if changed is not None:
+                block = changed
+                break
+        else:
+            break
+    return block
+
+
+class _Unknown(Exception):
+    """A column of a source is not known, so the source cannot be dissolved."""
+
+
+def _dissolve(block: Block, _: Number) -> Block | None:
+    """Put a source that only filters and computes into the block itself."""
+    if any(source.join in ("right", "full") for source in block.sources):
+        return None
+    for at, source in enumerate(block.sources):
+        inner = source.relation
+        if not isinstance(inner, Block) or not inner.is_plain or (inner.order and block.limited):
+            continue
+        if source.join == "inner":
+            pass
+        elif source.join != "left" or len(inner.sources) != 1 or not _only_columns(inner):
+            continue
+        if not inner.sources and len(block.sources) > 1:
+            continue
+        try:
+            outer = _substituted(replace(block, sources=()), source.number, inner)
+            others = [
+                replace(
+                    one,
+                    on=_conditions(one.on, source.number, inner),
+                    relation=_within(one, source.number, inner),
+                )
+                for one in block.sources
+            ]
+        except _Unknown:
+            continue
+        spliced = inner.sources
+        where = outer.where
+        if source.join == "left":
+            spliced = (replace(spliced[0], join="left", on=others[at].on | inner.where),)
+        else:
+            where |= inner.where
+        return replace(outer, sources=(*others[:at], *spliced, *others[at + 1 :]), where=where)
+    return None
+
+
+def _within(one: Source, number: int, inner: Block) -> Relation:
+    """A source's own relation, which may look sideways into the dissolved one."""
+    return one.relation if one.number == number else one.relation.rebuilt(lambda expr: _replaced(expr, number, inner))
+
+
+def _only_columns(inner: Block) -> bool:
+    """Whether every output is NULL where its row is: a column, not something computed of none."""
+    return all(isinstance(output.expr, Column | Star) for output in inner.outputs)
+
+
+def _unwrap(block: Block, _: Number) -> Block | None:
+    """Join a block that only projects and filters with the grouping or windowing block that it reads."""
+    if (
+        len(block.sources) != 1
+        or block.keys is not None
+        or block.qualify
+        or not isinstance(inner := block.sources[0].relation, Block)
+    ):
+        return None
+    if inner.is_plain or inner.limited or inner.distinct is not None:
+        return None
+    number = block.sources[0].number
+    if inner.spread:
+        only = len(block.outputs) == 1 and block.outputs[0] == Output("*", Star(number))
+        return (
+            replace(inner, node=block.node)
+            if only and not block.where and not block.limited and not block.distinct
+            else None
+        )
+    late = bool(inner.qualify) or any(is_windowed(output.expr) for output in inner.outputs)
+    if late and any(is_windowed(output.expr) for output in block.outputs):
+        return None
+    try:
+        outer = _substituted(replace(block, sources=()), number, inner)
+    except _Unknown:
+        return None
+    return replace(
+        inner,
+        outputs=outer.outputs,
+        having=inner.having if late else inner.having | outer.where,
+        qualify=inner.qualify | outer.where if late else inner.qualify,
+        distinct=outer.distinct,
+        order=outer.order,
+        limited=outer.limited,
+        node=block.node,
+    )
+
+
+def _descend(block: Block, number: Number) -> Block | None:
+    """Conditions on the rows of a source with windows are that source's own."""
+    if block.keys is None or not block.where or len(block.sources) != 1:
+        return None
+    inner = block.sources[0].relation
+    if not isinstance(inner, Block) or inner.keys is not None or inner.limited or inner.distinct is not None:
+        return None
+    if not any(is_windowed(output.expr) for output in inner.outputs):
+        return None
+    try:
+        moved = _conditions(block.where, block.sources[0].number, inner)
+    except _Unknown:
+        return None
+    below = simplified(replace(inner, qualify=inner.qualify | moved), number)
+    return replace(block, sources=(replace(block.sources[0], relation=below),), where=frozenset())
+
+
+def _sink(block: Block, _: Number) -> Block | None:
+    """Conditions on groups that only look at keys are conditions on rows."""
+    if not block.keys or block.sets is not None:
+        return None
+    early = frozenset(
+        one for one in block.having if not is_aggregated(one) and not is_windowed(one) and _of_keys(one, block.keys)
+    )
+    if not early:
+        return None
+    return replace(block, where=block.where | early, having=block.having - early)
+
+
+def _of_keys(expr: Expr, keys: tuple[Expr, ...]) -> bool:
+    """Whether an expression is computed from keys alone."""
+    return all(
+        not isinstance(one, Column | Star) for one in walk(expr, into=lambda part: part not in keys) if one not in keys
+    )
+
+
+def _rolled(block: Block, _: Number) -> Block | None:
+    """Sums of finer counts (or sums) are counts (or sums) by the coarser keys."""
+    if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
+        return None
+    if (
+        not inner.keys
+        or inner.sets is not None
+        or inner.having
+        or inner.qualify
+        or inner.limited
+        or inner.distinct
+        or inner.spread
+    ):
+        return None
+    number = block.sources[0].number
+    if any(is_windowed(output.expr) for output in inner.outputs):
+        return None
+    summed = False
+
+    def change(expr: Expr) -> Expr | None:
+        nonlocal summed
+        if isinstance(expr, Aggregate):
+            one = expr.operands[0] if len(expr.operands) == 1 else None
+            if not isinstance(one, Column) or one.source != number or expr.name != "sum" or expr.distinct:
+                raise _Unknown
+            below = inner.output(one.name)
+            if not isinstance(below, Aggregate) or below.name not in ("count", "sum") or below.distinct:
+                raise _Unknown
+            where = frozenset().union(*(conjuncts(_replaced(each, number, inner)) for each in expr.where))
+            if any(is_aggregated(each) for each in where):
+                raise _Unknown
+            summed = True
+            return Aggregate(below.name, below.operands, where=below.where | where)
+        if isinstance(expr, Column) and expr.source == number:
+            found = inner.output(expr.name)
+            if found is None or is_aggregated(found):
+                raise _Unknown
+            return found
+        if isinstance(expr, Star) or (isinstance(expr, Column) and expr.source == SOMEWHERE):
+            raise _Unknown
+        return None
+
+    try:
+        changed = replace(block, sources=()).rebuilt(lambda expr: rebuilt(expr, change))
+    except _Unknown:
+        return None
+    if not summed:
+        return None
+    return replace(changed, sources=inner.sources, where=changed.where | inner.where)
+
+
+def _distinct(block: Block, number: Number) -> Block | None:
+    """DISTINCT is grouping by everything that comes out."""
+    if block.distinct is None or Call("DistinctOn") in block.distinct:
+        return None
+    if any(is_windowed(expr) for expr in block.distinct) or block.qualify:
+        return None
+    if block.keys is None:
+        return replace(block, keys=_once(block.distinct), distinct=None)
+    if block.sets is None and set(block.keys) <= set(block.distinct):
+        return replace(block, distinct=None)
+    if any(isinstance(output.expr, Star) for output in block.outputs):
+        return None
+    named = tuple(Output(f"_{at}", output.expr) for at, output in enumerate(block.outputs))
+    inner = replace(block, outputs=named, distinct=None, order=(), limited=False)
+    above = number()
+    columns = tuple(Column(above, output.name) for output in named)
+    outputs = tuple(Output(output.name, column) for output, column in zip(block.outputs, columns, strict=True))
+    return Block((Source(above, inner),), outputs, keys=columns, limited=block.limited, node=block.node)
+
+
+def _once(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return tuple(dict.fromkeys(exprs))
+
+
+RULES: tuple[Callable[[Block, Number], Block | None], ...] = (
+    _dissolve,
+    _unwrap,
+    _descend,
+    _sink,
+    _rolled,
+    _distinct,
+    collapsed,
+    regrouped,
+    raised,
+    joined,
+    correlated,
+)
+
+
+def _replaced(expr: Expr, number: int, inner: Block) -> Expr:
+    """The expression with the columns of source `number` written in terms of what that source reads."""
+
+    def change(one: Expr) -> Expr | None:
+        if isinstance(one, Column):
+            if one.source == SOMEWHERE:
+                raise _Unknown
+            if one.source == number:
+                found = inner.output(one.name)
+                if found is None:
+                    raise _Unknown
+                return found
+        if isinstance(one, Star):
+            if one.source == SOMEWHERE:
+                raise _Unknown
+            if one.source == number:
+                if len(inner.outputs) == 1 and isinstance(inner.outputs[0].expr, Star) and inner.outputs[0].name == "*":
+                    below = inner.outputs[0].expr
+                    return Star(below.source, below.without | one.without)
+                return Call("Row", tuple(output.expr for output in inner.outputs))
+        return None
+
+    return rebuilt(expr, change)
+
+
+def _conditions(exprs: frozenset[Expr], number: int, inner: Block) -> frozenset[Expr]:
+    return frozenset().union(*(conjuncts(_replaced(one, number, inner)) for one in exprs))
+
+
+def _substituted(block: Block, number: int, inner: Block) -> Block:
+    outputs: list[Output] = []
+    for output in block.outputs:
+        outputs += list(_expanded(output, number, inner))
+    bare = replace(block, outputs=(), where=frozenset())
+    changed = bare.rebuilt(lambda expr: _replaced(expr, number, inner))
+    return replace(changed, outputs=tuple(outputs), where=_conditions(block.where, number, inner))
+
+
+def _expanded(output: Output, number: int, inner: Block) -> Iterator[Output]:
+    star = output.expr
+    if output.name != "*" or not isinstance(star, Star) or star.source != number:
+        yield Output(output.name, _replaced(output.expr, number, inner))
+        return
+    for one in inner.outputs:
+        if isinstance(one.expr, Star) and one.name == "*":
+            yield Output("*", Star(one.expr.source, one.expr.without | star.without))
+        elif fold(one.name) not in star.without:
+            yield one

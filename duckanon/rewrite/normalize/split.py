@@ -1,0 +1,196 @@
+"""A query that groups, in two: what it counts by its keys, and around that whatever else it does.
+
+HAVING, QUALIFY, windows and arithmetic work on counts. Split off, the counts can be released by themselves, and the
+rest is computed from the release. Both together ask what the query asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.trees import ROOT, Node, arg
+from duckanon.rewrite.normalize.select_list import unnamed
+
+_CORE = "_dk_core"
+_MOVED = ("having", "qualify", "order", "limit", "offset", "windows", "distinct", "expressions")
+
+
+def split(query: Node) -> tuple[Node, Node] | None:
+    """The query around, and in it the query for the counts; None if it cannot be told apart.
+
+    Both are new trees. Raises nothing: what it does not understand it leaves alone.
+    """
+    keys = _keys(query)
+    if keys is None or query.args.get("windows") or query.args.get("distinct"):
+        return None
+    shown = list(query.expressions)
+    rest = [query.args.get(part) for part in ("having", "qualify", "order")]
+    found = [one for part in (*shown, *rest) if part is not None for one in _aggregates(part)]
+    counted = list(dict.fromkeys(found))
+    if not counted:
+        return None
+    core = query.copy()
+    for part in _MOVED:
+        core.set(part, None)
+    names = [(one, f"_dk_k{at}") for at, one in enumerate(keys)] + [
+        (one, f"_dk_a{at}") for at, one in enumerate(counted)
+    ]
+    core.set("expressions", [exp.alias_(one.copy(), name, quoted=True) for one, name in names])
+    core.set("group", exp.Group(expressions=[one.copy() for one in keys]) if keys else None)
+    write = _Writer(dict(names), _aliases(query))
+    told = [write(one.unalias()) for one in shown]
+    if any(one is None for one in told):
+        return None
+    around = exp.Select(expressions=[_named(one, given) for one, given in zip(told, shown, strict=True)])
+    around = around.from_(exp.Subquery(this=core, alias=exp.TableAlias(this=exp.to_identifier(_CORE, quoted=True))))
+    for part, to in (("having", "where"), ("qualify", "qualify")):
+        given = query.args.get(part)
+        if given is not None:
+            condition = write(given.this)
+            if condition is None:
+                return None
+            around.set(to, exp.Where(this=condition) if to == "where" else exp.Qualify(this=condition))
+    if not _ended(query, around, write):
+        return None
+    (inner,) = [one for one in around.find_all(exp.Subquery) if one.alias == _CORE]
+    return around, inner.this
+
+
+class _Writer:
+    """Writes expressions over the columns of the core."""
+
+    def __init__(self, names: dict[Node, str], aliases: dict[str, Node]) -> None:
+        self._names, self._aliases = names, aliases
+
+    def __call__(self, node: Node, *, within: bool = False) -> Node | None:
+        """The expression; None if it holds something that the core does not show."""
+        known = self._names.get(node)
+        if known is not None:
+            return exp.column(known, table=_CORE, quoted=True)
+        if isinstance(node, exp.Column):
+            # DuckDB looks for a column first, and for an alias then.
+            same = [name for key, name in self._names.items() if _may_be(node, key)]
+            if same:
+                return exp.column(same[0], table=_CORE, quoted=True) if len(same) == 1 else None
+            alias = self._aliases.get(fold(node.name)) if not node.table else None
+            return None if alias is None or within else self(alias, within=True)
+        if isinstance(node, exp.Query | exp.Subquery | exp.Star):
+            return None
+        if isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window):
+            return None
+        copy = node.copy()
+        for key, value in node.args.items():
+            if isinstance(value, list):
+                parts = [self(one, within=within) if isinstance(one, ROOT) else one for one in value]
+                if any(new is None and old is not None for new, old in zip(parts, value, strict=True)):
+                    return None
+                copy.set(key, parts)
+            elif isinstance(value, ROOT):
+                part = self(value, within=within)
+                if part is None:
+                    return None
+                copy.set(key, part)
+        return copy
+
+
+def _may_be(one: Node, other: Node) -> bool:
+    """Whether two columns can be the same, of which not both need to name their table."""
+    if not isinstance(other, exp.Column) or fold(one.name) != fold(other.name):
+        return False
+    return not one.table or not other.table or fold(one.table) == fold(other.table)
+
+
+def _keys(query: Node) -> list[Node] | None:
+    """What a SELECT groups by, as expressions; None where it does not, or by several sets."""
+    if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
+        return None
+    group = query.args.get("group")
+    shown, aliases = query.expressions, _aliases(query)
+    if group is None:
+        return [] if any(True for one in shown for _ in _aggregates(one)) else None
+    if any(value for name, value in group.args.items() if name not in ("expressions", "all")):
+        return None
+    if group.args.get("all"):
+        return [one.unalias() for one in shown if not any(True for _ in _aggregates(one))]
+    keys: list[Node] = []
+    for one in group.expressions:
+        if isinstance(one, exp.Literal) and not one.is_string and str(one.this).isdigit():
+            place = int(one.this) - 1
+            if not 0 <= place < len(shown):
+                return None
+            keys.append(shown[place].unalias())
+        elif isinstance(one, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple | exp.Paren):
+            return None
+        else:
+            keys.append(aliases.get(fold(one.name), one) if isinstance(one, exp.Column) and not one.table else one)
+    return list(dict.fromkeys(keys))
+
+
+def _aliases(query: Node) -> dict[str, Node]:
+    return {fold(one.alias): one.this for one in query.expressions if isinstance(one, exp.Alias)}
+
+
+def _aggregates(node: Node) -> Iterator[Node]:
+    """The aggregates of the query itself: not a window's own function, but what that works on."""
+    if isinstance(node, exp.Query):
+        return
+    if isinstance(node, exp.Filter | exp.AggFunc) and not isinstance(node.parent, exp.Window):
+        yield node
+        return
+    for value in node.args.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, ROOT):
+                yield from _aggregates(one)
+
+
+def _named(node: Node, given: Node) -> Node:
+    if isinstance(given, exp.Alias):
+        name = given.alias
+    else:
+        name = given.name if isinstance(given, exp.Column) else unnamed(given)
+    return exp.alias_(node, name, quoted=True)
+
+
+def _ended(query: Node, around: Node, write: _Writer) -> bool:
+    """Carry over ORDER BY, LIMIT and OFFSET. Whether that could be done."""
+    order = query.args.get("order")
+    if order is not None:
+        terms: Sequence[Node] = order.expressions
+        written = []
+        for one in terms:
+            by = one.this
+            if isinstance(by, exp.Literal) and not by.is_string and not 1 <= _whole(by) <= len(query.expressions):
+                return False  # DuckDB refuses it, and would after the counts were paid
+            alias = _place_of_alias(query, by)
+            new: Node | None
+            if alias is not None:
+                new = exp.Literal.number(alias)
+            elif isinstance(by, exp.Literal) or by.sql().upper() == "ALL":
+                new = by.copy()
+            else:
+                new = write(by)
+            if new is None:
+                return False
+            written.append(exp.Ordered(this=new, desc=one.args.get("desc"), nulls_first=one.args.get("nulls_first")))
+        around.set("order", exp.Order(expressions=written))
+    for part in ("limit", "offset"):
+        if query.args.get(part) is not None:
+            if query.args[part].find(exp.Select) is not None:
+                return False
+            around.set(part, query.args[part].copy())
+    return True
+
+
+def _whole(literal: Node) -> int:
+    return int(literal.this) if str(literal.this).isdigit() else 0
+
+
+def _place_of_alias(query: Node, by: Node) -> int | None:
+    """The place of the alias that an order names: it goes before a column of that name."""
+    if not isinstance(by, exp.Column) or by.table:
+        return None
+    names = [fold(one.alias) if isinstance(one, exp.Alias) else None for one in query.expressions]
+    return names.index(fold(by.name)) + 1 if fold(by.name) in names else None

@@ -1,0 +1,258 @@
+"""Totals that come from elsewhere (a join, a correlated subquery) as the windows that they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Nested,
+    Window,
+    binary,
+    is_aggregated,
+    rebuilt,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
+from duckanon.rewrite.algebra.rows import columns_in
+
+_SAME = ("any_value", "min", "max", "avg")
+
+
+class _No(Exception):
+    """Not a total of the same records."""
+
+
+def raised(block: Block, _: Callable[[], int]) -> Block | None:
+    """A block that reads a grouped source and totals beside it, as that grouped source with totals joined to it."""
+    if block.keys is not None or block.qualify or block.distinct is not None or len(block.sources) < 2:
+        return None
+    first = max(block.sources, key=_keys)
+    inner = first.relation
+    if not isinstance(inner, Block) or not inner.keys or inner.sets or inner.limited or inner.qualify or inner.distinct:
+        return None
+    rest = tuple(one for one in block.sources if one is not first)
+    if first.join != "inner" or not all(_is_total(one) for one in rest):
+        return None
+
+    def change(expr: Expr) -> Expr | None:
+        if isinstance(expr, Column) and expr.source == first.number:
+            found = inner.output(expr.name)
+            if found is None:
+                raise _No
+            return found
+        return None
+
+    try:
+        upper = replace(block, sources=rest).rebuilt(lambda expr: rebuilt(expr, change))
+    except _No:
+        return None
+    extra = upper.where
+    merged = replace(
+        inner,
+        sources=(*inner.sources, *upper.sources),
+        outputs=upper.outputs,
+        having=inner.having,
+        order=upper.order,
+        limited=block.limited,
+        node=block.node,
+    )
+    conditions = frozenset(one for one in extra if any(c.source in {s.number for s in rest} for c in columns_in([one])))
+    return _joined(replace(merged, having=inner.having | (extra - conditions)), conditions)
+
+
+def _keys(source: Source) -> int:
+    return len(source.relation.keys or ()) if isinstance(source.relation, Block) else 0
+
+
+def joined(block: Block, _: Callable[[], int]) -> Block | None:
+    """A grouping block that joins its records with totals of them."""
+    if not block.keys or block.sets is not None or not any(_is_total(one) for one in block.sources):
+        return None
+    return _joined(block, frozenset())
+
+
+def _joined(block: Block, conditions: frozenset[Expr]) -> Block | None:
+    totals = [one for one in block.sources if _is_total(one)]
+    main = tuple(one for one in block.sources if not _is_total(one))
+    if not main or not totals:
+        return None
+    bare = replace(block, sources=main)
+    try:
+        for total in totals:
+            bare, conditions = _without(bare, total, conditions)
+    except _No:
+        return None
+    return None if conditions else bare
+
+
+def _is_total(source: Source) -> bool:
+    one = source.relation
+    return (
+        isinstance(one, Block)
+        and one.keys is not None
+        and not (one.sets or one.limited or one.having or one.qualify or one.distinct)
+        and source.join in ("inner", "left")
+        and len(one.sources) == 1
+        and isinstance(one.sources[0].relation, Table)
+    )
+
+
+def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[Block, frozenset[Expr]]:
+    """The block with a joined total written as windows over its own groups."""
+    inner = total.relation
+    assert isinstance(inner, Block)
+    where = block.where | total.on | conditions
+    bound: dict[Expr, Expr] = {}
+    used = set()
+    for condition in where:
+        pair = _pair(condition, total.number)
+        if pair is not None and (key := inner.output(pair[0].name)) in (inner.keys or ()):
+            assert key is not None
+            bound[key] = pair[1]
+            used.add(condition)
+    if set(bound) != set(inner.keys or ()):
+        raise _No
+    keys = tuple(key for key in block.keys or () if not _of(key, total.number))
+    if not set(bound.values()) <= set(keys):
+        raise _No
+    same, extra = _same_records(block.sources, block.where - used, inner)
+    if any(rebuilt(key, same) != value for key, value in bound.items()):
+        raise _No
+    partition = frozenset(bound.values())
+
+    def change(expr: Expr) -> Expr | None:
+        if isinstance(expr, Aggregate) and expr.name in _SAME and len(expr.operands) == 1 and not expr.where:
+            one = expr.operands[0]
+            return change(one) if isinstance(one, Column) and one.source == total.number else None
+        if isinstance(expr, Column) and expr.source == total.number:
+            found = inner.output(expr.name)
+            if found in bound:
+                return bound[found]
+            return _window(found, same, partition)
+        return None
+
+    return _finished(block, change, keys, used, extra), conditions - used
+
+
+def correlated(block: Block, _: Callable[[], int]) -> Block | None:
+    """A grouping block with subqueries that count the records of its row or of the whole."""
+    if not block.keys or block.sets is not None:
+        return None
+    nested = [one for output in block.outputs for one in _scalars(output.expr)]
+    for one in nested:
+        try:
+            return _uncorrelated(block, one)
+        except _No:
+            continue
+    return None
+
+
+def _scalars(expr: Expr) -> list[Nested]:
+    return [one for one in walk(expr) if isinstance(one, Nested) and one.kind == "scalar"]
+
+
+def _uncorrelated(block: Block, nested: Nested) -> Block:
+    inner = nested.query
+    if not isinstance(inner, Block) or inner.keys != () or inner.having or inner.limited or len(inner.outputs) != 1:
+        raise _No
+    if len(inner.sources) != 1 or not isinstance(inner.sources[0].relation, Table):
+        raise _No
+    own = inner.sources[0].number
+    bound: dict[Expr, Expr] = {}
+    used = set()
+    for condition in inner.where:
+        pair = _pair(condition, own)
+        if pair is not None and not any(one.source == own for one in columns_in([pair[1]])):
+            bound[pair[0]] = pair[1]
+            used.add(condition)
+    bare = replace(inner, where=inner.where - used)
+    same, extra = _same_records(block.sources, block.where, bare)
+    if any(rebuilt(key, same) != value for key, value in bound.items()) or not set(bound.values()) <= set(
+        block.keys or ()
+    ):
+        raise _No
+    window = _window(inner.outputs[0].expr, same, frozenset(bound.values()))
+
+    def change(expr: Expr) -> Expr | None:
+        return window if expr is nested or expr == nested else None
+
+    return _finished(block, change, block.keys or (), set(), extra)
+
+
+def _pair(condition: Expr, number: int) -> tuple[Column, Expr] | None:
+    """A column of source `number` and what it equals."""
+    if not isinstance(condition, Call) or condition.kind not in ("EQ", "NullSafeEQ"):
+        return None
+    left, right = condition.operands[:2]
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Column) and one.source == number and not _of(other, number):
+            return one, other
+    return None
+
+
+def _of(expr: Expr, number: int) -> bool:
+    return any(one.source == number for one in columns_in([expr]))
+
+
+def _same_records(
+    sources: tuple[Source, ...], where: frozenset[Expr], inner: Block
+) -> tuple[Callable[[Expr], Expr | None], frozenset[Expr]]:
+    """How the total's columns are called in the block, and the conditions that the block has and the total has not.
+
+    Raises _No if they do not read the same table, or the total leaves out records that the block has.
+    """
+    mine = [one for one in sources if isinstance(one.relation, Table)]
+    theirs = inner.sources[0]
+    if len(sources) != 1 or len(mine) != 1 or mine[0].relation != theirs.relation:
+        raise _No
+
+    def same(expr: Expr) -> Expr | None:
+        if isinstance(expr, Column) and expr.source == theirs.number:
+            return Column(mine[0].number, expr.name)
+        return None
+
+    conditions = frozenset(rebuilt(one, same) for one in inner.where)
+    if not conditions <= where:
+        raise _No
+    return same, where - conditions
+
+
+def _window(found: Expr | None, same: Callable[[Expr], Expr | None], partition: frozenset[Expr]) -> Expr:
+    if not isinstance(found, Aggregate) or found.distinct or found.name not in ("count", "sum"):
+        raise _No
+    return Window(Aggregate("sum", (rebuilt(found, same),)), partition)
+
+
+def _finished(
+    block: Block,
+    change: Callable[[Expr], Expr | None],
+    keys: tuple[Expr, ...],
+    used: set[Expr],
+    extra: frozenset[Expr],
+) -> Block:
+    """The block with the totals in place. Conditions that the totals do not have become those of its aggregates."""
+
+    def filtered(expr: Expr) -> Expr | None:
+        changed = change(expr)
+        if changed is not None:
+            return changed
+        if extra and isinstance(expr, Aggregate):
+            return Aggregate(expr.name, expr.operands, expr.distinct, expr.where | extra)
+        if isinstance(expr, Window):
+            raise _No
+        return None
+
+    outputs = tuple(Output(one.name, rebuilt(one.expr, filtered)) for one in block.outputs)
+    having = frozenset(rebuilt(one, filtered) for one in block.having)
+    if extra:
+        if not all(is_aggregated(one) for one in having):
+            raise _No
+        having |= {binary("GT", Aggregate("count", where=extra), Constant("0"))}
+    order = tuple(rebuilt(one, filtered) for one in block.order) if not extra else ()
+    return replace(block, outputs=outputs, keys=keys, where=block.where - used - extra, having=having, order=order)

@@ -1,0 +1,189 @@
+"""Windows over whole partitions, one row kept of each: grouping written another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Star,
+    Window,
+    is_windowed,
+    rebuilt,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Output, Source
+
+
+class _No(Exception):
+    """The block is not grouping in disguise."""
+
+
+def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
+    """A block that keeps one row of each partition (DISTINCT, DISTINCT ON, QUALIFY row_number() = 1), as grouping."""
+    first = [one for one in block.qualify if _is_first_of(one) is not None]
+    on = block.distinct[1:] if block.distinct is not None and block.distinct[:1] == (Call("DistinctOn"),) else None
+    if len(first) == 1 and block.distinct is None:
+        keys = tuple(sorted(_is_first_of(first[0]) or (), key=repr))
+        loose = True
+    elif on is not None and not first:
+        keys, loose = tuple(dict.fromkeys(on)), True
+    elif block.distinct is not None and not first and any(map(is_windowed, block.distinct)):
+        keys = tuple(dict.fromkeys(expr for expr in block.distinct if not is_windowed(expr)))
+        loose = False
+    else:
+        return None
+    if any(isinstance(part, Star) for expr in block.expressions() for part in walk(expr)):
+        return None
+    bare = replace(block, qualify=block.qualify - frozenset(first), distinct=None)
+    try:
+        if block.keys is None:
+            return _grouped(_numbered(bare, first), keys, loose=loose)
+        lower, upper, lift = _split(bare, number)
+        return _grouped(upper, tuple(lift(key) for key in keys), loose=loose) if lower else None
+    except _No:
+        return None
+
+
+def _is_first_of(condition: Expr) -> frozenset[Expr] | None:
+    """The partition, if the condition is row_number() OVER (PARTITION BY it) = 1."""
+    if not isinstance(condition, Call) or condition.kind not in ("EQ", "LTE") or len(condition.operands) != 2:
+        return None
+    left, right = condition.operands
+    if condition.kind == "EQ" and isinstance(right, Window):
+        left, right = right, left
+    if not isinstance(left, Window) or right != Constant("1") or left.frame:
+        return None
+    return left.partition if left.call == Call("WindowFunction", (), (("name", "row_number"),)) else None
+
+
+def _numbered(block: Block, first: list[Expr]) -> Block:
+    """The block with the row number of the rows that are kept, which is 1."""
+    numbers = {one for condition in first for one in walk(condition) if isinstance(one, Window)}
+    return (
+        block.rebuilt(lambda expr: rebuilt(expr, lambda one: Constant("1") if one in numbers else None))
+        if numbers
+        else block
+    )
+
+
+def _grouped(block: Block, keys: tuple[Expr, ...], *, loose: bool) -> Block:
+    """The ungrouped block with windows, grouped by `keys`. loose: other columns come from any row of the group."""
+    partition = frozenset(keys)
+
+    def change(expr: Expr) -> Expr | None:
+        if expr in partition:
+            return expr
+        if isinstance(expr, Window):
+            return _aggregated(expr, partition)
+        if isinstance(expr, Column):
+            if not loose:
+                raise _No
+            return Aggregate("any_value", (expr,))
+        return None
+
+    outputs = tuple(Output(one.name, rebuilt(one.expr, change)) for one in block.outputs)
+    having = frozenset(rebuilt(one, change) for one in block.qualify)
+    return replace(block, outputs=outputs, keys=keys, having=having, qualify=frozenset(), order=())
+
+
+def _aggregated(window: Window, partition: frozenset[Expr]) -> Expr:
+    """What a window gives for a group: its aggregate, or the sum of aggregates over several groups."""
+    call = window.call
+    if window.order or window.frame or not isinstance(call, Aggregate):
+        raise _No
+    if window.partition == partition:
+        return call
+    if window.partition < partition and call.name in ("count", "sum") and not call.distinct:
+        return Window(Aggregate("sum", (call,)), window.partition)
+    raise _No
+
+
+def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Callable[[Expr], Expr]]:
+    """A grouping block with windows as two: one that groups, and one above it with the windows."""
+    above = number()
+    below: dict[Expr, str] = {}
+
+    def change(expr: Expr) -> Expr | None:
+        if isinstance(expr, Window):
+            call = expr.call
+            if not isinstance(call, Aggregate):
+                raise _No
+            inner = Aggregate(
+                call.name, tuple(map(lift, call.operands)), call.distinct, frozenset(map(lift, call.where))
+            )
+            return Window(inner, frozenset(map(lift, expr.partition)), tuple(map(lift, expr.order)), expr.frame)
+        if isinstance(expr, Aggregate | Column) or expr in (block.keys or ()):
+            return Column(above, below.setdefault(expr, f"_{len(below)}"))
+        return None
+
+    def lift(expr: Expr) -> Expr:
+        return rebuilt(expr, change)
+
+    outputs = tuple(Output(one.name, lift(one.expr)) for one in block.outputs)
+    qualify = frozenset(map(lift, block.qualify))
+    upper = Block((), outputs, qualify=qualify, limited=block.limited, node=block.node)
+    named = tuple(Output(name, expr) for expr, name in below.items())
+    lower = replace(block, outputs=named, qualify=frozenset(), order=(), limited=False)
+    return lower, replace(upper, sources=(Source(above, lower),)), lift
+
+
+def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
+    """Groups counted through the rows of a windowed source: count(DISTINCT unit), or count(*) / size."""
+    if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
+        return None
+    if inner.keys is not None or inner.distinct is not None or inner.qualify or inner.limited:
+        return None
+    windows = {part for output in inner.outputs for part in walk(output.expr) if isinstance(part, Window)}
+    partitions = {window.partition for window in windows}
+    if len(partitions) != 1 or not (partition := next(iter(partitions))):
+        return None
+    number = block.sources[0].number
+    keys = tuple(sorted(partition, key=repr))
+    outputs: list[Output] = []
+    meaning: dict[Expr | None, Expr] = {}
+    for output in inner.outputs:
+        try:
+            lower = replace(inner, outputs=(output,), order=())
+            outputs += _grouped(lower, keys, loose=False).outputs
+            meaning[Column(number, output.name.lower())] = output.expr
+        except _No:
+            continue
+    fixed = {expr for key in block.keys for part in walk(key) if (expr := meaning.get(part)) is not None}
+
+    def change(expr: Expr) -> Expr | None:
+        if isinstance(expr, Column):
+            if expr.source == number and expr not in meaning:
+                raise _No
+            return expr
+        if isinstance(expr, Call) and expr.kind in ("Div", "IntDiv") and expr.operands[0] == Aggregate("count"):
+            size = meaning.get(expr.operands[1])
+            if isinstance(size, Window) and size.call == Aggregate("count") and size in fixed:
+                return Aggregate("count")
+        if isinstance(expr, Aggregate):
+            unit = expr.operands[0] if len(expr.operands) == 1 else None
+            one = meaning.get(unit)
+            if (
+                expr.name == "count"
+                and expr.distinct
+                and not expr.where
+                and one in partition
+                and partition <= fixed | {one}
+            ):
+                return Aggregate("count", expr.operands)
+            raise _No
+        if isinstance(expr, Star | Window):
+            raise _No
+        return None
+
+    try:
+        changed = replace(block, sources=()).rebuilt(lambda expr: rebuilt(expr, change))
+    except _No:
+        return None
+    lower = replace(inner, outputs=tuple(outputs), keys=keys)
+    return replace(changed, sources=(replace(block.sources[0], relation=lower),))

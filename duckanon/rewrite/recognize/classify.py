@@ -1,0 +1,211 @@
+"""A whole statement: every reach for a protected table is told once, as the kind that it is proven to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, TooComplex, walk
+from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
+from duckanon.rewrite.algebra.rows import is_closed
+from duckanon.rewrite.algebra.schema import Schema
+from duckanon.rewrite.algebra.trees import ROOT, Node, sql
+from duckanon.rewrite.normalize.resolve import Resolver
+from duckanon.rewrite.recognize.conditional import conditionals
+from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RowLevel, Unknown
+from duckanon.rewrite.recognize.group_size import group_sizes, levels_in_union
+from duckanon.rewrite.recognize.plain_count import counts
+from duckanon.rewrite.recognize.row_level import row_level
+
+# Statements that only wrap a query, by the argument that holds it.
+_WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
+_WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Insert, "expression"), (exp.Copy, "this"))
+
+
+def spot(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
+    """What a statement asks of protected tables; nothing if it reaches for none.
+
+    Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
+    """
+    tree = sqlglot.parse_one(statement, read="duckdb") if isinstance(statement, str) else statement
+    try:
+        return tuple(_once(_statement(tree, schema)))
+    except (TooComplex, RecursionError):
+        return tuple(_mentions(tree, schema, "the statement is too complex to be followed"))
+
+
+def relation(statement: Node | str, schema: Schema) -> Relation:
+    """The resolved form of a query, as the recognisers see it."""
+    tree = sqlglot.parse_one(statement, read="duckdb") if isinstance(statement, str) else statement
+    return Resolver(schema).top(tree)
+
+
+def _statement(tree: Node, schema: Schema) -> Iterator[Finding]:
+    if isinstance(tree, exp.Query | exp.Pivot | exp.Values):
+        yield from _relation(Resolver(schema).top(tree))
+        return
+    queries: list[Node] = []
+    for kind, name in _WRAPPERS:
+        inner = tree.args.get(name) if isinstance(tree, kind) else None
+        if isinstance(inner, exp.Query | exp.Subquery) and not tree.args.get("returning"):
+            queries.append(inner)
+    if queries and not (isinstance(tree, exp.Insert) and tree.args.get("with")):
+        for query in queries:
+            yield from _relation(Resolver(schema).top(query))
+        yield from _written(tree, schema)
+    elif tree.key in _WRITES and not tree.args.get("returning") and tree.find(exp.Query) is None:
+        yield from _written(tree, schema)
+    else:
+        yield from _mentions(tree, schema, f"a statement of this kind ({tree.key.upper()}) is not followed")
+
+
+def _written(tree: Node, schema: Schema) -> Iterator[Finding]:
+    """A finding for the protected table that a statement writes to."""
+    target = (
+        tree.this
+        if isinstance(tree.this, exp.Table)
+        else tree.this.find(exp.Table)
+        if isinstance(tree.this, ROOT)
+        else None
+    )
+    if isinstance(target, exp.Table) and target.this is not None and schema.protected is not None:
+        name = TableName(fold(target.catalog), fold(target.db), fold(target.name)).within(schema.home)
+        if schema.is_protected(name):
+            yield Unknown(table=name, tables=(name,), node=tree, reason="it writes to it", writes=True)
+
+
+def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
+    """One finding for each protected table that a statement names, or that stands anywhere in its text."""
+    named = [
+        TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home)
+        for one in tree.find_all(exp.Table)
+        if one.this is not None
+    ]
+    found = [name for name in named if schema.is_protected(name)]
+    if schema.protected is not None:
+        text = fold(sql(tree))
+        found += [name for name in sorted(schema.protected) if name.object in text]
+        for full, view in schema.views.items():
+            if any(name.may_be(full) for name in named) or full.object in text:
+                found += [name for name in sorted(schema.protected) if name.object in fold(view.query)]
+    told: list[TableName] = []
+    for name in found:
+        if not any(name.may_be(one) for one in told):
+            told.append(name)
+            yield Unknown(table=name, tables=(name,), node=tree, reason=reason)
+
+
+def _relation(one: Relation) -> Iterator[Finding]:
+    if not is_protected(one):
+        return
+    if isinstance(one, Block):
+        yield from _block(one)
+    elif isinstance(one, Union):
+        members = [list(_relation(member)) for member in one.members]
+        sizes = [found[0] for found in members if len(found) == 1 and isinstance(found[0], GroupSizes)]
+        whole = levels_in_union(one, [each for each in sizes if isinstance(each, GroupSizes)])
+        if whole is not None:
+            yield whole
+        else:
+            for found in members:
+                yield from found
+    elif isinstance(one, Table):
+        yield RowLevel(table=one.name, tables=(one.name,))
+    else:
+        yield from _unknown(one, one.reason or "what reads it is not followed")
+
+
+def _block(block: Block) -> Iterator[Finding]:
+    found = group_sizes(block)
+    if found is not None:
+        yield found
+        return
+    shares = conditionals(block)
+    if shares:
+        yield from shares
+        shown = {one.name for one in shares}
+        rest = tuple(output for output in block.outputs if output.name not in shown)
+        counted = counts(_only(block, rest))
+        keys = block.keys or ()
+        plain = all(_is_of(output.expr, keys) for output in rest)
+        if counted is not None and not plain:
+            yield counted
+        elif not plain:
+            yield from _rest(block, "beside proportions it shows something else")
+        return
+    counted = counts(block)
+    if counted is not None:
+        yield counted
+        return
+    yield from _rest(block, "it computes something else than counts")
+
+
+def _is_of(expr: Expr, keys: tuple[Expr, ...]) -> bool:
+    """Whether an expression is computed from keys alone."""
+    inside = walk(expr, into=lambda one: one not in keys)
+    return all(one in keys or not isinstance(one, Column | Star | Aggregate | Nested) for one in inside)
+
+
+def _only(block: Block, outputs: tuple[object, ...]) -> Block:
+    return replace(block, outputs=outputs)  # type: ignore[arg-type]
+
+
+def _rest(block: Block, reason: str) -> Iterator[Finding]:
+    """A block of no kind: what it lets out itself, or else what the sources let out that it works on."""
+    own = [
+        source.relation for source in block.sources if isinstance(source.relation, Table) and source.relation.protected
+    ]
+    read = row_level(block) if own else None
+    if read is not None:
+        yield read
+    elif own:
+        yield Unknown(
+            table=own[0].name,
+            tables=tuple(dict.fromkeys(table.name for table in tables(block) if table.protected)),
+            sources=block.sources,
+            filter=block.where,
+            node=block.node,
+            reason=reason,
+        )
+    for source in block.sources:
+        if not isinstance(source.relation, Table):
+            yield from _relation(source.relation)
+    for one in nested(block.expressions()):
+        if is_protected(one.query):
+            yield from _nested(one)
+
+
+def _nested(one: Nested) -> Iterator[Finding]:
+    """A subquery in an expression: what it is by itself, unless it depends on the row around it."""
+    query = one.query
+    if isinstance(query, Block) and one.kind == "scalar" and is_closed(query):
+        yield from _relation(query)
+        return
+    reason = (
+        "a subquery looks at it for each row" if one.kind == "scalar" else f"a subquery in {one.kind.upper()} probes it"
+    )
+    yield from _unknown(query, reason)
+
+
+def _unknown(one: Relation, reason: str) -> Iterator[Finding]:
+    node = one.node if isinstance(one, Block | Union | Opaque) else None
+    for name in dict.fromkeys(table.name for table in tables(one) if table.protected):
+        yield Unknown(table=name, tables=(name,), node=node, reason=reason)
+
+
+def _once(found: Iterator[Finding]) -> Iterator[Finding]:
+    """Each finding once: the same CTE may be read several times."""
+    seen: set[object] = set()
+    for one in found:
+        key = (one.kind, one.table, id(one.node), getattr(one, "name", None), getattr(one, "reason", None))
+        if key not in seen:
+            seen.add(key)
+            yield one
+
+
+__all__ = ["relation", "spot"]

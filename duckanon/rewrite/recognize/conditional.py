@@ -1,0 +1,160 @@
+"""Conditional tables: counts (or sums) over their row totals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    Aggregate,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Nested,
+    Star,
+    Window,
+    binary,
+    conjuncts,
+    is_aggregated,
+    one_of,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Output
+from duckanon.rewrite.algebra.rows import is_clean, is_closed, records, watched, whose
+from duckanon.rewrite.recognize.findings import Conditional, Role
+from duckanon.rewrite.recognize.measures import Measure, measure, share
+from duckanon.rewrite.recognize.ratios import Ratio, ratio, terms
+
+
+def conditionals(block: Block) -> tuple[Conditional, ...]:
+    """The proportions that a block shows, one finding for each of its columns that is one."""
+    if block.keys is None or not is_closed(block) or not records(block.sources):
+        return ()
+    if not all(map(is_clean, (*block.where, *block.keys))):
+        return ()
+    if not all(_is_told(one, block) for one in (*block.having, *block.qualify, *block.order)):
+        return ()
+    found = [_column(block, output) for output in block.outputs]
+    told = [
+        "share" if one is not None else "key" if output.expr in block.keys else "derived"
+        for one, output in zip(found, block.outputs, strict=True)
+    ]
+    columns = tuple(
+        Role(name=output.name, what=what, expr=output.expr) for what, output in zip(told, block.outputs, strict=True)
+    )
+    return tuple(replace(one, columns=columns) for one in found if one is not None)
+
+
+def _is_told(expr: Expr, block: Block) -> bool:
+    """Whether a condition on groups, or an order of them, looks at nothing but keys, counts and shares."""
+    keys = block.keys or ()
+    for one in walk(expr, into=lambda part: part not in keys and not isinstance(part, Aggregate)):
+        if one in keys:
+            continue
+        if isinstance(one, Column | Star | Nested):
+            return False
+        if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
+            meant = measure(one, block.sources)
+            if (meant is None or meant.weight is not None) and share(one, block.sources) is None:
+                return False
+    return True
+
+
+def _column(block: Block, output: Output) -> Conditional | None:
+    keys = block.keys or ()
+    told = ratio(output.expr)
+    if told is None or block.sets is not None:
+        return None
+    parts = _parts(told, block)
+    if parts is None:
+        return None
+    above, below, rows = parts
+    if above.weight != below.weight or not all(_follows(one, above.where) for one in below.where):
+        return None
+    event = above.where - below.where
+    cols = tuple(key for key in keys if key not in rows)
+    if not cols and not event:
+        return None
+    scale = told.scale * above.scale / below.scale
+    weight = above.weight
+    if weight is not None and (not is_clean(weight) or any(isinstance(one, Star) for one in walk(weight))):
+        return None
+    if not all(map(is_clean, above.where)):
+        return None
+    table = whose(block.sources, Aggregate("sum", (weight,)) if weight is not None else Aggregate("count"), block.where)
+    tables = watched(block)
+    if table is None:
+        table = next(iter(tables), None)
+    if table is None or scale <= 0:
+        return None
+    return Conditional(
+        table=table,
+        tables=tables,
+        sources=block.sources,
+        filter=block.where,
+        node=block.node,
+        name=output.name,
+        rows=tuple(key for key in keys if key in rows),
+        cols=cols,
+        event=event,
+        of=below.where,
+        weight=weight,
+        scale=str(scale),
+        digits=told.digits,
+        kept=block.having | block.qualify,
+    )
+
+
+def _whole(total: Call, block: Block) -> Measure | None:
+    """Counts of different values of one expression, added up: the count of records that have one of them."""
+    found = [measure(one, block.sources) for one in terms(total)]
+    told = [one for one in found if one is not None and one.weight is None and one.scale == 1]
+    shared = frozenset.intersection(*(one.where for one in told)) if told else frozenset()
+    subjects: set[Expr] = set()
+    values: list[Expr] = []
+    for one in told:
+        own = one.where - shared
+        condition = next(iter(own)) if len(own) == 1 else None
+        if not isinstance(condition, Call) or condition.kind != "EQ" or not isinstance(condition.operands[1], Constant):
+            return None
+        subjects.add(condition.operands[0])
+        values.append(condition.operands[1])
+    if len(told) != len(found) or len(subjects) != 1 or len(set(values)) != len(values):
+        return None
+    return Measure(None, shared | {one_of(next(iter(subjects)), values)})
+
+
+def _follows(condition: Expr, given: frozenset[Expr]) -> bool:
+    """Whether a condition is one of those given, or says that one of them is not NULL."""
+    if condition in given:
+        return True
+    if isinstance(condition, Call) and condition.kind == "In" and len(condition.operands) > 1:
+        return any(binary("EQ", condition.operands[0], value) in given for value in condition.operands[1:])
+    if isinstance(condition, Call) and condition.kind == "Not" and isinstance(inner := condition.operands[0], Call):
+        return inner.kind == "Is" and inner.operands[1] == NULL and conjuncts(inner.operands[0]) <= given
+    return False
+
+
+def _parts(told: Ratio, block: Block) -> tuple[Measure, Measure, frozenset[Expr]] | None:
+    """Numerator, denominator, and the keys within which the denominator adds up."""
+    keys = frozenset(block.keys or ())
+    if told.below is None:
+        pair = share(told.above, block.sources)
+        return None if pair is None else (*pair, keys)
+    above = measure(told.above, block.sources)
+    if above is None:
+        return None
+    if isinstance(told.below, Aggregate):
+        below = measure(told.below, block.sources)
+        return None if below is None else (above, below, keys)
+    if isinstance(told.below, Call):
+        below = _whole(told.below, block)
+        return None if below is None else (above, below, keys)
+    if not isinstance(told.below, Window) or told.below.order or told.below.frame or not told.below.partition <= keys:
+        return None
+    call = told.below.call
+    if not isinstance(call, Aggregate) or call.name != "sum" or len(call.operands) != 1 or call.where or call.distinct:
+        return None
+    below = measure(call.operands[0], block.sources)
+    return None if below is None else (above, below, told.below.partition)

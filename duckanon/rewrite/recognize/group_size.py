@@ -1,0 +1,370 @@
+"""Group-size queries: groups of a unit, counted again by their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    Aggregate,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Nested,
+    Star,
+    conjuncts,
+    is_aggregated,
+    is_windowed,
+    rebuilt,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Source, Union, is_protected
+from duckanon.rewrite.algebra.rows import by_key, is_clean, is_closed, present, records, watched, whose
+from duckanon.rewrite.recognize.findings import GroupSizes, Role
+from duckanon.rewrite.recognize.measures import measure
+
+# What shows a column for a whole unit. Minima and maxima are figures of their own.
+_SHOWING = ("any_value",)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The inner grouping, and how the outer block's columns read in its terms."""
+
+    number: int
+    block: Block
+    frame: tuple[Source, ...]
+
+    def expanded(self, expr: Expr) -> Expr | None:
+        """The expression with the groups' columns written out; None if a column is unknown."""
+        missing = False
+
+        def change(one: Expr) -> Expr | None:
+            nonlocal missing
+            if isinstance(one, Column) and one.source == self.number:
+                found = self.block.output(one.name)
+                missing |= found is None
+                return found
+            missing |= isinstance(one, Star)
+            return None
+
+        found = rebuilt(expr, change)
+        return None if missing else found
+
+
+def group_sizes(block: Block) -> GroupSizes | None:
+    """What a block asks about sizes of groups, if that is all it asks."""
+    groups = _groups(block)
+    if groups is None or not is_closed(block):
+        return None
+    inner = groups.block
+    assert inner.keys is not None
+    keys = [groups.expanded(key) for key in block.keys or ()]
+    where = [groups.expanded(one) for one in block.where if not _joins(one, groups)]
+    if any(one is None for one in (*keys, *where)):
+        return None
+    size = _size([one for one in (*keys, *where, *_conditions(block, groups)) if one is not None])
+    if size is None or not all(isinstance(key, Aggregate | Call | Column | Constant) for key in keys):
+        return None
+    regions: list[Expr] = []
+    roles: dict[Expr, Role] = {}
+    for written, key in zip(block.keys or (), keys, strict=True):
+        assert key is not None
+        if _is_of(key, size):
+            roles[written] = Role(name="", what="size", expr=key)
+        elif _is_region(key, groups):
+            roles[written] = Role(name="", what="region", expr=key)
+            if key not in regions:
+                regions.append(key)
+        else:
+            return None
+    by_size = any(role.what == "size" for role in roles.values())
+    unit = tuple(key for key in inner.keys if key not in regions)
+    if not unit or any(isinstance(key, Constant) for key in unit):
+        return None
+    columns = _columns(block, groups, roles, size, unit, tuple(regions), by_size=by_size)
+    levels = _levels(block, roles, regions)
+    if columns is None or levels is None:
+        return None
+    kept = frozenset(one for one in where if one is not None and is_aggregated(one)) | inner.having
+    filters = frozenset(one for one in where if one is not None and not is_aggregated(one)) | inner.where
+    met = {
+        one for one in (*block.where, *(each for source in block.sources for each in source.on)) if _joins(one, groups)
+    }
+    joins = frozenset(one for condition in met if (one := groups.expanded(condition)) is not None)
+    table = whose(inner.sources, size, filters)
+    if table is None or not records(inner.sources) or not records(groups.frame):
+        return None
+    if not all(map(is_clean, (*filters, *kept, *unit, *regions, size))):
+        return None
+    owner = next((one for one in inner.sources if getattr(one.relation, "name", None) == table), None)
+    outer = owner is not None and owner.join == "left"
+    if outer and not size.operands:
+        return None  # count(*) over a LEFT JOIN gives a unit without records the size of one
+    return GroupSizes(
+        table=table,
+        tables=watched(block),
+        sources=inner.sources,
+        filter=filters,
+        node=block.node,
+        unit=unit,
+        size=size,
+        regions=tuple(regions),
+        kept=kept,
+        levels=levels,
+        zeros=outer
+        or bool(size.where)
+        or any(one.join == "left" for one in block.sources if one.number == groups.number),
+        frame=groups.frame,
+        joins=joins,
+        columns=columns,
+    )
+
+
+def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | None:
+    """UNION ALL of one group-size query for each level of a hierarchy, as one; None if the members differ in more."""
+    if union.kind != "all" or len(members) != len(union.members):
+        return None
+    longest = max(members, key=lambda one: len(one.regions))
+    names = _names(longest)
+    same = _comparable(longest, names)
+    if any(_comparable(one, names) != same for one in members) or any(
+        set(_names(one)) - set(_names(longest)) for one in members
+    ):
+        return None
+    levels = tuple(tuple(names.index(name) for name in _names(one)) for one in members)
+    return replace(longest, levels=levels, node=union.node) if len(set(levels)) == len(levels) else None
+
+
+def _anonymous(expr: Expr) -> Expr:
+    return rebuilt(expr, lambda one: Column(1, one.name) if isinstance(one, Column) else None)
+
+
+def _names(found: GroupSizes) -> list[Expr]:
+    return [_anonymous(one) for one in found.regions]
+
+
+def _comparable(found: GroupSizes, names: list[Expr]) -> object:
+    """What must not differ between levels. One table is read, so the numbers of sources do not matter."""
+    if len(found.sources) != 1:
+        return object()
+    return (
+        found.table,
+        frozenset(_anonymous(one) for one in (*found.unit, *found.regions)) - frozenset(names),
+        _anonymous(found.size),
+        frozenset(map(_anonymous, found.filter)),
+        frozenset(map(_anonymous, found.kept)),
+    )
+
+
+def _groups(block: Block) -> _Groups | None:
+    if block.keys is None or block.spread:
+        return None
+    grouped = [
+        one
+        for one in block.sources
+        if isinstance(one.relation, Block) and one.relation.keys and one.join in ("inner", "left")
+    ]
+    if len(grouped) != 1 or not isinstance(inner := grouped[0].relation, Block):
+        return None
+    if inner.sets is not None or inner.limited or inner.distinct is not None or inner.qualify or not is_closed(inner):
+        return None
+    if any(is_windowed(output.expr) for output in inner.outputs):
+        return None
+    frame = tuple(one for one in block.sources if one is not grouped[0])
+    groups = _Groups(grouped[0].number, inner, frame)
+    # A frame adds to the groups only what their keys look up in it: each key is equal to one of its columns.
+    matched = {_matched(one, groups) for source in block.sources for one in source.on} | {
+        _matched(one, groups) for one in block.where
+    }
+    if frame and not set(inner.keys or ()) <= matched:
+        return None
+    # Beside a protected table, or one that has several rows for a group, it would be pairs that are counted.
+    if any(is_protected(one.relation) or not by_key(one, block.sources, block.where) for one in frame):
+        return None
+    return groups
+
+
+def _matched(condition: Expr, groups: _Groups) -> Expr | None:
+    """The key of the groups that a condition equates with a column of a table beside them."""
+    if not isinstance(condition, Call) or condition.kind != "EQ":
+        return None
+    left, right = condition.operands
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Column) and isinstance(other, Column) and one.source == groups.number != other.source:
+            return groups.block.output(one.name)
+    return None
+
+
+def _joins(condition: Expr, groups: _Groups) -> bool:
+    return bool(groups.frame) and _matched(condition, groups) is not None
+
+
+def _size(exprs: list[Expr]) -> Aggregate | None:
+    """The one aggregate that keys and conditions are about, if it measures a group's size."""
+    found = {one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate)}
+    sizes = {one for one in found if one.name in ("count", "sum") and not is_windowed(one)}
+    if len(sizes) != 1 or any(one.name not in _SHOWING for one in found - sizes):
+        return None
+    size = next(iter(sizes))
+    if size.name == "sum" and (size.distinct or len(size.operands) != 1):
+        return None
+    return None if any(is_aggregated(one) for one in (*size.operands, *size.where)) else size
+
+
+def _conditions(block: Block, groups: _Groups) -> list[Expr]:
+    """Conditions on sizes inside the outer aggregates: count(*) FILTER (WHERE size = 1)."""
+    found = []
+    for output in block.outputs:
+        for one in walk(output.expr):
+            meant = measure(one, block.sources) if isinstance(one, Aggregate) else None
+            if meant is not None and meant.weight is None:
+                found += [
+                    expr
+                    for condition in meant.where
+                    if (expr := groups.expanded(condition)) is not None and is_aggregated(expr)
+                ]
+    return found
+
+
+def _is_of(expr: Expr, size: Aggregate) -> bool:
+    """Whether an expression is computed from the size alone, and does depend on it."""
+    inside = list(walk(expr, into=lambda one: one != size))
+    return size in inside and not any(
+        isinstance(one, Column | Star | Aggregate | Nested) and one != size for one in inside
+    )
+
+
+def _is_computed(expr: Expr, known: tuple[Expr, ...]) -> bool:
+    """Whether an expression is computed from known ones alone."""
+    inside = walk(expr, into=lambda one: one not in known)
+    return all(one in known or not isinstance(one, Column | Star | Aggregate | Nested) for one in inside)
+
+
+def _is_region(expr: Expr, groups: _Groups) -> bool:
+    """Whether an expression is computed from the groups' keys, what is shown of them, and columns of the frame."""
+    keys = groups.block.keys or ()
+    framed = {one.number for one in groups.frame}
+
+    def stop(one: Expr) -> bool:
+        return one in keys or (isinstance(one, Aggregate) and one.name in _SHOWING and len(one.operands) == 1)
+
+    inside = list(walk(expr, into=lambda one: not stop(one)))
+    return all(
+        stop(one)
+        or not isinstance(one, Column | Star | Aggregate | Nested)
+        or (isinstance(one, Column) and one.source in framed)
+        for one in inside
+    )
+
+
+def _columns(
+    block: Block,
+    groups: _Groups,
+    roles: dict[Expr, Role],
+    size: Aggregate,
+    unit: tuple[Expr, ...],
+    regions: tuple[Expr, ...],
+    *,
+    by_size: bool,
+) -> tuple[Role, ...] | None:
+    """What each column shows; None if one shows something else, or none shows how many groups there are."""
+    columns: list[Role] = []
+    counted = False
+    for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
+        for one in walk(expr, into=lambda part: part not in roles and not isinstance(part, Aggregate)):
+            if one in roles:
+                continue
+            if isinstance(one, Column | Star | Nested):
+                return None
+            if isinstance(one, Aggregate) and not is_aggregated_only(one):
+                where = _counts_groups(one, block, groups, size, unit, regions)
+                if where is None and not _of_size(one, groups, size):
+                    return None
+                if where is not None:
+                    counted |= by_size or bool(where)
+    for output in block.outputs:
+        role = roles.get(output.expr)
+        if role is not None:
+            columns.append(replace(role, name=output.name))
+            continue
+        where = _counts_groups(output.expr, block, groups, size, unit, regions)
+        if where is None or (not by_size and not where):
+            columns.append(Role(name=output.name, what="derived"))
+        else:
+            columns.append(Role(name=output.name, what="groups", where=where))
+    return tuple(columns) if counted else None
+
+
+def is_aggregated_only(expr: Aggregate) -> bool:
+    """Whether an aggregate is a window's sum over aggregates of the block: those are looked at themselves."""
+    return any(is_aggregated(one) for one in expr.operands)
+
+
+def _counts_groups(
+    expr: Expr, block: Block, groups: _Groups, size: Aggregate, unit: tuple[Expr, ...], regions: tuple[Expr, ...]
+) -> frozenset[Expr] | None:
+    """The conditions on groups under which an aggregate counts them; None if it counts something else."""
+    if not isinstance(expr, Aggregate):
+        return None
+    where: frozenset[Expr] = frozenset()
+    if expr.name == "count" and len(expr.operands) == 1:
+        told = groups.expanded(expr.operands[0])
+        if told is None:
+            return None
+        if expr.distinct and not (block.sets is None and unit == (told,)):
+            return None
+        if not expr.distinct and told in (groups.block.keys or ()):
+            where |= {present(told)}
+        elif isinstance(told, Aggregate) and told.name == "count":
+            pass
+        elif not expr.distinct:
+            return _plain(expr, block, groups, size, regions)
+        elif told in unit:
+            where |= {present(told)}
+        return where | _expanded(expr.where, groups)
+    return _plain(expr, block, groups, size, regions)
+
+
+def _plain(
+    expr: Aggregate, block: Block, groups: _Groups, size: Aggregate, regions: tuple[Expr, ...]
+) -> frozenset[Expr] | None:
+    meant = measure(expr, block.sources)
+    if meant is None or meant.weight is not None or meant.scale != 1:
+        return None
+    where = _expanded(meant.where, groups)
+    told = all(_is_of(one, size) or _is_computed(one, (size, *regions)) for one in where)
+    return where if told else None
+
+
+def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
+    return frozenset().union(*(conjuncts(groups.expanded(one) or NULL) for one in exprs))
+
+
+def _of_size(expr: Aggregate, groups: _Groups, size: Aggregate) -> bool:
+    """Whether an aggregate of the outer block adds up sizes: that follows from how many groups have each size."""
+    if expr.name not in ("sum", "avg", "min", "max") or expr.where or len(expr.operands) != 1:
+        return False
+    told = groups.expanded(expr.operands[0])
+    return told is not None and _is_of(told, size)
+
+
+def _levels(block: Block, roles: dict[Expr, Role], regions: list[Expr]) -> tuple[tuple[int, ...], ...] | None:
+    """For each grouping set the positions of its regions.
+
+    None where a set has no size, so that it counts all groups, or where two sets are one level, whose rows come twice.
+    """
+    if block.sets is None:
+        return (tuple(range(len(regions))),)
+    keys = block.keys or ()
+    levels = []
+    for chosen in block.sets:
+        told = [roles[keys[at]] for at in sorted(chosen)]
+        if not any(role.what == "size" for role in told):
+            return None
+        levels.append(
+            tuple(regions.index(role.expr) for role in told if role.what == "region" and role.expr is not None)
+        )
+    return tuple(levels) if len(set(levels)) == len(levels) else None

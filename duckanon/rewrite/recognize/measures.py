@@ -1,0 +1,123 @@
+"""Counts and sums in one form, however they are spelled: what is added up, over which records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    Aggregate,
+    Call,
+    Constant,
+    Expr,
+    conjuncts,
+    is_aggregated,
+    is_windowed,
+)
+from duckanon.rewrite.algebra.relations import Source
+from duckanon.rewrite.algebra.rows import is_condition, present
+from duckanon.rewrite.algebra.translate import type_of
+
+WHOLE = frozenset({
+    "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+    "UHUGEINT", "INT4", "INT8",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """`scale` times the sum of `weight` (None: 1 for each record) over the records that meet `where`."""
+
+    weight: Expr | None = None
+    where: frozenset[Expr] = frozenset()
+    scale: Fraction = Fraction(1)
+
+
+def number(expr: Expr) -> Fraction | None:
+    """The value of a numeric literal, also a cast one."""
+    if isinstance(expr, Call) and expr.kind in ("Cast", "TryCast"):
+        return number(expr.operands[0])
+    if not isinstance(expr, Constant) or expr.is_text:
+        return None
+    try:
+        return Fraction(expr.value)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def measure(expr: Expr, sources: tuple[Source, ...]) -> Measure | None:
+    """What an aggregate adds up, if it counts or sums."""
+    if not isinstance(expr, Aggregate) or expr.distinct or any(map(is_aggregated, expr.where)):
+        return None
+    if expr.name == "count":
+        return _counted(expr)
+    if expr.name == "sum" and len(expr.operands) == 1:
+        term = _term(expr.operands[0], sources, NULL)
+        return None if term is None else Measure(term.weight, term.where | expr.where, term.scale)
+    return None
+
+
+def share(expr: Expr, sources: tuple[Source, ...]) -> tuple[Measure, Measure] | None:
+    """Numerator and denominator of an average of zeros and ones."""
+    if not isinstance(expr, Aggregate) or expr.name != "avg" or expr.distinct or len(expr.operands) != 1:
+        return None
+    inner = expr.operands[0]
+    term = _term(inner, sources)
+    if term is None or term.weight is not None or not term.where:
+        return None
+    # A condition as a number is NULL where it is unknown, and averages leave NULL out; CASE ... ELSE 0 does not.
+    known = frozenset() if _branches(inner) else frozenset([present(_uncast(inner))])
+    return Measure(None, term.where | expr.where, term.scale), Measure(None, known | expr.where)
+
+
+def _counted(expr: Aggregate) -> Measure | None:
+    if not expr.operands:
+        return Measure(None, expr.where)
+    if len(expr.operands) != 1:
+        return None
+    inner = expr.operands[0]
+    if (branches := _branches(inner, default=NULL)) is not None:
+        condition, value = branches
+        if isinstance(value, Constant):
+            return Measure(None, expr.where | conjuncts(condition))
+    return Measure(None, expr.where | {present(inner)})
+
+
+def _branches(expr: Expr, default: Expr | None = None) -> tuple[Expr, Expr] | None:
+    """Condition and value of CASE WHEN condition THEN value ELSE 0 (or `default`) END."""
+    expr = _uncast(expr)
+    if not isinstance(expr, Call) or expr.kind != "Case" or len(expr.operands) != 3:
+        return None
+    condition, value, other = expr.operands
+    if other == default or (default is None and number(other) == 0):
+        return condition, value
+    return None
+
+
+def _term(expr: Expr, sources: tuple[Source, ...], default: Expr | None = None) -> Measure | None:
+    """What a record adds to a sum. default: what besides 0 may stand in ELSE."""
+    if is_windowed(expr) or is_aggregated(expr):
+        return None
+    if (branches := _branches(expr) or (_branches(expr, default) if default else None)) is not None:
+        condition, value = branches
+        scale = number(value)
+        return Measure(value, conjuncts(condition)) if scale is None else Measure(None, conjuncts(condition), scale)
+    inner = _uncast(expr)
+    if is_condition(inner, sources):
+        told = expr is inner or (isinstance(expr, Call) and _is_number(type_of(expr)))
+        return Measure(None, conjuncts(inner)) if told else None
+    if (scale := number(expr)) is not None:
+        return Measure(None, frozenset(), scale)
+    return Measure(expr)
+
+
+def _uncast(expr: Expr) -> Expr:
+    while isinstance(expr, Call) and expr.kind in ("Cast", "TryCast"):
+        expr = expr.operands[0]
+    return expr
+
+
+def _is_number(kind: str) -> bool:
+    name = kind.upper().partition("(")[0].strip()
+    return name in WHOLE or name in ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC", "BIGDECIMAL")

@@ -1,0 +1,76 @@
+"""Plain counts: how many records, or how many different units, by some keys."""
+
+from __future__ import annotations
+
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, is_aggregated, walk
+from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.rows import is_clean, is_closed, records, watched, whose
+from duckanon.rewrite.recognize.findings import Counts, Role
+from duckanon.rewrite.recognize.measures import measure
+
+
+def counts(block: Block) -> Counts | None:
+    """What a block counts, if its columns are keys, counts, and what is computed from these."""
+    if block.keys is None or (block.spread and not block.keys) or not is_closed(block) or not records(block.sources):
+        return None
+    if any(isinstance(one, Nested) for key in block.keys for one in walk(key)) or not all(map(is_clean, block.keys)):
+        return None
+    events: dict[frozenset[Expr], None] = {}
+    units: dict[Expr | None, None] = {}
+    columns: list[Role] = []
+    shown = [output.expr for output in block.outputs]
+    for expr in (*shown, *block.having, *block.qualify, *block.order):
+        for one in walk(expr, into=lambda part: part not in block.keys and not _is_count(part)):  # type: ignore[operator]
+            if one in block.keys:
+                continue
+            if isinstance(one, Column | Star | Nested):
+                return None
+            if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
+                told = _told(one, block)
+                if told is None:
+                    return None
+                units[told[0]] = None
+                events[told[1]] = None
+    # Keys picked by a count that is not shown are values, not counts.
+    if len(units) != 1 or not any(map(is_aggregated, shown)):
+        return None
+    for output in block.outputs:
+        what = "key" if output.expr in block.keys else "count" if _is_count(output.expr) else "derived"
+        where = (
+            (_told(output.expr, block) or (None, frozenset()))[1] if isinstance(output.expr, Aggregate) else frozenset()
+        )
+        columns.append(Role(name=output.name, what=what, expr=output.expr if what == "key" else None, where=where))
+    if not all(map(is_clean, (*block.where, *block.having, *(one for event in events for one in event)))):
+        return None
+    unit = next(iter(units))
+    size = Aggregate("count") if unit is None else Aggregate("count", (unit,))
+    table = whose(block.sources, size, block.where)
+    if table is None:
+        return None
+    return Counts(
+        table=table,
+        tables=watched(block),
+        sources=block.sources,
+        filter=block.where,
+        node=block.node,
+        keys=block.keys,
+        unit=unit,
+        events=tuple(events),
+        kept=block.having,
+        sets=tuple(tuple(sorted(one)) for one in block.sets) if block.sets is not None else (),
+        columns=tuple(columns),
+    )
+
+
+def _is_count(expr: Expr) -> bool:
+    return isinstance(expr, Aggregate) and expr.name in ("count", "sum") and not any(map(is_aggregated, expr.operands))
+
+
+def _told(expr: Aggregate, block: Block) -> tuple[Expr | None, frozenset[Expr]] | None:
+    """What is counted once (None: a record), and the conditions under which it is."""
+    if expr.name == "count" and expr.distinct and len(expr.operands) == 1 and isinstance(expr.operands[0], Column):
+        return expr.operands[0], expr.where
+    meant = measure(expr, block.sources)
+    if meant is None or meant.weight is not None or meant.scale != 1:
+        return None
+    return None, meant.where

@@ -1,0 +1,160 @@
+"""Products and quotients in one form: constant times one thing over another, rounded or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from duckanon.rewrite.algebra.expressions import NULL, Aggregate, Call, Constant, Expr, Window
+from duckanon.rewrite.algebra.translate import type_of
+from duckanon.rewrite.recognize.measures import WHOLE, number
+
+_FACTORS = (Aggregate, Window)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """`scale * above / below`, rounded to `digits` decimals; `below` is None for something that is not divided."""
+
+    above: Expr
+    below: Expr | None
+    scale: Fraction
+    digits: int | None
+
+
+def ratio(expr: Expr) -> Ratio | None:
+    """The expression as a ratio of two aggregates or windows, or as one aggregate."""
+    digits: int | None = None
+    scale = Fraction(1)
+    while True:
+        inner, places = _shown(expr)
+        if inner is None:
+            break
+        expr, digits = inner, _fewer(digits, places)
+    product = _product(expr)
+    if product is None:
+        return None
+    above, below, constant, inside = product
+    if len(above) != 1 or len(below) > 1:
+        return None
+    scale *= constant
+    return Ratio(above[0], below[0] if below else None, scale, _fewer(digits, inside))
+
+
+def core(expr: Expr) -> Expr:
+    """What is inside rounding and formatting: the ratio itself."""
+    while (inner := _shown(expr)[0]) is not None:
+        expr = inner
+    return expr
+
+
+def terms(expr: Expr) -> list[Expr]:
+    """What is added up in a sum."""
+    if isinstance(expr, Call) and expr.kind == "Add":
+        return [term for one in expr.operands for term in terms(one)]
+    return [expr]
+
+
+def _fewer(first: int | None, second: int | None) -> int | None:
+    return min((one for one in (first, second) if one is not None), default=None)
+
+
+def _shown(expr: Expr) -> tuple[Expr | None, int | None]:
+    """What is inside rounding and formatting, and the decimals that are left."""
+    if not isinstance(expr, Call):
+        return None, None
+    kind = type_of(expr).upper()
+    if expr.kind == "Round" and len(expr.operands) in (1, 2):
+        places = number(expr.operands[1]) if len(expr.operands) == 2 else Fraction(0)
+        if places is not None and places.denominator == 1:
+            return expr.operands[0], int(places)
+    if kind in WHOLE:
+        return expr.operands[0], 0
+    if kind.startswith(("DECIMAL", "NUMERIC")):
+        scale = kind.rpartition(",")[2].strip(") ") if "," in kind else "3" if "(" not in kind else "0"
+        return expr.operands[0], int(scale) if scale.isdigit() else None
+    if kind in ("DOUBLE", "VARCHAR", "TEXT"):
+        return expr.operands[0], None
+    if expr.kind == "Coalesce" and len(expr.operands) == 2 and isinstance(expr.operands[1], Constant):
+        return expr.operands[0], None
+    if expr.kind in ("DPipe", "Concat", "SafeConcat"):
+        rest = [one for one in expr.operands if not (isinstance(one, Constant) and one.is_text)]
+        if len(rest) == 1:
+            return rest[0], None
+    return None, None
+
+
+def _product(expr: Expr) -> tuple[list[Expr], list[Expr], Fraction, int | None] | None:
+    """Factors above and below the line, the constant, and decimals that a part was rounded to."""
+    if isinstance(expr, _FACTORS):
+        return [expr], [], Fraction(1), None
+    if (value := number(expr)) is not None:
+        return [], [], value, None
+    if not isinstance(expr, Call):
+        return None
+    if expr.kind == "Add" and all(isinstance(one, Aggregate) for one in terms(expr)):
+        return [expr], [], Fraction(1), None
+    if expr.kind in ("Mul", "Div") and len(expr.operands) == 2:
+        left, right = _product(expr.operands[0]), _product(expr.operands[1])
+        if left is None or right is None:
+            return None
+        if expr.kind == "Mul":
+            if left[3] is None:
+                left, right = right, left
+            if right[3] is not None:
+                return None
+            return left[0] + right[0], left[1] + right[1], left[2] * right[2], _moved(left[3], right)
+        digits = left[3]
+        if right[3] is not None:
+            return None
+        if right[2] == 0:
+            return None
+        return left[0] + right[1], left[1] + right[0], left[2] / right[2], _moved(digits, right, over=True)
+    if expr.kind == "Nullif" and len(expr.operands) == 2 and number(expr.operands[1]) == 0:
+        return _product(expr.operands[0])
+    if expr.kind == "Coalesce" and len(expr.operands) == 2 and isinstance(expr.operands[1], Constant):
+        return _product(expr.operands[0])
+    if expr.kind == "Case":
+        guarded = _guarded(expr)
+        return _product(guarded) if guarded is not None else None
+    if type_of(expr).upper() in ("DOUBLE", "FLOAT", "REAL"):
+        return _product(expr.operands[0])
+    if type_of(expr) and isinstance(expr.operands[0], _FACTORS):
+        return _product(expr.operands[0])  # a count as another number is the same number
+    if expr.kind == "Round":
+        inner, places = _shown(expr)
+        below = _product(inner) if inner is not None else None
+        return None if below is None else (below[0], below[1], below[2], _fewer(places, below[3]))
+    return None
+
+
+def _moved(
+    digits: int | None, by: tuple[list[Expr], list[Expr], Fraction, int | None], *, over: bool = False
+) -> int | None:
+    """Decimals after multiplication with a power of ten; they stay only if the rest is a constant."""
+    if digits is None:
+        return None
+    if by[0] or by[1]:
+        return None
+    value = 1 / by[2] if over and by[2] else by[2]
+    power = 0
+    while value >= 10 and value % 10 == 0:
+        value, power = value / 10, power + 1
+    while 0 < value < 1 and (value * 10).limit_denominator(10**12) == value * 10 and power > -12:
+        value, power = value * 10, power - 1
+    return digits - power if value == 1 else None
+
+
+def _guarded(expr: Call) -> Expr | None:
+    """The value of CASE WHEN below = 0 THEN NULL ELSE value END, or of CASE WHEN below > 0 THEN value END."""
+    if len(expr.operands) != 3:
+        return None
+    condition, value, other = expr.operands
+    if not isinstance(condition, Call) or len(condition.operands) != 2 or number(condition.operands[1]) != 0:
+        return None
+    if not isinstance(condition.operands[0], _FACTORS):
+        return None
+    plain, guarded = (value, other) if condition.kind == "EQ" else (other, value)
+    if condition.kind in ("EQ", "GT", "NEQ") and (plain == NULL or number(plain) is not None):
+        return guarded
+    return None

@@ -1,0 +1,53 @@
+"""Row-level reads: records of a protected table, or single values of them, come out as they stand."""
+
+from __future__ import annotations
+
+from duckanon.rewrite.algebra.aggregates import SHOWING
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Star, is_aggregated, walk
+from duckanon.rewrite.algebra.relations import Block, Table
+from duckanon.rewrite.algebra.rows import columns_in, watched
+from duckanon.rewrite.recognize.findings import RowLevel
+
+
+def row_level(block: Block) -> RowLevel | None:
+    """The protected columns whose values a block lets out; None if it lets out none by itself."""
+    protected = {
+        source.number: source.relation.name
+        for source in block.sources
+        if isinstance(source.relation, Table) and source.relation.protected and source.join not in ("semi", "anti")
+    }
+    if not protected:
+        return None
+    exprs = [output.expr for output in block.outputs]
+    shown = [
+        one
+        for output in block.outputs
+        for expr in _values(output.expr, block.keys, counted=any(map(is_aggregated, exprs)))
+        for one in columns_in([expr])
+        if one.source in protected or one.source == 0
+    ]
+    if not shown and block.keys is not None:
+        return None
+    tables = watched(block)
+    first = next((protected[one.source] for one in shown if one.source in protected), next(iter(protected.values())))
+    return RowLevel(
+        table=first,
+        tables=tables,
+        sources=block.sources,
+        filter=block.where,
+        node=block.node,
+        columns=tuple(dict.fromkeys(shown)),
+    )
+
+
+def _values(expr: Expr, keys: tuple[Expr, ...] | None, *, counted: bool) -> list[Expr]:
+    """The parts of an output that are values of records: not figures about many, nor what these are told apart by."""
+    if keys is None or not counted:
+        return [expr]
+    found: list[Expr] = []
+    for one in walk(expr, into=lambda part: not isinstance(part, Aggregate) and part not in keys):
+        if isinstance(one, Aggregate) and one.name in SHOWING:
+            found += one.operands
+        elif isinstance(one, Column | Star) and one not in keys:
+            found.append(one)
+    return found

@@ -1,0 +1,51 @@
+"""Findings in a line each, for people and for tests."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from duckanon.rewrite.algebra.render import Renderer
+from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, GroupSizes, RowLevel, Unknown
+
+
+def summary(found: Finding) -> str:
+    """A finding in one line, for people and for tests."""
+    write = Renderer(found.sources)
+    told = [f"{found.kind} of {found.table}"]
+
+    def add(what: str, said: str) -> None:
+        if said:
+            told.append(f"{what} {said}".strip())
+
+    if isinstance(found, GroupSizes):
+        wide = Renderer((*found.sources, *found.frame))
+        add("unit", write.list(found.unit))
+        add("size", write.text(found.size))
+        add("by", wide.list(found.regions))
+        add("kept", write.all_of(found.kept))
+        if len(found.levels) > 1 or (found.levels and len(found.levels[0]) < len(found.regions)):
+            add("levels", " ".join("(" + wide.list(found.regions[at] for at in one) + ")" for one in found.levels))
+        add("", "zeros" if found.zeros else "")
+    elif isinstance(found, Conditional):
+        told[0] = f"conditional {found.name} of {found.table}"
+        add("rows", write.list(found.rows))
+        add("cols", write.list(found.cols))
+        add("event", write.all_of(found.event))
+        add("of", write.all_of(found.of))
+        add("weight", write.text(found.weight) if found.weight is not None else "")
+        add("scale", "" if Fraction(found.scale) == 1 else found.scale)
+        add("digits", "" if found.digits is None else str(found.digits))
+    elif isinstance(found, Counts):
+        add("keys", write.list(found.keys))
+        add("unit", write.text(found.unit) if found.unit is not None else "")
+        add("sets", " ".join("(" + write.list(found.keys[at] for at in one) + ")" for one in found.sets))
+        add(
+            "events", "; ".join(sorted(write.all_of(one) or "all" for one in found.events)) if any(found.events) else ""
+        )
+        add("kept", write.all_of(found.kept))
+    elif isinstance(found, RowLevel):
+        add("columns", write.list(found.columns))
+    elif isinstance(found, Unknown):
+        add("because", found.reason)
+    add("where", write.all_of(found.filter))
+    return " | ".join(told)

@@ -1,0 +1,82 @@
+-- What one call of propose_domains runs. functions/policies.py fills in $table, the table's name, a literal.
+-- Aggregates of all columns side by side would fill the memory of DuckDB 2.0 from some 600 columns on: one grouping of
+-- all values does not.
+WITH _dk_described AS (
+  SELECT
+    column_name,
+    column_type,
+    system.main.row_number() OVER () AS place,
+    system.main.regexp_matches(
+      column_type, '^(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT|UTINYINT|USMALLINT|UINTEGER|UBIGINT)$$'
+    ) AS is_whole,
+    system.main.regexp_matches(column_type, '^(DECIMAL|BOOLEAN)') AS is_bare,
+    system.main.regexp_matches(
+      column_type, '^(STRUCT|MAP|UNION)\(|\]$$|^(BLOB|BIT|JSON|VARIANT|GEOMETRY)'
+    ) AS is_odd
+  FROM (DESCRIBE FROM system.main.query_table($table))
+),
+_dk_listed AS (
+  SELECT column_name, value, system.main.count(*) AS records
+  FROM (
+    UNPIVOT (SELECT CAST(COLUMNS(*) AS VARCHAR) FROM system.main.query_table($table))
+    ON COLUMNS(*) INTO NAME column_name VALUE value
+  )
+  GROUP BY ALL
+),
+_dk_numbered AS (
+  SELECT
+    column_name,
+    records,
+    is_whole OR is_bare AS plain,
+    value,
+    system.main.row_number() OVER (
+      PARTITION BY column_name
+      ORDER BY
+        CASE WHEN is_whole THEN TRY_CAST(value AS HUGEINT) END,
+        CASE WHEN NOT is_whole AND column_type <> 'VARCHAR' THEN TRY_CAST(value AS DOUBLE) END,
+        value
+    ) AS number
+  FROM _dk_listed
+  JOIN _dk_described USING (column_name)
+),
+_dk_counted AS (
+  SELECT
+    column_name,
+    system.main.count(*) AS several,
+    system.main.sum(records) AS filled,
+    system.main.string_agg(
+      CASE WHEN plain THEN value ELSE '''' || system.main.replace(value, '''', '''''') || '''' END, ', ' ORDER BY number
+    ) FILTER (number <= 201) AS listed
+  FROM _dk_numbered
+  GROUP BY column_name
+),
+_dk_judged AS (
+  SELECT
+    place,
+    column_name,
+    column_type,
+    coalesce(several, 0) AS distinct_values,
+    (SELECT system.main.count(*) FROM system.main.query_table($table)) - coalesce(filled, 0) AS nulls,
+    listed,
+    CASE
+      WHEN is_odd THEN 'values of this type are no keys'
+      WHEN several IS NULL THEN 'there is no value: list those that there may be'
+      WHEN several > 200 THEN 'more than 200 values: name an open table, or make them coarser'
+      WHEN several * 2 > filled THEN 'hardly a value is in two records: it may tell one from all others'
+    END AS why_not
+  FROM _dk_described
+  LEFT JOIN _dk_counted USING (column_name)
+)
+SELECT
+  column_name,
+  column_type,
+  distinct_values,
+  CAST(nulls AS BIGINT) AS nulls,
+  CASE WHEN why_not IS NULL THEN '[' || listed || CASE WHEN nulls > 0 THEN ', NULL]' ELSE ']' END END AS domain,
+  CASE
+    WHEN why_not IS NOT NULL THEN why_not
+    WHEN system.main.starts_with(column_type, 'ENUM(') THEN 'or ''ENUM'', for all values of the type'
+    WHEN nulls > 0 THEN 'NULL is a key too: leave it out, and its records are not counted'
+  END AS hint
+FROM _dk_judged
+ORDER BY place

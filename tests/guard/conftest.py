@@ -1,0 +1,50 @@
+"""The population of `residents`, fresh for each test, and what was drawn of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import pytest
+
+from duckanon.releases import drawing
+from duckanon.releases.asked import Asked
+from tests.guard.residents import make
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("composition") / "x.duckdb")
+
+
+@pytest.fixture(scope="module")
+def poor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A budget of four questions, two of them an edition."""
+    return make(tmp_path_factory.mktemp("poor") / "x.duckdb", epsilon="4", more="per_edition := 2,")
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    copyfile(made, tmp_path / "x.duckdb")
+    return tmp_path / "x.duckdb"
+
+
+@pytest.fixture
+def scarce(poor: Path, tmp_path: Path) -> Path:
+    copyfile(poor, tmp_path / "x.duckdb")
+    return tmp_path / "x.duckdb"
+
+
+@pytest.fixture
+def draws(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+    """What was drawn: all that depends on records passes here."""
+    found: list[Asked] = []
+    drawn = drawing.draw
+
+    def spy(con: Any, asked: Asked) -> Any:
+        found.append(asked)
+        return drawn(con, asked)
+
+    monkeypatch.setattr(drawing, "draw", spy)
+    return found

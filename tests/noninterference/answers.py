@@ -1,0 +1,249 @@
+"""Half (b): each kind of paid answer alone, with its exact values.
+
+Between two databases of equal public facts an answer has the same form, and its numbers, before post-processing, differ
+exactly as the exact values do under the same noise. Between neighbours, which differ in one privacy unit, the exact
+values move by no more than the noise was made for. And what each unit contributes is what the documents say: of its
+records that pass the filter and match the domains, the first ones, picked from its own records alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from duckanon.analyst import Analyst
+from duckanon.catalog.names import quoted
+from duckanon.engines.groups import release
+from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.measurements import Measurements
+from duckanon.errors import PolicyRefusal
+from duckanon.releases import drawing
+from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked
+from duckanon.releases.drawing import draw
+from tests.engines.seeded import Seeded
+
+# One of each kind, and each part of the order of contribution in one of them.
+QUESTIONS = (
+    "SELECT count(*) FROM persons",
+    "SELECT count(*) FROM persons WHERE age BETWEEN 10 AND 70 AND NOT sick",
+    "SELECT state, count(*) FROM persons GROUP BY state",
+    "SELECT state, county, count(*) FROM persons WHERE income > 10 GROUP BY ALL",
+    "SELECT sex, m, count(*) FROM persons GROUP BY ALL",
+    "SELECT sick, vote, education, count(*) FROM persons WHERE name IS NOT NULL GROUP BY ALL",
+    "SELECT count(*) FROM persons WHERE sex = 'x' OR f > 1.5 OR born > current_date",
+    "SELECT state, avg((age > 17)::INT) FROM persons GROUP BY state",
+    "SELECT state, count(*) FILTER (age > 17) / count(*) FROM persons GROUP BY state",
+    "SELECT state, sick, count(*) FROM visits GROUP BY ALL",
+    "SELECT size, count(*) FROM (SELECT household_id, count(*) AS size FROM persons GROUP BY 1) GROUP BY 1",
+    "SELECT size, count(*) FROM (SELECT household_id, count(*) AS size FROM visits GROUP BY 1) GROUP BY 1",
+    "FROM dp_group_sizes('persons', 'household_id', hierarchy := ['state'], epsilon := 2, max_size := 3)",
+    "FROM dp_group_sizes('persons', 'household_id', epsilon := 3, max_size := 4, mechanism := 'h_relaxed')",
+    "FROM dp_group_sizes('persons', 'household_id', epsilon := 3, max_size := 4, mechanism := 'c_dp')",
+)
+_DISTINCT = "SELECT count(DISTINCT {}) FROM persons WHERE age > 17"
+
+
+def asked(con: Analyst, sql: str) -> Asked:
+    """The question that a statement pays for. Nothing is charged."""
+    (found,) = con._guard.decide(sql).answers
+    assert isinstance(found, Asked)
+    return found
+
+
+def questions(con: Analyst, unit: str | None) -> Iterator[Asked]:
+    """unit: the column of the privacy unit."""
+    for sql in (*QUESTIONS, *([_DISTINCT.format(unit)] if unit else [])):
+        try:
+            yield from con._guard.decide(sql).answers
+        except PolicyRefusal:
+            # Of some policies.
+            continue
+
+
+# --- before post-processing -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An answer in its making. values: what has noise on it, before post-processing; exact: the same without noise."""
+
+    form: pa.Table
+    shape: tuple[Any, ...]
+    exact: list[np.ndarray[Any, Any]]
+    values: list[np.ndarray[Any, Any]]
+
+
+def difference(
+    first: duckdb.DuckDBPyConnection, second: duckdb.DuckDBPyConnection, one: Asked, seed: int
+) -> str | None:
+    """What is wrong with the answers to a question from two databases of equal public facts; None if nothing is."""
+    found: list[Drawn | str] = []
+    for con in (first, second):
+        try:
+            found.append(drawn(con, one, seed))
+        except duckdb.Error:
+            found.append("failed")
+    if isinstance(found[0], Drawn) and isinstance(found[1], Drawn):
+        return coupled(found[0], found[1])
+    return "an answer could not be drawn"
+
+
+def drawn(con: duckdb.DuckDBPyConnection, one: Asked, seed: int) -> Drawn:
+    """Draw an answer with noise from a seed. con: DuckDB's own connection."""
+    form = drawing.form(con, one)
+    if isinstance(one, CountsAsked):
+        answer = draw(con, one, Seeded(seed))
+        keys = answer.drop_columns(["n"])
+        values = [np.asarray(answer.column("n"))]
+        return Drawn(form, (answer.schema, keys.to_pylist()), [drawing.exact(con, one)], values)
+    assert isinstance(one, GroupSizesAsked)
+    with _measured() as seen:
+        answer = draw(con, one, Seeded(seed))
+    fixed = answer.drop_columns(["groups", "low", "high"])
+    ((measured, truth),) = seen
+    assert np.array_equal(np.sort(truth[-1].reshape(-1)), np.sort(drawing.exact(con, one)))
+    return Drawn(
+        form, (answer.schema, fixed.to_pylist()), [measured.query.of(one) for one in truth], list(measured.values)
+    )
+
+
+@contextmanager
+def _measured() -> Iterator[list[tuple[Measurements, Any]]]:
+    """What is measured meanwhile: the noisy values, and the true numbers of groups at each level."""
+    seen: list[tuple[Measurements, Any]] = []
+    real = release.measure
+
+    def measure(hierarchy: Any, truth: Any, *more: Any) -> Measurements:
+        found = real(hierarchy, truth, *more)
+        seen.append((found, truth))
+        return found
+
+    with mock.patch.object(release, "measure", measure):
+        yield seen
+
+
+def coupled(first: Drawn, second: Drawn) -> str | None:
+    """What is wrong with two drawings of a question with the same noise; None if nothing is."""
+    if not first.form.equals(second.form) or first.shape != second.shape:
+        return "the forms differ"
+    for noisy, other, exact, others in zip(first.values, second.values, first.exact, second.exact, strict=True):
+        if not np.array_equal(noisy - other, exact - others):
+            return "the numbers do not differ as the exact ones do"
+    return None
+
+
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+
+def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesAsked) -> tuple[release.Plan, list[np.ndarray[Any, Any]]]:
+    """What is measured at each level, without noise, and the plan with the noise that it gets."""
+    leaves = drawing.form(con, one)
+    ranks = drawing._ranks(leaves, len(one.hierarchy))
+    parents = tuple(drawing._parents(upper, lower) for upper, lower in pairwise(ranks))
+    plan = release.plan(Hierarchy(parents), drawing.exact(con, one).reshape(len(leaves), -1), **one.engine)
+    tree = plan.hierarchy.ordered
+    truth = tree.levels(plan.groups[plan.hierarchy.order[-1]])
+    return plan, [plan.query.of(level) for level in truth]
+
+
+def moved(con: duckdb.DuckDBPyConnection, one: Asked, change: str) -> list[tuple[int, Fraction]]:
+    """For each level, by how much the exact values move (L1) with a change of records, and what the noise is made for.
+
+    change: SQL that adds or removes one privacy unit; it is rolled back.
+    """
+    if isinstance(one, GroupSizesAsked):
+        plan, before = levels(con, one)
+        made = [scale * charge for scale, charge in zip(plan.scales, plan.charges, strict=True)]
+    else:
+        before, made = [drawing.exact(con, one)], [one.scale * one.epsilon]
+    con.begin()
+    try:
+        con.execute(change).fetchall()
+        after = levels(con, one)[1] if isinstance(one, GroupSizesAsked) else [drawing.exact(con, one)]
+    finally:
+        con.rollback()
+    distances = [int(np.abs(a - b).sum()) for a, b in zip(before, after, strict=True)]
+    return list(zip(distances, made, strict=True))
+
+
+def units(con: duckdb.DuckDBPyConnection, one: Asked) -> list[str]:
+    """Conditions that hold for the records of one privacy unit each, and together for all that count."""
+    table, column = quoted(one.place.path), one.privacy_unit
+    if column is None:
+        found = con.execute(f"SELECT rowid FROM {table}").fetchall()
+        return [f"rowid = {row}" for (row,) in found]
+    name = quoted([column])
+    found = con.execute(f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1").fetchall()
+    return [f"{name} = {value!r}" for (value,) in found]
+
+
+def too_far(con: duckdb.DuckDBPyConnection, one: Asked, most: int | None = None) -> str | None:
+    """A privacy unit that moves the exact values further than the noise was made for; None if there is none.
+
+    most: how many units are tried; None: all.
+    """
+    for unit in units(con, one)[:most]:
+        for level, (distance, made) in enumerate(moved(con, one, f"DELETE FROM {quoted(one.place.path)} WHERE {unit}")):
+            if distance > made:
+                return f"without {unit}, level {level} moves by {distance}; the noise is made for {made}"
+    return None
+
+
+# --- contribution -----------------------------------------------------------------------------------------------------
+
+
+def contribution(con: duckdb.DuckDBPyConnection, one: CountsAsked, most: int | None = None) -> str | None:
+    """Where the exact counts are not the sum of what each unit contributes, or a unit contributes another number.
+
+    A unit contributes as many records as pass the filter and have keys in the domains, at most `contributions`.
+    most: how many units are looked at; None: all, and then their sum too.
+    """
+    table = quoted(one.place.path)
+    total = np.zeros_like(drawing.exact(con, one))
+    cells = {_cell(row, one) for row in drawing.form(con, one).to_pylist()}
+    for unit in units(con, one)[:most]:
+        own = _alone(con, one, unit)
+        total = total + own
+        tests = [unit, *(f"({test})" for test in one.filter)]
+        shown = [f"CAST({quoted([key.column])} AS VARCHAR)" for key in one.keys] + [
+            f"(({event}) IS TRUE)::VARCHAR" for event in one.events
+        ]
+        rows = con.execute(f"SELECT {', '.join(shown) or '0'} FROM {table} WHERE {' AND '.join(tests)}").fetchall()
+        known = [row for row in rows if not shown or row in cells]
+        expected = min(len(known), one.contributions)
+        if one.distinct:
+            expected = len(set(known)) if one.keys else min(len(known), 1)
+        if int(own.sum()) != expected or (not shown and own.shape != (1,)):
+            return f"{unit} has {len(known)} records that match, and counts {int(own.sum())} times"
+    if most is None and not np.array_equal(total, drawing.exact(con, one)):
+        return "the counts are not the sum of what each unit contributes"
+    return None
+
+
+def _alone(con: duckdb.DuckDBPyConnection, one: CountsAsked, unit: str) -> np.ndarray[Any, Any]:
+    """The exact counts of a table in which there are no other units."""
+    con.begin()
+    try:
+        con.execute(f"DELETE FROM {quoted(one.place.path)} WHERE NOT coalesce({unit}, false)").fetchall()
+        return drawing.exact(con, one)
+    finally:
+        con.rollback()
+
+
+def _cell(row: dict[str, Any], one: CountsAsked) -> tuple[str | None, ...]:
+    """A cell of the form, as text."""
+    names = [f"k{at}" for at in range(len(one.keys))] + [f"e{at}" for at in range(len(one.events))]
+    return tuple(_shown(row[name]) for name in names)
+
+
+def _shown(value: Any) -> str | None:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

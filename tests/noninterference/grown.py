@@ -1,0 +1,43 @@
+"""Questions that statements from the grammar pay for.
+
+Half (a) injects every answer, so it never draws one. These are drawn from the records, as half (b) draws its own: a
+filter that fails on a record, or a form that depends on one, shows only there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from duckanon.analyst import Analyst
+from duckanon.errors import DuckanonError
+from duckanon.releases import drawing
+from duckanon.releases.asked import Asked
+from tests.noninterference.statements import sent
+
+# Beyond so many cells a question takes long to look at, and has nothing that a smaller one has not.
+_MOST_CELLS = 500
+
+
+def grown(con: Analyst, rng: random.Random, count: int, tries: int = 400) -> Iterator[Asked]:
+    """Up to `count` different questions of one table each, from `tries` statements at most. Nothing is charged."""
+    seen: set[str] = set()
+    for _ in range(tries):
+        one = sent(rng)
+        if one.parameters:
+            continue
+        try:
+            answers = con._guard.decide(one.sql).answers
+        except DuckanonError:
+            continue
+        for asked in answers:
+            if asked.key not in seen and _cells(con, asked) <= _MOST_CELLS:
+                seen.add(asked.key)
+                yield asked
+                if len(seen) == count:
+                    return
+
+
+def _cells(con: Analyst, asked: Asked) -> int:
+    with con._con.cursor() as raw:
+        return drawing.cells(raw, asked)

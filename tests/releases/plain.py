@@ -1,0 +1,114 @@
+"""What a paid question counts, in plain Python: slow, and without a line in common with what it tests."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any
+
+import duckdb
+import numpy as np
+
+Record = dict[str, Any]
+Cell = tuple[Any, ...]
+
+
+@cache
+def hashed(value: object, kind: str) -> int:
+    """DuckDB's hash, by which the records of a unit are put in order."""
+    with duckdb.connect() as con:
+        return int(con.execute(f"SELECT hash(CAST(? AS {kind}))", [value]).fetchall()[0][0])
+
+
+@dataclass
+class Asked:
+    """A question about records with the columns unit, group and keys. Domains are lists of rows by column.
+
+    kept, events: conditions. unit, group: columns; None for no such thing. most: how many records of a unit count.
+    """
+
+    keys: Sequence[str]
+    domains: Sequence[list[Record]]
+    kept: Callable[[Record], bool | None]
+    events: Sequence[Callable[[Record], bool | None]] = ()
+    unit: str | None = None
+    group: str | None = None
+    most: int = 1
+    distinct: bool = False
+    max_size: int = 0
+
+    def cells(self) -> list[Cell]:
+        """Every combination that all domains allow, in order, NULL last."""
+        found = set()
+        for rows in product(*self.domains):
+            merged: Record = {}
+            if all(merged.setdefault(name, value) == value for row in rows for name, value in row.items()):
+                found.add(tuple(merged[one] for one in self.keys))
+        ordered = sorted(found, key=lambda cell: [(one is None, one if one is not None else 0) for one in cell])
+        return [(*cell, *flags) for cell in ordered for flags in product((False, True), repeat=len(self.events))]
+
+    def placed(self, records: Sequence[Record]) -> list[tuple[Record, int]]:
+        """The records that count before contribution is bounded, each with the number of its cell."""
+        number = {cell: at for at, cell in enumerate(self.cells())}
+        found = []
+        for one in records:
+            cell = (*(one[key] for key in self.keys), *(event(one) is True for event in self.events))
+            if self.kept(one) is not True or cell not in number:
+                continue
+            if any(column is not None and one[column] is None for column in (self.unit, self.group)):
+                continue
+            found.append((one, number[cell]))
+        return found
+
+    def bounded(self, records: Sequence[Record]) -> list[tuple[Record, int]]:
+        """The first records of each unit, in an order that its own records decide."""
+        placed = self.placed(records)
+        if self.unit is None:
+            return placed
+        own: dict[Any, list[tuple[Record, int]]] = defaultdict(list)
+        for one in placed:
+            own[one[0][self.unit]].append(one)
+
+        def order(one: tuple[Record, int]) -> tuple[object, ...]:
+            record, cell = one
+            group = () if self.group is None else (hashed(record[self.group], "INTEGER"), record[self.group])
+            return (hashed(cell, "BIGINT"), *group, cell)
+
+        return [one for mine in own.values() for one in sorted(mine, key=order)[: self.most]]
+
+    def counts(self, records: Sequence[Record]) -> list[int]:
+        counted = [0] * len(self.cells())
+        whole = self.distinct and not self.keys and not self.events
+        bounded = self.placed(records) if whole else self.bounded(records)
+        if not self.distinct:
+            for _, cell in bounded:
+                counted[cell] += 1
+            return counted
+        for _, cell in {(record[self.unit or ""], cell) for record, cell in bounded}:
+            counted[cell] += 1
+        return counted
+
+    def sizes(self, records: Sequence[Record]) -> np.ndarray:
+        """How many groups of each size there are in each leaf region."""
+        assert self.group is not None
+        largest = self.max_size
+        if self.unit == self.group:
+            largest = min(largest, self.most)
+            homes: dict[Any, int] = {}
+            placed = self.placed(records)
+            for record, cell in placed:
+                home = homes.setdefault(record[self.group], cell)
+                homes[record[self.group]] = min(home, cell, key=lambda one: (hashed(one, "BIGINT"), one))
+            bounded = [(record, cell) for record, cell in placed if homes[record[self.group]] == cell]
+        else:
+            bounded = self.bounded(records)
+        groups: dict[tuple[Any, int], int] = defaultdict(int)
+        for record, cell in bounded:
+            groups[record[self.group], cell] += 1
+        found = np.zeros((len(self.cells()), self.max_size), dtype=np.int64)
+        for (_, cell), size in groups.items():
+            found[cell, min(size, largest) - 1] += 1
+        return found
