@@ -14,7 +14,8 @@ from duckanon.errors import InvalidInput
 from duckanon.functions.templates import literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.corpus import Corpus
-from duckanon.rewrite.spot import (
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr
+from duckanon.rewrite.recognize import (
     Conditional,
     Counts,
     Finding,
@@ -29,7 +30,6 @@ from duckanon.rewrite.spot import (
     spot,
     summary,
 )
-from duckanon.rewrite.spot.expressions import Aggregate, Column, Expr
 from duckanon.rewrite.statements import Statement, statements
 
 # Functions of ours whose results are made to be released. metric_perturb is not among them: beside the perturbed values

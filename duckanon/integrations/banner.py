@@ -5,13 +5,14 @@ It says nothing of the data but counts that the result itself shows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duckanon.accounting import written
-from duckanon.rewrite.decision import Decision, Verdict
+from duckanon.rewrite.decision import Decision, Step, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,16 +41,19 @@ class Banner:
 
 @dataclass(frozen=True)
 class Charged:
-    """A line of the ledger that came while a statement ran. Budgets as exact text; left: None without a budget."""
+    """A line of the ledger that came while a statement ran. Budgets as exact text; left: None without a budget.
 
-    table: str
+    whose: the population that it was spent from, or a table that has none.
+    """
+
+    whose: str
     epsilon: str
     left: str | None
 
     @property
     def line(self) -> str:
         left = f"{self.left} left" if self.left is not None else "no budget limits it: protect the table to set one"
-        return f"Epsilon {self.epsilon} spent on {self.table}; {left}."
+        return f"Epsilon {self.epsilon} spent on {self.whose}; {left}."
 
 
 def banner(role: str, decision: Decision | None, spent: Sequence[Charged], release: pd.DataFrame | None) -> Banner:
@@ -66,29 +70,36 @@ def banner(role: str, decision: Decision | None, spent: Sequence[Charged], relea
     return Banner(lines, "spent" if spent else "released" if through_release or classes else "plain")
 
 
-def foretold(steps: Sequence[tuple[str, str | None, str, float | None, str, str | None]]) -> Banner:
-    """What to say of a statement that did not run: explain_privacy's kind, object, decision, epsilon, reason, SQL."""
-    lines, mark = [], "plain"
-    for kind, table, decision, epsilon, reason, _ in steps:
-        about = f" of {table}" if table else ""
-        cost = f" (epsilon {epsilon:g})" if epsilon is not None else ""
-        lines.append(f"{kind}{about}: {decision}{cost}. {reason}")
-        mark = "refused" if decision == Verdict.REFUSED else mark
-    rewritten = steps[0][-1] if steps else None
+def foretold(steps: Sequence[Mapping[str, Any]]) -> Banner:
+    """What to say of a statement that did not run. steps: rows of explain_privacy."""
+    found = [
+        Step(
+            one["kind"],
+            one["object"],
+            Verdict(one["decision"]),
+            one["reason"],
+            None if one["epsilon"] is None else Fraction(str(one["epsilon"])),
+            edition=one["edition"],
+            drawn=one["drawn"],
+        )
+        for one in steps
+    ]
+    lines = [step.line for step in found]
+    mark = "refused" if any(step.verdict is Verdict.REFUSED for step in found) else "plain"
+    rewritten = steps[0]["rewritten_sql"] if steps else None
     if rewritten is not None:
         lines.append(f"For an analyst would run: {rewritten}")
     return Banner(lines, mark)
 
 
 def _kept(decision: Decision | None, spent: Sequence[Charged]) -> list[str]:
-    """A release that cost nothing because it is stored already, with what is left of the budget."""
+    """What is left of the budget behind an answer that was free, because it stands already."""
     if decision is None or spent:
         return []
-    priced = [step for step in decision.steps if step.epsilon is not None and step.remaining is not None]
     return [
-        f"Nothing spent on {step.object}: this release is stored. {written(step.remaining)} left."
-        for step in priced
-        if step.remaining is not None
+        f"Nothing spent on {step.object}: this answer is stored. {written(step.remaining)} left."
+        for step in decision.steps
+        if step.drawn is not None and step.remaining is not None
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duckanon.rewrite.spot import Schema, Stored, TableName, View, fold
+from duckanon.rewrite.recognize import Schema, Stored, TableName, View, fold
 
 _VIEWS = """
 SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views()

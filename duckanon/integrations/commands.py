@@ -311,20 +311,23 @@ def sql(
 ) -> None:
     """Run SQL with duckanon's functions: from -c, from a pipe, or in a console."""
     with one_sentence():
+        from duckanon.integrations.roles import ROLES, protects
         from duckanon.integrations.script import run_script
         from duckanon.integrations.session import Session
+        from duckanon.integrations.terminal import say
 
         if read_only and database is None:
             raise InvalidInput("--read-only needs a database: name its file.")
         with Session(database or ":memory:", read_only=read_only, role=role) as session:
-            if command is not None:
-                run_script(session, command, form)
-            elif sys.stdin.isatty():
+            if command is None and sys.stdin.isatty():
                 from duckanon.integrations.console import converse
 
                 converse(session, form)
-            else:
-                run_script(session, sys.stdin.buffer.read().decode(errors="surrogateescape"), form)
+                return
+            if session.con.role == "steward" and session.run("Reading the policies", protects):
+                say(f"-- {ROLES['steward']}")
+            text = command if command is not None else sys.stdin.buffer.read().decode(errors="surrogateescape")
+            run_script(session, text, form)
 
 
 def _answer(path: Path, table: str | None, function: str, qi: list[str], **given: object) -> Result:

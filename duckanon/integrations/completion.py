@@ -33,6 +33,11 @@ _COLUMNS = """
 SELECT column_name, 'column of ' || string_agg(DISTINCT table_name, ', ') FROM duckdb_columns() WHERE NOT internal
 GROUP BY column_name ORDER BY ALL LIMIT 10_000
 """
+_SEEN = "SELECT table_schema, table_name, lower(table_type) FROM information_schema.tables"
+_SEEN_COLUMNS = """
+SELECT column_name, 'column of ' || string_agg(DISTINCT table_name, ', ') FROM information_schema.columns
+GROUP BY column_name ORDER BY column_name LIMIT 10000
+"""
 _KEYWORDS = "SELECT DISTINCT keyword_name, keyword_category = 'reserved' FROM duckdb_keywords() ORDER BY ALL"
 
 
@@ -47,13 +52,14 @@ class Vocabulary:
 
     @classmethod
     def of(cls, con: Connection) -> Vocabulary:
-        """What the database knows now; to an analyst, names of tables and functions.
+        """What the database knows now; to an analyst, what may be seen of it.
 
         Raises duckdb.Error inside a transaction that has failed.
         """
         if hasattr(con, "decision"):
             functions = {name: ", ".join(parameters) for name, parameters in table_functions().items()}
-            return cls({}, functions, {name: "table" for (name,) in con.execute("SHOW TABLES").fetchall()})
+            tables = {name: f"{kind} in {schema}" for schema, name, kind in con.execute(_SEEN).fetchall()}
+            return cls({}, functions, tables, dict(con.execute(_SEEN_COLUMNS).fetchall()))
         queries = (_KEYWORDS, _FUNCTIONS, _TABLES, _COLUMNS)
         return cls(*(dict(con.execute(query).fetchall()) for query in queries))
 

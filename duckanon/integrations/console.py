@@ -19,16 +19,17 @@ from prompt_toolkit.output import Output
 from pygments.lexers.sql import SqlLexer
 
 from duckanon import __version__
+from duckanon.integrations import roles
 from duckanon.integrations.complaints import Cancelled
 from duckanon.integrations.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.results import Format
+from duckanon.integrations.roles import ROLES
 from duckanon.integrations.script import run_script
 from duckanon.integrations.sentences import is_told, sentence
 from duckanon.integrations.session import Session
 from duckanon.integrations.terminal import say
 from duckanon.integrations.typing_sql import is_complete
 
-_PROMPT = "duckanon> "
 _COMMANDS = {".help": "what can be typed here", ".tables": "the tables and views", ".quit": "leave"}
 _HELP = """\
 End a statement with ; and press Enter to run it. Enter alone starts a new line.
@@ -42,10 +43,10 @@ Ctrl-C cancels what runs, or clears what is typed. Ctrl-D leaves.
 FROM k_anonymize('table', ['age', 'zip'], k := 5)   an anonymous copy
 FROM k_report('table', ['age', 'zip'])              how exposed the table is
 FROM k_compare('table', ['age', 'zip'], k := [2, 5, 10])   what a copy would lose"""
-_ROLES = {
-    "analyst": "You are an analyst: protected tables answer through releases. --role steward lifts that.",
-    "steward": "You are a steward: statements run as they are written. --role analyst keeps to the policies.",
-}
+_OTHER = {"analyst": "--role steward lifts that.", "steward": "--role analyst keeps to the policies."}
+_SEEN = """
+SELECT table_schema AS "schema", table_name AS "name", lower(table_type) AS kind
+FROM information_schema.tables ORDER BY ALL"""
 _TABLES = """
 SELECT database_name AS database, schema_name AS schema, name, kind, columns FROM (
   SELECT database_name, schema_name, table_name AS name, 'table' AS kind, column_count AS columns
@@ -74,15 +75,15 @@ def converse(
         lexer=PygmentsLexer(SqlLexer),
         key_bindings=_keys(),
         multiline=True,
-        prompt_continuation="...> ".rjust(len(_PROMPT)),
+        prompt_continuation=lambda width, *_: "...> ".rjust(width),
         input=source,
         output=screen,
     )
     print(f"duckanon {__version__}. A semicolon ends a statement. .help tells more, Ctrl-D leaves.")
-    print(_ROLES[session.con.role])
+    print(f"{ROLES[session.con.role]} {_OTHER[session.con.role]}")
     while True:
         try:
-            if not console.obeys(prompt.prompt(_PROMPT).strip()):
+            if not console.obeys(prompt.prompt(f"{console.who}> ").strip()):
                 return
         except KeyboardInterrupt:
             continue
@@ -91,12 +92,12 @@ def converse(
 
 
 class _Console:
-    """What is done with each text that was typed."""
+    """What is done with each text that was typed. who: what the prompt says."""
 
     def __init__(self, session: Session, form: Format) -> None:
         self._session = session
         self._form = form
-        self.vocabulary = Vocabulary.of(session.con)
+        self.vocabulary, self.who = Vocabulary.of(session.con), roles.prompt(session.con)
 
     def obeys(self, text: str) -> bool:
         """Run the text. False: the user wants to leave."""
@@ -106,7 +107,7 @@ class _Console:
         if command == ".help":
             print(_HELP)
         elif command == ".tables":
-            self._run("SHOW TABLES" if self._session.con.role == "analyst" else _TABLES)
+            self._run(_SEEN if self._session.con.role == "analyst" else _TABLES)
         elif command.startswith("."):
             say(f"There is no command {command}: .help lists them.")
         elif text:
@@ -128,7 +129,9 @@ class _Console:
     def _learn(self) -> None:
         """Look at the catalogue again: what ran may have changed it."""
         try:
-            self.vocabulary = self._session.run("Reading the catalogue", Vocabulary.of)
+            self.vocabulary, self.who = self._session.run(
+                "Reading the catalogue", lambda con: (Vocabulary.of(con), roles.prompt(con))
+            )
         except Exception as error:
             # A transaction that has failed answers nothing until it is rolled back; the old names serve meanwhile.
             if not is_told(error) and not isinstance(error, Cancelled):

@@ -11,7 +11,7 @@ from typing import Any
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.dbt.meta import declared
-from duckanon.rewrite.spot import Schema, Stored, TableName, View, fold
+from duckanon.rewrite.recognize import Schema, Stored, TableName, View, fold
 
 _DATABASES = {".duckdb", ".db"}
 # Folders with what others made: packages, builds, environments.
@@ -168,5 +168,5 @@ def _database(path: Path) -> Corpus:
     scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
     scripts += [Script(path, text, name) for name, text in found.macros]
     # Scripts may call the database what they like, so its name is left out.
-    protected = {TableName("", fold(schema), fold(name)) for _, schema, name, *_ in policies}
+    protected = {TableName("", fold(one.place.schema or ""), fold(one.place.name)) for _, one, _ in policies}
     return Corpus(tuple(scripts), found.schema, frozenset(protected))

@@ -1,13 +1,13 @@
 """Harlequin on a guarded connection: `harlequin -a duckanon file.db`, and `hsql -a duckanon` without a screen.
 
-The adapter is Harlequin's own for DuckDB, on `duckanon.connect`. What a user types passes the guard; the catalog and
-the completions come from look-ups that are written here or in Harlequin.
+The adapter is Harlequin's own for DuckDB, on `duckanon.connect`. Of an analyst, everything passes the guard: what is
+typed, and what the catalog and the completions look up.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ from harlequin_duckdb.adapter import DuckDbAdapter, DuckDbConnection, DuckDbCurs
 from harlequin_duckdb.cli_options import DUCKDB_OPTIONS
 
 import duckanon
-from duckanon.analyst import Analyst
+from duckanon.analyst import Analyst, Answer
 from duckanon.errors import DuckanonError
 from duckanon.functions.templates import identifier, literal, table_functions
-from duckanon.governance.ledger import SCHEMA
+from duckanon.integrations.roles import ROLES
 from duckanon.integrations.sentences import sentence, unprefixed
 
 _ROLE = SelectOption(
@@ -36,10 +36,6 @@ _ROLE = SelectOption(
 )
 # MotherDuck's are left out: it runs statements elsewhere, where duckanon is not.
 _OPTIONS = [_ROLE, *(option for option in DUCKDB_OPTIONS if not option.name.startswith("md_"))]
-_WORKS_AS = {
-    "steward": "You are a steward: statements run as they are written.",
-    "analyst": "You are an analyst: protected tables answer through releases only.",
-}
 _TEMPORARY_MACROS = """
 SELECT DISTINCT function_name, parameters FROM system.main.duckdb_functions()
 WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro') AND NOT starts_with(function_name, '_dk_')
@@ -48,6 +44,7 @@ ORDER BY ALL
 # Harlequin puts reserved words at 100, what the catalog has at 500 and functions at 1000.
 _OURS_FIRST = 450
 _SECONDS_SHOWN = 15
+_RAISED = "DuckDB raised an error when running your query:"
 _DEFAULT_SCRIPT = Path.home() / ".duckdbrc"
 
 Guarded = duckanon.Connection | Analyst
@@ -63,7 +60,7 @@ class DuckanonAdapter(DuckDbAdapter):
         self, conn_str: Sequence[str], role: str | None = None, init_path: Path | str | None = None, **options: Any
     ) -> None:
         super().__init__(conn_str, init_path=init_path, **options)
-        if role not in (None, *_WORKS_AS):
+        if role not in (None, *ROLES):
             raise HarlequinConfigError("role must be steward or analyst.", title="duckanon cannot start.")
         self.role = role
         self._has_own_script = init_path is not None
@@ -74,7 +71,7 @@ class DuckanonAdapter(DuckDbAdapter):
         name = super().connection_id
         return name and f"duckanon {self.role or 'by policy'}: {name}"
 
-    def connect(self) -> GuardedConnection:
+    def connect(self) -> StewardConnection | AnalystConnection:
         """Open the database. Raises HarlequinConnectionError."""
         config = {"allow_unsigned_extensions": self.allow_unsigned_extensions}
         role: dict[str, Any] = {"role": self.role} if self.role else {}
@@ -83,10 +80,8 @@ class DuckanonAdapter(DuckDbAdapter):
         except (duckdb.Error, DuckanonError) as error:
             raise HarlequinConnectionError(sentence(error), title="duckanon could not open the database.") from error
         if isinstance(con, Analyst):
-            said = [_WORKS_AS["analyst"], *self._left_out(con)]
-        else:
-            said = [_WORKS_AS["steward"], *self._prepared(con)]
-        return GuardedConnection(con, " ".join(said))
+            return AnalystConnection(con, " ".join([ROLES["analyst"], *self._left_out(con)]))
+        return StewardConnection(con, " ".join([ROLES["steward"], *self._prepared(con)]))
 
     def _left_out(self, con: Analyst) -> Sequence[str]:
         """What an analyst is told of a script that did not run. Raises HarlequinConnectionError for what was asked."""
@@ -136,124 +131,183 @@ def _run(con: duckanon.Connection, script: str) -> int:
     return len(statements)
 
 
-class _Doors:
-    """The connection as Harlequin's DuckDB classes use it: `sql` for what a user typed, cursors for their look-ups."""
+class _Ours(DuckDbConnection):
+    """What both roles' connections say and complete beyond Harlequin's own for DuckDB."""
 
-    def __init__(self, guarded: Guarded) -> None:
-        self._guarded = guarded
-
-    def sql(self, query: str) -> duckdb.DuckDBPyRelation | None:
-        """The admitted query as a relation that Harlequin can limit; nobody can reach it to go on from it."""
-        answer: Any = self._guarded.sql(query)
-        found: duckdb.DuckDBPyRelation | None = answer._relation if isinstance(self._guarded, Analyst) else answer
-        return found
-
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        return self._guarded._con.cursor()
-
-    def interrupt(self) -> None:
-        self._guarded.interrupt()
-
-    def close(self) -> None:
-        self._guarded.close()
-
-
-class GuardedConnection(DuckDbConnection):
-    """A connection of one role. An analyst's catalog has no ledgers, and types without their values."""
-
-    def __init__(self, guarded: Guarded, init_message: str = "") -> None:
-        super().__init__(conn=_Doors(guarded), init_message=init_message)  # type: ignore[arg-type]
-        self._guarded = guarded
-        self._is_analyst = isinstance(guarded, Analyst)
-        self._ours = _functions(guarded)
-
-    def execute(self, query: str) -> GuardedCursor | None:
-        """Run a statement, or make ready to run a query. Raises HarlequinQueryError."""
-        try:
-            cursor = super().execute(query)
-        except DuckanonError as error:
-            raise HarlequinQueryError(msg=str(error), title="duckanon refused the statement.") from error
-        except HarlequinQueryError as error:
-            raise _clean(error) from error
-        decision = self._guarded.decision if isinstance(self._guarded, Analyst) else None
-        lines = [step.line for step in decision.steps] if decision else []
-        if cursor is None:
-            _tell(lines)
-            return None
-        return GuardedCursor(self, cursor.relation, lines)
-
-    def close(self) -> None:
-        self._guarded.close()
+    _functions: Mapping[str, Sequence[str]]
 
     def get_completions(self) -> list[HarlequinCompletion]:
         """DuckDB's words, and before them our functions, with their arguments beside them, and those arguments."""
         arguments: dict[str, list[str]] = {}
-        for name, parameters in self._ours.items():
+        for name, parameters in self._functions.items():
             for parameter in parameters:
                 arguments.setdefault(parameter, []).append(name)
         functions = [
             HarlequinCompletion(name, f"({', '.join(parameters)})", f"{name}(", _OURS_FIRST)
-            for name, parameters in self._ours.items()
+            for name, parameters in self._functions.items()
         ]
         named = [
             HarlequinCompletion(argument, f"of {', '.join(names)}", f"{argument} := ", _OURS_FIRST + 1)
             for argument, names in arguments.items()
         ]
-        duckdbs = (one for one in super().get_completions() if not one.label.startswith("_dk_"))
-        return [*functions, *named, *duckdbs]
+        return [*functions, *named, *(one for one in self._words() if not one.label.startswith("_dk_"))]
+
+    def _words(self) -> list[HarlequinCompletion]:
+        return super().get_completions()
+
+    def close(self) -> None:
+        self.conn.close()
+
+
+class StewardConnection(_Ours):
+    """A steward's connection: Harlequin's own, with our functions and our sentences."""
+
+    def __init__(self, con: duckanon.Connection, init_message: str = "") -> None:
+        super().__init__(conn=con._con, init_message=init_message)
+        self._functions = dict(con.execute(_TEMPORARY_MACROS).fetchall())
+
+    def execute(self, query: str) -> StewardCursor | None:
+        """Run a statement, or make ready to run a query. Raises HarlequinQueryError."""
+        try:
+            cursor = super().execute(query)
+        except HarlequinQueryError as error:
+            raise _clean(error) from error
+        return StewardCursor(self, cursor.relation) if cursor is not None else None
+
+
+class StewardCursor(DuckDbCursor):
+    """A query's result."""
+
+    def fetchall(self) -> Any:
+        """The rows as an Arrow table. Raises HarlequinQueryError."""
+        try:
+            return super().fetchall()
+        except HarlequinQueryError as error:
+            raise _clean(error) from error
+
+
+class AnalystConnection(_Ours):
+    """An analyst's connection. Whatever is looked up here is a query that the guard admits, on a second connection."""
+
+    def __init__(self, con: Analyst, init_message: str = "") -> None:
+        super().__init__(conn=con, init_message=init_message)  # type: ignore[arg-type] # it has what Harlequin calls
+        self._analyst, self._aside = con, con.cursor()
+        ((self._database,),) = con._con.execute("SELECT system.main.current_database()").fetchall()
+        self._functions = table_functions()
+
+    def execute(self, query: str) -> AnalystCursor | None:  # type: ignore[override] # no relation is handed out
+        """Run a statement, or make ready to run a query. Raises HarlequinQueryError."""
+        try:
+            answer = self._analyst.sql(query)
+        except DuckanonError as error:
+            raise HarlequinQueryError(msg=str(error), title="duckanon refused the statement.") from error
+        except duckdb.InterruptException:
+            return None
+        except duckdb.Error as error:
+            raise HarlequinQueryError(msg=unprefixed(str(error)), title=_RAISED) from error
+        lines = [step.line for step in self._analyst.decision.steps] if self._analyst.decision else []
+        # DuckDB 2 gives a relation for a statement without rows too.
+        relation = answer._relation
+        if relation is None or getattr(relation, "_return_type", "query_result") != "query_result":
+            _tell(lines)
+            return None
+        return AnalystCursor(answer, lines)
+
+    def close(self) -> None:
+        self._aside.close()
+        self._analyst.close()
+
+    def validate_sql(self, text: str) -> str:
+        """The text, or nothing if it cannot be parsed."""
+        try:
+            self._analyst.extract_statements(text)
+        except duckdb.Error:
+            return ""
+        return text
 
     def search_catalog(self, term: str, kind: Any = "all") -> Any:
-        """What the catalog has by that name. To an analyst, without the ledgers and with types without values."""
-        found = super().search_catalog(term, kind)
-        if not self._is_analyst:
-            return found
-        shown = [one for one in found if SCHEMA not in (one.item.label, *one.parents[1:2])]
-        for one in shown:
-            one.item.type_name = one.item.type_name and _without_values(one.item.type_name)
-        return shown
+        """What the catalog has by that name."""
+        from harlequin.catalog import CatalogSearchResult
+
+        found = []
+        catalog: Any = self.get_catalog()
+        for database in catalog.items:
+            for schema in database.fetch_children():
+                for table in schema.fetch_children():
+                    parents: tuple[str, ...] = (database.label, schema.label)
+                    if term.lower() in table.label.lower() and kind != "columns":
+                        found.append(CatalogSearchResult(item=table, parents=parents))
+                    if kind != "relations":
+                        found += [
+                            CatalogSearchResult(item=column, parents=(*parents, table.label))
+                            for column in table.fetch_children()
+                            if term.lower() in column.label.lower()
+                        ]
+        return found
+
+    def _words(self) -> list[HarlequinCompletion]:
+        """DuckDB's own, from a database with nothing in it."""
+        with duckdb.connect() as empty:
+            return DuckDbConnection(empty).get_completions()
+
+    def _get_databases(self) -> list[tuple[str]]:
+        return [(self._database,)]
 
     def _get_schemas(self, database: str) -> list[tuple[str]]:
-        found = super()._get_schemas(database)
-        return [row for row in found if row[0] != SCHEMA] if self._is_analyst else found
+        found: list[tuple[str]] = self._looked_up(
+            "SELECT DISTINCT table_schema FROM information_schema.tables ORDER BY 1", database
+        )
+        return found
+
+    def _get_tables(self, database: str, schema: str) -> list[tuple[str, str]]:
+        seen = f"FROM information_schema.tables WHERE table_schema = {literal(schema)}"
+        found: list[tuple[str, str]] = self._looked_up(f"SELECT table_name, table_type {seen} ORDER BY 1", database)
+        return found
 
     def _get_columns(self, database: str, schema: str, table: str) -> list[tuple[str, str]]:
-        found = super()._get_columns(database, schema, table)
-        return [(name, _without_values(kind)) for name, kind in found] if self._is_analyst else found
+        seen = f"table_schema = {literal(schema)} AND table_name = {literal(table)} ORDER BY ordinal_position::INT"
+        found: list[tuple[str, str]] = self._looked_up(
+            f"SELECT column_name, data_type FROM information_schema.columns WHERE {seen}",  # noqa: S608 - quoted
+            database,
+        )
+        return found
+
+    def _looked_up(self, query: str, database: str) -> Any:
+        """Rows about the one database that an analyst has open."""
+        return self._aside.sql(query).fetchall() if database == self._database else []
 
 
-class GuardedCursor(DuckDbCursor):
+class AnalystCursor(HarlequinCursor):
     """A query's result. Once its rows are there, the user is told how the guard decided about the query."""
 
-    def __init__(self, conn: GuardedConnection, relation: duckdb.DuckDBPyRelation, lines: Sequence[str]) -> None:
-        super().__init__(conn, relation)
-        self._lines = lines
+    def __init__(self, answer: Answer, lines: Sequence[str]) -> None:
+        self._answer, self._lines = answer, lines
+
+    def columns(self) -> list[tuple[str, str]]:
+        kinds = map(DuckDbConnection._short_column_type, self._answer.dtypes)
+        return list(zip(self._answer.columns, kinds, strict=True))
 
     def set_limit(self, limit: int) -> HarlequinCursor:
-        super().set_limit(limit)
+        found = self._answer._relation
+        if found is not None:
+            self._answer = Answer(found.limit(limit), self._answer._turn, self._answer._holds)
         return self
 
     def fetchall(self) -> Any:
         """The rows as an Arrow table. Raises HarlequinQueryError."""
         try:
-            rows = super().fetchall()
-        except HarlequinQueryError as error:
-            raise _clean(error) from error
+            rows = self._answer.to_arrow_table()
+        except duckdb.InterruptException:
+            return None
+        except duckdb.Error as error:
+            raise HarlequinQueryError(msg=unprefixed(str(error)), title=_RAISED) from error
         _tell(self._lines)
         return rows
 
-
-def _functions(guarded: Guarded) -> dict[str, Sequence[str]]:
-    """Functions that can be called, and their arguments' names."""
-    if isinstance(guarded, Analyst):
-        return dict(table_functions())
-    return dict(guarded.execute(_TEMPORARY_MACROS).fetchall())
-
-
-def _without_values(kind: str) -> str:
-    """A type's name without the values of an ENUM: they are data."""
-    if "ENUM(" not in kind:
-        return kind
-    return kind.split("(")[0] + "[]" * kind.endswith("]")
+    def fetchone(self) -> Any:
+        """The first row, or None."""
+        rows = self._answer.fetchall()
+        return rows[0] if rows else None
 
 
 def _clean(error: HarlequinQueryError) -> HarlequinQueryError:

@@ -20,6 +20,7 @@ import duckanon
 from duckanon.analyst import Analyst
 from duckanon.functions.templates import literal
 from duckanon.integrations.banner import Banner, Charged, banner, foretold
+from duckanon.integrations.roles import ROLES
 from duckanon.integrations.sentences import is_told, sentence, was_interrupted
 
 if TYPE_CHECKING:
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
 Guarded = duckanon.Connection | Analyst
 
 _CHARGES = """
-SELECT database, number, tbl, epsilon_exact, remaining_exact FROM privacy_ledger()
+SELECT database, number, coalesce(population, tbl), epsilon_exact, remaining_exact FROM privacy_ledger()
 WHERE action = 'charge' ORDER BY database, number
 """
-_DECISION = "SELECT kind, object, decision, epsilon, reason, rewritten_sql FROM explain_privacy({})"
-_A = {"steward": "a steward", "analyst": "an analyst"}
-_BUDGETS = "SELECT tbl, remaining_exact, epsilon_exact FROM privacy_budget() ORDER BY ALL"
+_DECISION = "FROM explain_privacy({})"
+_BUDGETS = "SELECT population, remaining_exact, epsilon_exact, edition FROM privacy_budget() ORDER BY ALL"
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -141,9 +141,11 @@ class _Desk:
 
     def state(self) -> Banner:
         """Where the cells run, for whom, and with what budgets."""
-        budgets = self._aside.execute(_BUDGETS).fetchall()
-        left = [f"{table}: {left} of epsilon {whole} left." for table, left, whole in budgets]
-        return Banner([f"{self._name}: you are {_A[self._role]}.", *(left or ["No table is protected."])])
+        left = [
+            f"{whose}: {left} of epsilon {whole} left, edition {edition}."
+            for whose, left, whole, edition in self._aside.execute(_BUDGETS).fetchall()
+        ]
+        return Banner([f"{self._name}. {ROLES[self._role]}", *(left or ["No table is protected."])])
 
     def run(self, text: str) -> pd.DataFrame | None:
         """Run every statement; each result but the last is shown, the last is returned. Raises what they raise."""
@@ -161,11 +163,13 @@ class _Desk:
 
     def foretold(self, text: str) -> Banner:
         """How the guard would decide about a statement of an analyst's."""
-        return foretold(self._aside.execute(_DECISION.format(literal(text))).fetchall())
+        found = self._aside.execute(_DECISION.format(literal(text)))
+        names = [column[0] for column in found.description or ()]
+        return foretold([dict(zip(names, row, strict=True)) for row in found.fetchall()])
 
     def _charges(self) -> dict[tuple[str, int], Charged]:
         rows = self._aside.execute(_CHARGES).fetchall()
-        return {(database, number): Charged(table, epsilon, left) for database, number, table, epsilon, left in rows}
+        return {(database, number): Charged(whose, epsilon, left) for database, number, whose, epsilon, left in rows}
 
 
 def _frame(con: Guarded, statement: Any) -> pd.DataFrame | None:

@@ -10,17 +10,19 @@ from duckanon.errors import InvalidInput
 from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
 from duckanon.integrations.session import Session
 from duckanon.integrations.tables import ROWS_SHOWN, rendered
-from duckanon.integrations.terminal import answers
+from duckanon.integrations.terminal import answers, say
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
+    from duckanon.rewrite.decision import Decision
 
 
 def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chatty: bool = False) -> None:
     """Run every statement of `text`. DuckDB splits them, so strings and comments may hold semicolons.
 
-    chatty: say something about statements without a result too. Raises duckdb.Error at the first statement that fails;
-    a syntax error anywhere fails before anything runs. Raises InvalidInput if the text came in another encoding.
+    chatty: say something about every statement, as a console does. Without it, stderr says what an analyst's release
+    was. Raises duckdb.Error at the first statement that fails; a syntax error anywhere fails before anything runs.
+    Raises InvalidInput if the text came in another encoding.
     """
     if not _is_unicode(text):
         raise InvalidInput("The SQL is not UTF-8 text: save it as UTF-8.")
@@ -33,9 +35,16 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
             print(*(row[-1] for row in result.rows), sep="\n")
         else:
             show(result, form)
-        decision = getattr(session.con, "decision", None) if chatty else None
-        for step in decision.steps if decision is not None else ():
+        _tell(getattr(session.con, "decision", None), chatty=chatty)
+
+
+def _tell(decision: Decision | None, *, chatty: bool) -> None:
+    """Say what was decided about an analyst's statement. In a pipe only what is a release, and beside the data."""
+    for step in decision.steps if decision is not None else ():
+        if chatty:
             print(f"-- {step.line}")
+        elif step.verdict != "runs":
+            say(f"-- {step.line}")
 
 
 def _is_unicode(text: str) -> bool:

@@ -30,8 +30,8 @@ def analyst(database: str | os.PathLike[str], *, read_only: bool = False) -> Cal
 class _Guarded(ConnectionWrapper):
     """A guarded connection whose statements each stand alone.
 
-    SQLAlchemy begins a transaction before each first statement. It would not see a release that the guard makes, on a
-    connection of its own, for a statement inside it. An analyst's writes go to temporary tables only.
+    SQLAlchemy begins a transaction before each first statement. Protected tables do not answer in one: it would not see
+    what the guard stores for its statements. An analyst's writes go to temporary tables only.
     """
 
     def begin(self) -> Any:

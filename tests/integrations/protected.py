@@ -10,11 +10,13 @@ CREATE TABLE persons AS
   SELECT i AS id, i // 3 AS household, i % 7 AS age, 'name ' || i AS name,
     CASE WHEN i < 60 THEN 'm' ELSE 'f' END AS sex, 'glad'::mood AS mood
   FROM range(90) r(i);
+CREATE TABLE payroll AS SELECT 7 AS salary;
 CREATE TABLE cities AS SELECT 'c' || i AS city, i AS size FROM range(3) r(i)
 """
 POLICY = """
 SELECT protect('persons', unit := 'household', epsilon := 2, per_query := 0.5, max_size := 6, public := ['sex'],
-  quasi_identifiers := ['age'], k := 5)
+  domains := {'sex': ['m', 'f']}, quasi_identifiers := ['age'], k := 5);
+SELECT open_table('cities')
 """
 COUNT = "SELECT sex, count(*) AS n FROM persons GROUP BY sex ORDER BY sex"
 COPY = "FROM k_anonymize('persons', ['age'], k := 5, drop := ['id', 'household', 'name', 'sex', 'mood'])"

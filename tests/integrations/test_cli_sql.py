@@ -2,9 +2,12 @@
 
 import json
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
+from duckanon.integrations.roles import ROLES
 from tests.integrations.commandline import process, run
+from tests.integrations.protected import COUNT, RECORDS, make
 
 
 def test_several_statements_with_semicolons_in_strings_and_comments():
@@ -104,3 +107,26 @@ def test_a_database_is_kept_and_can_be_read_only(here):
     assert run("sql", "--read-only", "-c", "SELECT 1").stderr == "--read-only needs a database: name its file.\n"
     Path("other.db").write_text("this is no database, it only looks like one " * 500)
     assert run("sql", "other.db", "-c", "SELECT 1").exit_code == 1
+
+
+def test_an_analyst_is_told_of_noise_beside_the_data(tmp_path):
+    path = str(make(tmp_path / "people.duckdb"))
+    first = run("sql", path, "-c", f"{COUNT}; FROM cities LIMIT 1", "--format", "csv")
+    assert first.exit_code == 0, first.output
+    assert "epsilon" not in first.stdout
+    (told,) = first.stderr.splitlines()
+    assert told.startswith("-- count of persons: rewritten (epsilon 0.5, edition 1). The counts have noise")
+    again = run("sql", path, "--format", "csv", stdin=COUNT)
+    assert first.stdout.startswith(again.stdout)
+    today = datetime.now(UTC).date().isoformat()
+    assert again.stderr.startswith(f"-- count of persons: rewritten (free: edition 1, drawn {today}).")
+    refused = run("sql", path, "-c", RECORDS)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Records of persons are protected.")
+
+
+def test_a_steward_among_protected_tables_is_told_so(tmp_path):
+    path = str(make(tmp_path / "people.duckdb"))
+    steward = run("sql", path, "--role", "steward", "-c", "SELECT 1 AS one", "--format", "csv")
+    assert (steward.stdout, steward.stderr) == ("one\n1\n", f"-- {ROLES['steward']}\n")
+    assert run("sql", str(tmp_path / "new.duckdb"), "-c", "SELECT 1 AS one").stderr == ""

@@ -19,6 +19,7 @@ from rich.console import Console
 from duckanon.integrations import console
 from duckanon.integrations.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.progress import ProgressLine
+from duckanon.integrations.results import Format
 from duckanon.integrations.sentences import was_interrupted
 from duckanon.integrations.session import Session
 from duckanon.integrations.typing_sql import is_complete, open_quote
@@ -282,7 +283,20 @@ def test_the_console_says_which_role(tmp_path, capsys):
     with Session(path) as opened:
         said = _said(opened, capsys)
         assert "You are an analyst" in said
-        assert "│ t" in said
+        assert "│ main   │ t    │ protected │" in said
+        found = Vocabulary.of(opened.con)
+        assert (found.tables, found.columns) == ({"t": "protected in main"}, {"x": "column of t"})
+
+
+def test_the_prompt_says_who_is_at_work_among_protected_tables(tmp_path):
+    path = tmp_path / "x.duckdb"
+    with Session(path) as opened:
+        session = console._Console(opened, Format.TABLE)
+        assert session.who == "duckanon"
+        session.obeys("CREATE TABLE t AS SELECT 1 AS x; SELECT protect('t', epsilon := 1);")
+        assert session.who == "steward"
+    with Session(path) as opened:
+        assert console._Console(opened, Format.TABLE).who == "analyst"
 
 
 def _said(session, capsys):

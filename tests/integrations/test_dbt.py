@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 import duckanon
+from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.integrations.commands import app
-from duckanon.integrations.dbt.meta import declared, policy
+from duckanon.integrations.dbt.meta import declared, given
+from duckanon.integrations.dbt.periods import is_due
 from duckanon.integrations.dbt.settings import Changes, Mode, Settings
 from duckanon.integrations.dbt.steward import Steward
 
@@ -32,8 +36,12 @@ REFUSED = {
     ),
     "view_of_records.sql": (
         "{{ config(materialized='view') }} select vote from {{ ref('voters') }}",
-        "FROM k_anonymize('voters', ['age', 'education', 'income'], k := 5, categorical := ['education'], "
-        "drop := ['town', 'tv_news'])",
+        "line 1: row-level of survey.main.voters",
+    ),
+    "open_copy.sql": (
+        "{{ config(meta={'duckanon': {'open': true}}) }} select * from k_anonymize('{{ ref(\"voters\") }}', "
+        "['age', 'education', 'income'], categorical := ['education'], drop := ['town', 'tv_news'])",
+        "call publish('open_copy', of := 'voters') once the model stands",
     ),
     "lazy.sql": (
         "{{ config(materialized='view') }} select * from k_anonymize('{{ ref(\"plain\") }}', ['a'])",
@@ -43,14 +51,10 @@ REFUSED = {
         "{{ config(materialized='incremental') }} select * from k_anonymize('{{ ref(\"plain\") }}', ['a'])",
         "two k-anonymous copies of the same records can be intersected. Make it a table",
     ),
-    "low_k.sql": (
-        "select * from k_anonymize('{{ ref(\"voters\") }}', ['age', 'education', 'income'], k := 2, "
-        "categorical := ['education'], drop := ['town', 'tv_news'])",
-        "k must be 5 or more",
-    ),
     "through_cte.sql": (
-        "with v as (select vote, age from {{ ref('voters') }}) select * from k_anonymize('v', ['age'], k := 2)",
-        "k_anonymize is called on v, which reads a protected table and has no policy itself",
+        "with v as (from {{ source('raw', 'residents') }}) "
+        "select * from dp_group_sizes('v', 'household', epsilon := 0.1, max_size := 8)",
+        "dp_group_sizes is called on v, which reads a protected table and has no policy itself",
     ),
     "by_python.py": (
         "def model(dbt, con):\n    return dbt.ref('voters')\n",
@@ -63,6 +67,9 @@ REFUSED = {
     ),
 }
 ADMITTED = {
+    # A steward's own, until it is published.
+    "low_k.sql": "select * from k_anonymize('{{ ref(\"voters\") }}', ['age', 'education', 'income'], k := 2, "
+    "categorical := ['education'])",
     "plain.sql": "select i // 5 as a, i % 3 as b from range(20) r(i)",
     "also_plain.sql": "select i // 5 as a, i % 3 as b from range(20) r(i)",
     "inside.sql": "{{ config(meta={'duckanon': {'protected': true, 'epsilon': 1}}) }} "
@@ -114,6 +121,7 @@ unit_tests:
       rows: "select 1 as class_id, 0 as age_lo, 4 as age_hi, ['x'] as education_set, 10 as income_lo, 10 as income_hi,
         'a' as party, 'b' as vote from range(5)"
 """
+PROTECTED = "main.people is protected: of epsilon {} in all, 0 is spent and {} left. A charge protects one record."
 PROFILE = """
 survey:
   target: dev
@@ -204,13 +212,16 @@ def test_the_example_and_what_stands_beside_it(tmp_path: Path) -> None:
     # Built again: what the guard refused is listed, nothing more is charged, and policies outlive rebuilt tables.
     assert "too_dear" in audit["nodes"]
     warned = [one for one in audit["said"] if "asks protected tables for more than a release" in one]
-    built = ("copy", "counts", "view_of_records", "low_k", "through_cte", "by_python", "copied_again")
+    built = ("copy", "counts", "view_of_records", "open_copy", "through_cte", "by_python", "copied_again")
     for name in built:
         assert statuses(audit)[name] == "success", audit["nodes"][name]
         assert any(one.startswith(f"Model {name} asks") for one in warned), name
     assert all(statuses(audit)[name] == "error" for name in ("lazy", "grows", "too_dear"))
     lines = rows(project, "SELECT action, tbl, epsilon_exact FROM privacy_ledger() ORDER BY ALL")
-    assert [line for line in lines if line[0] == "charge"] == [("charge", "raw.residents", "0.5")]
+    # (Audit builds what the guard refuses: noise on a table expression is charged to that.)
+    charges = [line for line in lines if line[0] == "charge"]
+    assert charges == [("charge", "raw.residents", "0.5"), ("charge", "v", "0.1")]
+    assert [line[1] for line in lines if line[0] == "open"] == ["main.open_copy", "raw.counties"]
     protected = ["main.inside", "main.voters", "main.working_voters", "raw.residents"]
     assert [line[1] for line in lines if line[0] == "protect"] == protected
     assert ended["success"], ended
@@ -230,10 +241,19 @@ def test_the_example_and_what_stands_beside_it(tmp_path: Path) -> None:
     assert "run `duckanon dbt macros` in the project's folder" in told, unguarded
 
 
-def steward(**config: Any) -> duckdb.DuckDBPyConnection:
+def test_a_project_that_was_never_built_is_compiled_and_audited(tmp_path: Path) -> None:
+    project = example(tmp_path / "survey")
+    (compiled,) = dbt(project, ["compile"])
+    assert compiled["success"], compiled
+    assert rows(project, "SELECT count(*) FROM privacy_ledger()") == [(0,)]
+    audited = CliRunner(env={"TERM": "dumb"}).invoke(app, ["audit", str(project)])
+    assert (audited.exit_code, "0 unsafe" in audited.output) == (0, True), audited.output
+
+
+def steward(now: Callable[[], datetime] | None = None, **config: Any) -> duckdb.DuckDBPyConnection:
     """A connection with what the macros ask, and a table of people."""
     con = duckanon.register(duckdb.connect())
-    Steward(Settings.of(config)).attend(con)
+    Steward(Settings.of(config), now).attend(con)
     con.execute("CREATE TABLE people AS SELECT i // 5 AS age, 'p' || i AS name FROM range(20) r(i)").fetchall()
     return con
 
@@ -248,12 +268,22 @@ def node(name: str = "people", kind: str = "seed", **meta: Any) -> dict[str, Any
     columns = {one: {"meta": {"duckanon": {"role": role}}} for one, role in meta.pop("columns", {}).items()}
     path = ["memory", "main", name]
     known = {"unique_id": f"{kind}.{name}", "resource_type": kind, "name": name, "relation": path}
-    known |= {"file": False, "ephemeral": False}
+    known |= {"file": False, "materialized": "table"}
     return {**known, "meta": {"duckanon": meta}, "columns": columns}
 
 
-def policies(con: duckdb.DuckDBPyConnection, *nodes: dict[str, Any], built: tuple[str, ...] = ()) -> dict[str, Any]:
-    return ask(con, "_dk_dbt_policies", run="1", nodes=nodes, built=built)
+def policies(
+    con: duckdb.DuckDBPyConnection,
+    *nodes: dict[str, Any],
+    built: tuple[str, ...] = (),
+    ended: bool = False,
+    builds: bool = True,
+) -> dict[str, Any]:
+    return ask(con, "_dk_dbt_policies", run="1", nodes=nodes, built=built, ended=ended, builds=builds)
+
+
+def lines(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    return con.execute("SELECT action, tbl FROM privacy_ledger() ORDER BY number").fetchall()
 
 
 def judged(
@@ -286,7 +316,7 @@ def test_settings() -> None:
 def test_policies_from_meta() -> None:
     columns = {"age": ["quasi_identifier", "public"], "name": "identifier", "home": "unit"}
     found = declared(node(epsilon=0.1, k=3, sensitive="vote", columns=columns))
-    made = policy(found, {"epsilon": 5, "small": 7}, "people")
+    made = Policy(**given(found, {"epsilon": 5, "small": 7}, "people", {}))
     assert (made.epsilon, made.unit, made.k, made.small) == (Fraction(1, 10), "home", 3, 7)
     assert (made.quasi_identifiers, made.public, made.drop, made.sensitive) == (
         ("age",),
@@ -302,6 +332,7 @@ def test_policies_from_meta() -> None:
         "The seed people has no term 'eps' in its policy": node(eps=1),
         "The seed people, column age: meta.duckanon gives a role": node(columns={"age": "qi"}),
         "has two columns with the role unit": node(columns={"age": "unit", "name": "unit"}),
+        "domains says something for each column": node(domains=["age"]),
         "is not to be protected, and has a policy": node(protected=False, epsilon=1),
         "may allow findings of these kinds only": node(allow=["all"]),
         "protected in meta.duckanon is true or false": node(protected="yes"),
@@ -319,13 +350,13 @@ def test_policies_from_meta() -> None:
         ),
     }.items():
         with pytest.raises(InvalidInput, match=said):
-            policy(declared(one), {}, "people")
+            given(declared(one), {}, "people", {})
 
 
 def test_policies_are_set_once_and_changed_only_on_purpose() -> None:
     con = steward()
     one = node(epsilon=1, columns={"age": "quasi_identifier"})
-    assert policies(con, one)["said"] == ["main.people is protected: of epsilon 1 in all, 0 is spent and 1 left."]
+    assert policies(con, one)["said"] == [PROTECTED.format(1, 1)]
     assert policies(con, one) == {"said": [], "problem": None}
     # A table that is dropped and made again has kept its policy; one that does not stand yet has its own already.
     con.execute("CREATE OR REPLACE TABLE people AS SELECT 1 AS age").fetchall()
@@ -335,9 +366,7 @@ def test_policies_are_set_once_and_changed_only_on_purpose() -> None:
     assert changed.startswith("The seed people is protected already, and the project says another policy (epsilon).")
     assert "dbt run-operation duckanon_unprotect --args '{name: people}'" in changed
     con.execute("SELECT unprotect('people')").fetchall()
-    assert policies(con, node(epsilon=2))["said"] == [
-        "main.people is protected: of epsilon 2 in all, 0 is spent and 2 left."
-    ]
+    assert policies(con, node(epsilon=2))["said"] == [PROTECTED.format(2, 2)]
     applied = steward(changes="apply")
     policies(applied, one)
     assert "of epsilon 3 in all" in policies(applied, node(epsilon=3))["said"][0]
@@ -353,7 +382,7 @@ def test_policies_name_tables_and_columns_that_stand() -> None:
     assert 'no column "zip" in the seed people' in policies(con, zip_code, built=("seed.people",))["problem"]
     file = {**node(kind="source", protected=True), "file": True}
     assert "is a file, which can have no policy" in policies(con, file)["problem"]
-    part = {**node(kind="model", protected=True), "ephemeral": True}
+    part = {**node(kind="model", protected=True), "materialized": "ephemeral"}
     assert "is ephemeral, and so a part of every model" in policies(con, part)["problem"]
 
 
@@ -370,16 +399,164 @@ def test_judgements_without_dbt() -> None:
     assert judged(con, "SELECT count(*) FROM people", allow=["count"])["problem"] is None
     kept = "SELECT * FROM k_anonymize('\"memory\".\"main\".\"people\"', ['age'], k := 5, drop := ['name'])"
     assert judged(con, kept)["problem"] is None
-    assert "must be dropped" in judged(con, kept.replace(", drop := ['name']", ""))["problem"]
+    # A copy is a steward's own until it is published: what is open to analysts is none.
+    assert judged(con, kept.replace(", drop := ['name']", ""))["problem"] is None
+    assert "call publish('m', of := 'people') once the model stands" in judged(con, kept, open=True)["problem"]
+    assert "row-level" in judged(con, "FROM people", open=True, allow=["row-level"])["problem"]
     assert (
         "what a table_function reads of memory.main.people" in judged(con, "FROM people", "table_function")["problem"]
     )
     con.execute("CREATE VIEW grown AS SELECT * FROM people WHERE age > 1").fetchall()
-    assert "k_anonymize is called on grown" in judged(con, "FROM k_anonymize('grown', ['age'], k := 2)")["problem"]
+    sizes = "FROM dp_group_sizes('{}', 'name', epsilon := 1, max_size := 2)"
+    assert "dp_group_sizes is called on grown" in judged(con, sizes.format("grown"))["problem"]
+    assert judged(con, sizes.format("people"))["problem"] is None
     assert "snapshot" in judged(con, kept, "snapshot")["problem"]
     # What cannot be parsed is refused if it names a protected table, and only then.
     assert "cannot be parsed" in judged(con, "FROM people SELEC ((")["problem"]
     assert judged(con, "FROM others SELEC ((")["problem"] is None
+
+
+def test_ten_runs_of_the_same_project_add_no_line() -> None:
+    con = steward(policy={"epsilon": 1})
+    con.execute("CREATE TABLE places AS SELECT 1 AS age").fetchall()
+    project = [
+        node(population="all", privacy_unit="name", rows_per_unit=2, new_edition="yearly", domains={"age": [0, 1, 2]}),
+        node("places", "source", open=True),
+    ]
+    for _ in range(10):
+        assert policies(con, *project)["problem"] is None
+        con.execute("CREATE OR REPLACE TABLE people AS SELECT * FROM people").fetchall()
+        con.execute("CREATE OR REPLACE TABLE places AS SELECT 2 AS age").fetchall()
+        assert policies(con, *project, built=("seed.people",), ended=True)["problem"] is None
+    assert lines(con) == [("open", "main.places"), ("protect", "main.people")]
+    # A protected table that is gone keeps its policy, and analysts out.
+    con.execute("DROP TABLE people").fetchall()
+    assert policies(con, *project, ended=True) == {"said": [], "problem": None}
+    refused = con.execute("SELECT decision, reason FROM explain_privacy('FROM people')").fetchall()
+    assert refused[0][0] == "refused"
+    assert "Records of people are protected" in refused[0][1]
+
+
+def test_open_tables() -> None:
+    con = steward(policy={"epsilon": 1})
+    one = node("places", "model", open=True)
+    assert policies(con, one) == {"said": [], "problem": None}
+    con.execute("CREATE TABLE places AS SELECT 1 AS city").fetchall()
+    assert policies(con, one, ended=True)["said"] == ["main.places is open: analysts read it as it is."]
+
+    def reads() -> str:
+        ((decision,),) = con.execute("SELECT decision FROM explain_privacy('FROM places')").fetchall()
+        return str(decision)
+
+    assert reads() == "runs"
+    # With other columns it is another table, until the project says so again.
+    con.execute("CREATE OR REPLACE TABLE places AS SELECT 1 AS city, 2 AS size").fetchall()
+    assert reads() == "refused"
+    assert len(policies(con, one, ended=True)["said"]) == 1
+    assert reads() == "runs"
+    assert policies(con, node("places", "model"))["said"] == []
+    assert reads() == "runs"
+    assert "is closed" in policies(con, node("places", "model", open=False))["said"][0]
+    assert reads() == "refused"
+    assert policies(con, node("places", "model", open=False))["said"] == []
+    wrong = {
+        "is to be open, and has a policy": node("places", open=True, epsilon=1),
+        "open in meta.duckanon is true or false": node("places", open="yes"),
+        "there is no table memory.main.nowhere": node("nowhere", "source", open=True),
+        "is ephemeral": {**node("places", "model", open=True), "materialized": "ephemeral"},
+    }
+    for said, bad in wrong.items():
+        assert said in policies(con, bad)["problem"]
+
+
+def test_editions_begin_by_the_calendar_and_never_twice_in_a_period() -> None:
+    now = datetime(2030, 1, 31, 23)
+    con = steward(policy={"epsilon": 1}, now=lambda: now)
+    one, other = (
+        node(name, population="all", privacy_unit="name", new_edition="monthly") for name in ("people", "others")
+    )
+    con.execute("CREATE TABLE others AS FROM people").fetchall()
+
+    def edition() -> int:
+        ((found,),) = con.execute("SELECT edition FROM privacy_budget()").fetchall()
+        return int(found)
+
+    policies(con, one, other)
+    assert policies(con, one, other, ended=True, builds=False) == {"said": [], "problem": None}
+    assert edition() == 1
+    # (The ledger's lines have today's date, which is an earlier year's.)
+    assert "Edition 2 of all has begun" in policies(con, one, other, ended=True)["said"][0]
+    now = datetime.now()
+    assert policies(con, one, other, ended=True)["said"] == []
+    assert policies(con, one, other)["said"] == []
+    assert edition() == 2
+    quarrel = policies(
+        con, one, {**other, "meta": {"duckanon": {**other["meta"]["duckanon"], "new_edition": "daily"}}}, ended=True
+    )
+    assert "are of one population, and say different things of new_edition" in quarrel["problem"]
+    assert "new_edition in meta.duckanon says how often" in policies(con, node(new_edition="hourly"))["problem"]
+
+
+@pytest.mark.parametrize(
+    ("period", "began", "same", "later"),
+    [
+        ("daily", "2026-03-01 00:00", "2026-03-01 23:59", "2026-03-02 00:00"),
+        ("weekly", "2026-12-28 00:00", "2027-01-03 23:59", "2027-01-04 00:00"),
+        ("monthly", "2026-03-01 00:00", "2026-03-31 23:59", "2026-04-01 00:00"),
+        ("quarterly", "2026-04-01 00:00", "2026-06-30 23:59", "2026-07-01 00:00"),
+        ("yearly", "2026-01-01 00:00", "2026-12-31 23:59", "2027-01-01 00:00"),
+    ],
+)
+def test_periods(period: str, began: str, same: str, later: str) -> None:
+    at = datetime.fromisoformat
+    assert not is_due(period, at(began), at(same))
+    assert is_due(period, at(began), at(later))
+    assert not is_due(period, at(later), at(began))
+
+
+def test_a_policy_with_domains_waits_for_its_table_and_is_set_before_anything_reads_it() -> None:
+    con = steward(policy={"epsilon": 1, "per_query": 0.1})
+    place = {"name": "age", "meta": {"duckanon": {"role": "public", "domain": "ages"}}}
+    born = {**node("born", "model"), "columns": {"age": place}}
+    ages = node("ages", "seed", open=True)
+    assert policies(con, born, ages) == {"said": [], "problem": None}
+    model = {"name": "m", "resource_type": "model", "this": ["memory", "main", "m"], "language": "sql"}
+    reading = {**model, "run": "1", "node": node("m", "model"), "materialized": "table"}
+    reading |= {"code": "SELECT 1 AS a", "reads": [["memory", "main", "born"]]}
+    con.execute("CREATE TABLE born AS SELECT 1 AS age").fetchall()
+    assert "has no policy yet" in ask(con, "_dk_dbt_judge", **reading)["problem"]
+    con.execute("CREATE TABLE ages AS SELECT 1 AS age").fetchall()
+    assert ask(con, "_dk_dbt_judge", **reading) == {"said": [], "problem": None}
+    assert lines(con) == [("open", "main.ages"), ("protect", "main.born")]
+    assert policies(con, born, ages, built=("model.born", "seed.ages"), ended=True) == {"said": [], "problem": None}
+    (told,) = con.execute(
+        "SELECT decision FROM explain_privacy('SELECT age, count(*) FROM born GROUP BY age')"
+    ).fetchall()
+    assert told == ("rewritten",)
+
+
+def test_populations_and_what_never_changes() -> None:
+    con = steward(policy={"epsilon": 1}, changes="apply")
+    con.execute("CREATE TABLE visits AS FROM people").fetchall()
+
+    def project(epsilon: float, unit: str = "name") -> list[dict[str, Any]]:
+        return [
+            node("visits", population="people", privacy_unit="name", columns={"age": "quasi_identifier"}),
+            node(population="people", epsilon=epsilon, columns={"name": ["privacy_unit"]} if unit == "name" else {}),
+        ]
+
+    assert len(policies(con, *project(3))["said"]) == 2
+    assert con.execute("SELECT tables, epsilon FROM privacy_budget()").fetchall() == [
+        (["main.people", "main.visits"], 3)
+    ]
+    # The budget of both is changed together.
+    assert len(policies(con, *project(4))["said"]) == 2
+    assert con.execute("SELECT epsilon FROM privacy_budget()").fetchall() == [(4,)]
+    before = lines(con)
+    assert "has name as its privacy_unit, which never changes" in policies(con, *project(4, "none"))["problem"]
+    assert lines(con) == before
+    view = {**node("seen", "model", protected=True), "materialized": "view"}
+    assert "make it a table, {{ config(materialized='table') }}" in policies(con, view)["problem"]
 
 
 def test_a_guard_that_is_off_still_refuses_views_over_releases() -> None:

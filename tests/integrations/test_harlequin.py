@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harlequin.exception import HarlequinConfigError, HarlequinConnectionError
+from harlequin.exception import HarlequinConfigError, HarlequinConnectionError, HarlequinQueryError
 
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.integrations.harlequin import DuckanonAdapter
+from duckanon.integrations.roles import ROLES
 from tests.integrations.protected import COUNT, RECORDS, make
 
 
@@ -44,7 +46,7 @@ def test_hsql_as_an_analyst(people: Path) -> None:
     assert men.startswith("m|")
     assert city == "c0|0"
     told = [line for line in done.stderr.splitlines() if line.startswith("-- ")]
-    assert told[0].startswith("-- count of persons: rewritten (epsilon 0.5).")
+    assert told[0].startswith("-- count of persons: rewritten (epsilon 0.5, edition 1). The counts have noise")
     assert told[1] == "-- query: runs. It touches no protected table."
     assert "hsql: error: Records of persons are protected." in done.stderr
 
@@ -74,16 +76,44 @@ def test_the_catalog_of_an_analyst(people: Path) -> None:
     connection = DuckanonAdapter([str(people)], role="analyst", no_init=True).connect()
     try:
         assert connection._get_schemas("people") == [("main",)]
+        assert connection._get_tables("people", "main") == [("cities", "BASE TABLE"), ("persons", "PROTECTED")]
+        assert connection._get_tables("other", "main") == []
         types = dict(connection._get_columns("people", "main", "persons"))
         assert types["id"] == "BIGINT"
-        assert types["mood"] == "ENUM"
+        assert types["mood"] == "VARCHAR"
         if getattr(DuckanonAdapter, "IMPLEMENTS_CATALOG_SEARCH", False):  # since Harlequin 2.11
             (found,) = connection.search_catalog("mood", "columns")
-            assert found.item.type_name == "ENUM"
-            assert connection.search_catalog("duckanon") == []
+            assert found.item.type_name == "VARCHAR"
+            assert connection.search_catalog("duckanon") == connection.search_catalog("payroll") == []
+            assert len(connection.search_catalog("e")) == 7
         offered = {one.label: one for one in connection.get_completions()}
         assert "protect" not in offered
         assert not [name for name in offered if name.startswith("_dk_")]
+    finally:
+        connection.close()
+
+
+def test_an_analyst_finds_no_way_around_the_guard(people: Path) -> None:
+    """What Harlequin or one of its users can reach by an attribute is guarded."""
+    connection = DuckanonAdapter([str(people)], role="analyst", no_init=True).connect()
+    try:
+        cursor = connection.execute("FROM cities ORDER BY size")
+        assert cursor is not None
+        assert not [name for name in vars(cursor) if not name.startswith("_")]
+        assert cursor.set_limit(2).fetchall().num_rows == 2
+        assert cursor.fetchone() == ("c0", 0)
+        assert connection.execute("CREATE TEMP TABLE two AS SELECT 2 AS n") is None
+        for way in (connection.conn, connection.conn.cursor()):
+            with pytest.raises(UnsupportedQuery, match="not to be seen here"):
+                way.execute("FROM payroll")
+            with pytest.raises(PolicyRefusal):
+                way.sql(RECORDS)
+        with pytest.raises(HarlequinQueryError, match="Records of persons are protected"):
+            connection.execute(RECORDS)
+        with pytest.raises(HarlequinQueryError):
+            connection.execute("SELEC")
+        assert connection.validate_sql("SELEC") == ""
+        assert connection.validate_sql("SELECT 1") == "SELECT 1"
     finally:
         connection.close()
 
@@ -114,7 +144,7 @@ async def _use_the_app(people: Path) -> None:
             return [notice.message for notice in app._notifications]
 
         await until(lambda: app.connection and app.editor and app.editor_collection.word_completer)
-        assert notices() == ["You are an analyst: protected tables answer through releases only."]
+        assert notices() == [ROLES["analyst"]]
 
         ((label, value), *_) = app.editor_collection.word_completer("k_an")
         assert label[0] == "k_anonymize"
@@ -127,7 +157,7 @@ async def _use_the_app(people: Path) -> None:
         await until(lambda: app.results_viewer.get_visible_table() is not None)
         table = app.results_viewer.get_visible_table()
         assert table.backend.data.column_names == ["sex", "n"]
-        assert any(line.startswith("count of persons: rewritten (epsilon 0.5).") for line in notices())
+        assert any(line.startswith("count of persons: rewritten (") for line in notices())
 
         await run(RECORDS)
         await until(lambda: len(app.screen_stack) > 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ MORE = {
     "as an analyst": "%duckanon {path} --role analyst",
     "count": f"%%duckanon\n{COUNT}",
     "count again": f"%%duckanon\n{COUNT}",
-    "copy": f"%%duckanon -o copy\n{COPY}",
-    "kept": "len(copy), get_ipython().user_ns['copy'].columns.tolist()",
+    "no copy": f"%%duckanon\n{COPY}",
+    "closed": "%%duckanon\nFROM payroll",
     "records": f"%%duckanon\n{RECORDS}",
     "foretold": f"%%privacy\n{RECORDS}",
     "two": "%%duckanon\nFROM cities; CREATE TEMP TABLE two AS SELECT 2 AS n; FROM two",
     "class_id of a school": "%%duckanon\nSELECT 1 AS class_id FROM cities",
     "as a steward": "%duckanon --role steward",
     "steward's": f"%%duckanon\n{RECORDS} LIMIT 2",
+    "copy": f"%%duckanon -o copy\n{COPY}",
+    "kept": "len(copy), get_ipython().user_ns['copy'].columns.tolist()",
     "frame": "import pandas as pd\nlocal = pd.DataFrame({{'<b>': [1, 2]}})",
     "from frame": "%%duckanon\nSELECT count(*) AS n FROM local",
     "error": "%%duckanon\nFROM k_anonymize('persons', ['age'], k := 1000)",
@@ -91,17 +94,20 @@ def test_the_example_runs(cells: dict[str, Any]) -> None:
     assert "In the 944 rows below: k = 5 (the smallest class)" in shown[2]
     assert "Epsilon 0.5 spent on main.persons; 0.5 left." in shown[5]
     assert "For an analyst would run: " in shown[6]
-    assert "main.persons: 0.5 of epsilon 1 left." in shown[7]
+    assert "main.persons: 0.5 of epsilon 1 left, edition 1." in shown[7]
 
 
 def test_an_analyst_is_told_what_was_decided_and_spent(cells: dict[str, Any]) -> None:
-    assert "you are an analyst." in said(cells["as an analyst"])
-    assert "count of persons: rewritten (epsilon 0.5)." in said(cells["count"])
+    assert "You are an analyst: protected tables answer through releases only" in said(cells["as an analyst"])
+    assert "count of persons: rewritten (epsilon 0.5, edition 1). The counts have noise" in said(cells["count"])
     assert "Epsilon 0.5 spent on main.persons; 1.5 left." in said(cells["count"])
-    assert "Nothing spent on persons: this release is stored. 1.5 left." in said(cells["count again"])
+    today = datetime.now(UTC).date().isoformat()
+    assert f"count of persons: rewritten (free: edition 1, drawn {today})." in said(cells["count again"])
+    assert "Nothing spent on persons: this answer is stored. 1.5 left." in said(cells["count again"])
     tables = [re.findall(r"<td>.*?</td>", said(cells[name])) for name in ("count", "count again")]
     assert tables[0] == tables[1]
-    assert "k-anonymous copy of persons: released." in said(cells["copy"])
+    assert "is released by the steward, once" in said(cells["no copy"])
+    assert "something that is not to be seen here" in said(cells["closed"])
     assert re.search(r"In the 90 rows below: k = \d+ \(the smallest class\)", said(cells["copy"]))
     assert "(90, ['class_id', 'age_lo', 'age_hi'])" in said(cells["kept"], "text/plain")
     assert "class" not in said(cells["class_id of a school"]).split("<table")[0].replace('class="duckanon', "")
@@ -129,7 +135,7 @@ def test_every_statement_of_a_cell_is_told_of_and_shown(cells: dict[str, Any]) -
 
 
 def test_a_role_is_changed_on_the_same_file(cells: dict[str, Any]) -> None:
-    assert "you are a steward." in said(cells["as a steward"])
+    assert "You are a steward: statements run as they are written" in said(cells["as a steward"])
     assert "name 1" in said(cells["steward's"])
     assert "Runs as written: the role is steward." in said(cells["steward's"])
     assert "<td>2</td>" in said(cells["from frame"])

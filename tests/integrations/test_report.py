@@ -45,15 +45,22 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(
         tmp_path_factory.mktemp("shop") / "shop.duckdb",
         "CREATE TABLE persons AS SELECT i // 3 AS household, 's' || (i // 60) AS state FROM range(240) r(i)",
-        "SELECT protect('persons', unit := 'household', epsilon := 1, per_query := '1/3', max_size := 5)",
-        "CREATE TABLE published AS FROM dp_group_sizes('persons', 'household', ['state'], epsilon := '1/3', "
-        "max_size := 5)",
+        "SELECT protect('persons', population := 'all', privacy_unit := 'household', rows_per_unit := 3, "
+        "unit := 'household', epsilon := 1, per_query := '1/3', max_size := 5, public := ['state'])",
+        "CREATE TABLE by_state AS SELECT state, count(*) AS n FROM persons GROUP BY state",
+        "SELECT publish('by_state', of := 'persons', variables := ['state'], value := 'n')",
+        "SELECT new_edition('persons')",
+        "CREATE TABLE places AS SELECT 'ward 1' AS ward",
+        "SELECT open_table('places')",
         "CREATE TABLE people AS SELECT 20 + i % 40 AS age, i % 7 AS zip, 'secret value ' || i AS bill, "
         "i % 3 AS vote FROM range(200) r(i)",
-        "CREATE TABLE free AS FROM dp_group_sizes('people', 'zip', epsilon := 0.1, max_size := 40)",
         "CREATE TABLE released AS FROM k_anonymize('people', ['age', 'zip'], k := 4, drop := ['bill'])",
         f'CREATE TABLE {nasty} AS SELECT class_id, age_lo AS "<b>_lo", age_hi AS "<b>_hi" FROM released',
+        "SELECT protect('people', epsilon := 1)",
+        "CREATE TABLE sizes AS FROM dp_group_sizes('people', 'zip', epsilon := '1/3', max_size := 5)",
+        "SELECT unprotect('people')",
         "CREATE TABLE visits AS SELECT 'ward ' || (i % 4) AS ward, i % 3 = 0 AS better FROM range(31) r(i)",
+        "CREATE TABLE free AS FROM dp_group_sizes('visits', 'ward', epsilon := 0.1, max_size := 40)",
         "CREATE VIEW shares AS SELECT ward, better, count(*) / sum(count(*)) OVER (PARTITION BY ward) AS share "
         "FROM visits GROUP BY ward, better",
         "CREATE TABLE stops AS FROM (VALUES ('a', 0, 1), ('b', 1, 0)) t(stop, x, y)",
@@ -67,7 +74,9 @@ def written(shop: Path) -> Path:
     page = shop.parent.parent / f"{shop.parent.name}.html"
     result = run(str(shop), "--out", str(page), "--sensitive", "vote")
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith(f"Wrote {page}: 1 protected table, 2 charges, 2 released tables judged, ")
+    assert result.stderr.startswith(
+        f"Wrote {page}: 1 protected table, 2 charges, 1 publication, 2 released tables judged, "
+    )
     # Nothing was charged, nothing was written.
     assert (hashlib.sha256(shop.read_bytes()).hexdigest(), sorted(shop.parent.iterdir())) == before
     return page
@@ -100,10 +109,19 @@ def plain(text: str) -> str:
 
 def test_it_tells_policies_budgets_and_charges_exactly(text: str) -> None:
     said = plain(text)
-    assert "main.persons: 1/3 of epsilon 1 is spent, 2/3 is left." in said
-    assert "main.people has no budget: 1 charge of epsilon 0.1 in all." in said
-    assert "charge: dp_group_sizes('persons', 'household', hierarchy := ['state'], epsilon := '1/3'" in said
-    assert "main.persons household 1 1/3" in said
+    assert "all: 0 of epsilon 1 is spent, 1 is left." in said
+    assert "main.people has no budget: 1 charge of epsilon 1/3 in all." in said
+    assert "visits has no budget: 1 charge of epsilon 0.1 in all." in said
+    assert "charge: dp_group_sizes('people', 'zip', epsilon := '1/3'" in said
+    assert "main.persons all all records of one household (the first 3 records count) 1/3 no limit" in said
+    assert "all main.persons 1 0 1 0 2 0" in said
+
+
+def test_it_tells_editions_publications_and_what_is_open(text: str) -> None:
+    said = plain(text)
+    assert re.search(r"all 1 \S+ \S+ 0 all 2 \S+ \S+ 0", said)
+    assert re.search(r"by_state main\.persons counts by state [\d-]{10} 1 [0-9a-f]{16} ", said)
+    assert "Open, which analysts read as they are: main.places." in said
 
 
 def test_it_judges_released_tables_and_shares(text: str, shop: Path) -> None:
@@ -271,8 +289,8 @@ def test_a_browser_opens_it_without_a_network(browser: object, written: Path, sc
     assert asked == [written.as_uri()]
     assert told == []
     assert page.get_by_role("heading", level=1).inner_text() == "Privacy report: shop.duckdb"
-    assert page.get_by_role("heading", level=2).count() == 10
-    assert page.get_by_role("table").count() == 5
+    assert page.get_by_role("heading", level=2).count() == 11
+    assert page.get_by_role("table").count() == 7
     assert page.get_by_role("img").count() == 4
     # Nothing is wider than the window, and text stands out from its ground.
     assert page.evaluate("document.documentElement.scrollWidth") <= 800

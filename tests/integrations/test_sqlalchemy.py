@@ -95,6 +95,15 @@ def test_an_analyst(guarded: Engine) -> None:
         with ThreadPoolExecutor(4) as threads:
             first, *others = threads.map(counts, range(6))
         assert others == [first] * 5
+        with guarded.connect() as con:
+            con.execute(text(COUNT))
+            (step,) = con.connection.decision.steps
+            assert step.line.startswith("count of persons: rewritten (free: edition 1")
+            # What SQLAlchemy's wrappers hand out is guarded as well.
+            for raw in (con.connection, con.connection.cursor(), con.connection.dbapi_connection):
+                with pytest.raises(UnsupportedQuery, match="not to be seen here"):
+                    raw.execute("FROM payroll")
+                assert not hasattr(raw, "table")
         with guarded.begin() as con:
             con.execute(text("CREATE TEMP TABLE two AS SELECT 2 AS n"))
             assert con.execute(text("SELECT n FROM two")).scalar() == 2

@@ -12,11 +12,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from duckanon.functions.templates import identifier, table_functions
+from duckanon.functions.templates import identifier, literal, table_functions
 from duckanon.integrations.audit import RELEASES, Listed, Verdict, audit
 from duckanon.integrations.corpus import Corpus, Script
-from duckanon.rewrite.calls import TABLES, written
-from duckanon.rewrite.spot import Schema, TableName, fold
+from duckanon.integrations.dbt.meta import Declared
+from duckanon.rewrite.calls import TABLES
+from duckanon.rewrite.recognize import Schema, TableName, fold
 from duckanon.rewrite.statements import statements
 
 # Builds that keep rows of earlier runs beside those of this one.
@@ -27,7 +28,11 @@ _LAZY = ("view", "table_function")
 
 @dataclass(frozen=True)
 class Model:
-    """A node that dbt is about to build. code: as compiled. kind: how it is materialised. reads: what it refers to."""
+    """A node that dbt is about to build.
+
+    code: as compiled. kind: how it is materialised. reads: what it refers to. allow: kinds of findings that its meta
+    allows. open: whether analysts will read it as it is.
+    """
 
     label: str
     name: TableName
@@ -36,6 +41,7 @@ class Model:
     code: str
     reads: Sequence[TableName] = ()
     allow: frozenset[str] = frozenset()
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,8 @@ def objections(
     if model.name in protected or not protected:
         return []
     found = _asked(model, schema, protected, explain)
-    return [one for one in found if one.kind not in model.allow]
+    # What is allowed inside is not allowed to be open.
+    return [one for one in found if model.open or one.kind not in model.allow]
 
 
 def _asked(
@@ -92,7 +99,7 @@ def _asked(
         for one in audit(corpus)
         if one.verdict is not Verdict.UNREAD
     ]
-    return found + [Objection(None, one) for one in _breaches(model.code, schema, protected, explain)]
+    return found + [Objection(None, one) for one in _breaches(model, schema, protected)]
 
 
 def _advice(one: Listed, explain: Callable[[str], str | None]) -> str:
@@ -102,15 +109,14 @@ def _advice(one: Listed, explain: Callable[[str], str | None]) -> str:
     return (explain(f"FROM {quoted}") if one.kind == "row-level" else None) or one.advice
 
 
-def _breaches(
-    code: str, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
-) -> list[str]:
-    """Releases that do not keep a policy: calls of k_anonymize, and calls on what only passes a table on.
+def _breaches(model: Model, schema: Schema, protected: frozenset[TableName]) -> list[str]:
+    """Calls that miss a policy: what would be open without being published, and noise on what only passes a table on.
 
-    A table expression or a view has no policy and no budget of its own.
+    A table expression or a view has no policy and no budget of its own. A k-anonymous copy is a steward's own until it
+    is published.
     """
     try:
-        tree: Any = sqlglot.parse_one(code, read="duckdb")
+        tree: Any = sqlglot.parse_one(model.code, read="duckdb")
     except (SqlglotError, RecursionError):
         return []  # then it is told as something that cannot be followed
     inner = {fold(one.alias) for one in tree.find_all(exp.CTE)}
@@ -120,12 +126,17 @@ def _breaches(
         name = _first(node.this) if function in RELEASES else None
         if name is None:
             continue
-        if any(name.may_be(one) for one in protected):
-            reason = explain(f"FROM {written(node)}") if function == "k_anonymize" else None
-            found += [] if reason is None else [f"{function}: {reason}"]
-            continue
-        through = code if not name.schema and name.object in inner else f"FROM {name}" if schema.view(name) else ""
-        if through and _reads(through, schema, protected):
+        stands = any(name.may_be(one) for one in protected)
+        is_inner = not name.schema and name.object in inner
+        through = model.code if is_inner else f"FROM {name}" if schema.view(name) else ""
+        passes = not stands and bool(through) and _reads(through, schema, protected)
+        if function == "k_anonymize":
+            if model.open and (stands or passes):
+                found.append(
+                    "k_anonymize of a protected table is not opened, it is published: leave open out of the meta, and "
+                    f"call publish({literal(model.name.object)}, of := {literal(name.object)}) once the model stands."
+                )
+        elif passes:
             found.append(
                 f"{function} is called on {name}, which reads a protected table and has no policy itself: call it on "
                 "the table, or protect the model that it is."
@@ -167,8 +178,8 @@ def _called(code: str) -> list[str]:
     return found
 
 
-def model_of(given: Mapping[str, Any], allow: Sequence[str]) -> Model:
-    """The model that the macros describe."""
+def model_of(given: Mapping[str, Any], said: Declared) -> Model:
+    """The model that the macros describe. said: what its meta declares."""
     return Model(
         f"{str(given['resource_type']).capitalize()} {given['name']}",
         relation(given["this"]),
@@ -176,7 +187,8 @@ def model_of(given: Mapping[str, Any], allow: Sequence[str]) -> Model:
         str(given["materialized"]),
         str(given["code"]),
         [relation(one) for one in given["reads"]],
-        frozenset(allow),
+        frozenset(said.allow),
+        bool(said.open),
     )
 
 

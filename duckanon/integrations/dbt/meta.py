@@ -1,17 +1,18 @@
-"""What dbt's `meta: {duckanon: ...}` says of a table and its columns, as the policy that `protect` would set."""
+"""What dbt's `meta: {duckanon: ...}` says of a table and its columns: a policy, or that the table is open."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from duckanon.accounting import epsilon
+from duckanon.catalog.policy import LISTS, Policy
 from duckanon.errors import InvalidInput
-from duckanon.governance.policy import Policy
+from duckanon.integrations.dbt.periods import PERIODS
 
-# What a column may be, and the policy's list that it then is in.
+# What a column may be, and the term of the policy that then names it.
 _ROLES = {
+    "privacy_unit": "privacy_unit",
     "unit": "unit",
     "hierarchy": "hierarchy",
     "public": "public",
@@ -19,23 +20,27 @@ _ROLES = {
     "sensitive": "sensitive",
     "identifier": "drop",
 }
-# The policy's lists of columns.
-LISTS = ("hierarchy", "public", "quasi_identifiers", "sensitive", "drop")
-_TERMS = ("epsilon", "unit", "per_query", "max_size", "k", "small", *LISTS)
+# What else is said of a column, and the term of the policy that has it by column.
+_SAID = {"domain": "domains", "bounds": "bounds"}
+_TERMS = tuple(field.name for field in fields(Policy))
 # Kinds of findings that a model may be allowed.
 KINDS = ("row-level", "group-size", "conditional", "count", "unknown")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What is said of one table. protected: whether it is a protected one. terms: the policy's, as far as said.
+    """What is said of one table.
 
-    allow: kinds of findings that the model may read from protected tables besides releases.
+    protected: whether it is a protected one. terms: its policy, as far as said. new_edition: how often the next edition
+    of its population begins; None: a steward begins it. open: whether analysts read it as it is; None: not said. allow:
+    kinds of findings that the model may read from protected tables besides releases.
     """
 
     protected: bool
     terms: Mapping[str, Any]
     allow: tuple[str, ...] = ()
+    open: bool | None = None
+    new_edition: str | None = None
 
 
 def declared(node: Mapping[str, Any]) -> Declared:
@@ -46,53 +51,54 @@ def declared(node: Mapping[str, Any]) -> Declared:
     allow = [allow] if isinstance(allow, str) else allow
     if not isinstance(allow, list) or not all(one in KINDS for one in allow):
         raise InvalidInput(f"{label} may allow findings of these kinds only: {one_of(KINDS)}.")
-    protected = said.pop("protected", None)
-    if protected not in (None, True, False):
-        raise InvalidInput(f"{label}: protected in meta.duckanon is true or false.")
+    protected, opened = _switch(said, "protected", label), _switch(said, "open", label)
+    edition = said.pop("new_edition", None)
+    if edition not in (None, *PERIODS):
+        raise InvalidInput(f"{label}: new_edition in meta.duckanon says how often, and {one_of(PERIODS)}.")
     found = terms(said, label)
-    for column, roles in _columns(node, label):
-        for role in roles:
-            _take(found, role, column, label)
-    if protected is False and found:
+    for column, part in _columns(node, label):
+        _take(found, part, column, label)
+    if protected is False and (found or edition):
         raise InvalidInput(f"{label} is not to be protected, and has a policy in meta.duckanon: leave out one of them.")
-    return Declared(bool(protected or found), found, tuple(allow))
+    if opened and (protected or found or edition):
+        raise InvalidInput(f"{label} is to be open, and has a policy in meta.duckanon: leave out one of them.")
+    return Declared(bool(protected or found or edition), found, tuple(allow), opened, edition)
 
 
-def policy(node: Declared, default: Mapping[str, Any], label: str) -> Policy:
-    """The policy of a protected table. default: terms for what the node does not say.
+def given(node: Declared, default: Mapping[str, Any], label: str, shared: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a protected table's Policy, as far as said; `epsilon` is among them.
 
-    Raises InvalidInput where the terms are no policy, naming the table.
+    default: terms for what the node does not say. shared: budgets of populations, as other tables say them. Raises
+    InvalidInput where the terms are no policy, naming the table.
     """
-    from duckanon.functions.budgets import offers
+    from duckanon.functions.terms import loaded, plain_terms
 
-    said = {"k": 5, "small": 5, "per_query": None, "max_size": None, "unit": None, **default, **node.terms}
-    if "epsilon" not in said:
+    said = {**default, **node.terms}
+    if "epsilon" not in node.terms and said.get("population") in shared:
+        said["epsilon"] = shared[said["population"]]
+    if said.get("epsilon") is None:
         raise InvalidInput(
             f"{label} is protected and has no budget: give it an epsilon in meta.duckanon, or give the plugin in "
             "profiles.yml a policy with one for all tables."
         )
-    lists = {name: said.get(name, []) for name in LISTS}
-    rest = {name: said[name] for name in ("per_query", "max_size", "k", "small")}
     try:
-        budget = epsilon(said["epsilon"])
-        found = offers(budget, said["unit"], lists, **rest)
+        return loaded(plain_terms(said))
     except InvalidInput as error:
         raise InvalidInput(f"{label}: {error}") from None
-    found |= {name: tuple(found[name]) for name in LISTS}
-    if "per_query" in found:
-        found["per_query"] = epsilon(found["per_query"], "per_query")
-    return Policy(budget, said["unit"], **found)
 
 
 def terms(said: Mapping[str, Any], label: str) -> dict[str, Any]:
     """The terms of a policy, by their names in `protect`. Raises InvalidInput for a name that is none."""
     if not isinstance(said, Mapping):
         raise InvalidInput(f"{label} must be keys and values, such as epsilon: 1.")
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in said.items():
         if key not in _TERMS:
             raise InvalidInput(f"{label} has no term {key!r} in its policy: {one_of(_TERMS)}.")
         found[key] = [value] if key in LISTS and isinstance(value, str) else value
+    for key in _SAID.values():
+        if not isinstance(found.get(key, {}), Mapping):
+            raise InvalidInput(f"{label}: {key} says something for each column, as in {key}: {{column: ...}}.")
     return found
 
 
@@ -100,6 +106,13 @@ def one_of(names: Collection[str]) -> str:
     """The choices, for an error."""
     *most, last = names
     return f"it is {', '.join(most)} or {last}" if most else f"it is {last}"
+
+
+def _switch(said: dict[str, Any], name: str, label: str) -> bool | None:
+    found = said.pop(name, None)
+    if found not in (None, True, False):
+        raise InvalidInput(f"{label}: {name} in meta.duckanon is true or false.")
+    return None if found is None else bool(found)
 
 
 def _said(node: Mapping[str, Any], label: str) -> dict[str, Any]:
@@ -113,22 +126,37 @@ def _said(node: Mapping[str, Any], label: str) -> dict[str, Any]:
     return found
 
 
-def _columns(node: Mapping[str, Any], label: str) -> Iterator[tuple[str, Sequence[str]]]:
+def _columns(node: Mapping[str, Any], label: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each column of which something is said: its roles, its domain, its bounds."""
     for name, column in (node.get("columns") or {}).items():
         said = _said(column, f"{label}, column {name}")
         roles = said.pop("role", [])
         roles = [roles] if isinstance(roles, str) else roles
-        if said or not isinstance(roles, list) or not all(role in _ROLES for role in roles):
+        if not isinstance(roles, list) or not all(role in _ROLES for role in roles):
             raise InvalidInput(f"{label}, column {name}: meta.duckanon gives a role, and {one_of(tuple(_ROLES))}.")
-        if roles:
-            yield str(column.get("name") or name), roles
+        if not said.keys() <= _SAID.keys():
+            raise InvalidInput(f"{label}, column {name}: meta.duckanon gives a role, a domain or bounds, nothing else.")
+        yield str(column.get("name") or name), {"role": roles, **said}
 
 
-def _take(found: dict[str, Any], role: str, column: str, label: str) -> None:
+def _take(found: dict[str, Any], said: Mapping[str, Any], column: str, label: str) -> None:
+    for role in said["role"]:
+        _take_role(found, role, column, label)
+    for key, term in _SAID.items():
+        if key not in said:
+            continue
+        known = found[term] = dict(found.get(term) or {})
+        if column.lower() in [str(one).lower() for one in known]:
+            raise InvalidInput(f"{label} says {term} of the column {column} twice: leave out one of them.")
+        known[column] = said[key]
+
+
+def _take_role(found: dict[str, Any], role: str, column: str, label: str) -> None:
     term = _ROLES[role]
-    if term != "unit":
+    if term in LISTS:
         known = found.setdefault(term, [])
         if column.lower() not in [str(one).lower() for one in known]:
             known.append(column)
-    elif found.setdefault("unit", column) != column:
-        raise InvalidInput(f"{label} has two columns with the role unit: one column tells groups apart.")
+    elif str(found.setdefault(term, column)).lower() != column.lower():
+        what = "tells groups apart" if term == "unit" else "identifies the privacy unit"
+        raise InvalidInput(f"{label} has two columns with the role {role}: one column {what}.")

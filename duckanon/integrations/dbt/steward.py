@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from duckanon.catalog.names import TableName, fold
 from duckanon.errors import DuckanonError, InvalidInput
-from duckanon.functions.schema import Table
-from duckanon.functions.templates import identifier
 from duckanon.functions.udf import Instance
 from duckanon.governance.books import Books, books_of
-from duckanon.governance.policy import Policy
-from duckanon.guard import Guard
+from duckanon.guard import Guard, Room
 from duckanon.integrations.catalog import contents
-from duckanon.integrations.dbt.judge import Model, Objection, model_of, objections, relation, unfit
-from duckanon.integrations.dbt.meta import LISTS, declared, policy
-from duckanon.integrations.dbt.settings import Changes, Mode, Settings
-from duckanon.rewrite.spot import Schema, TableName, View
+from duckanon.integrations.dbt.judge import Model, Objection, model_of, objections, unfit
+from duckanon.integrations.dbt.meta import declared
+from duckanon.integrations.dbt.policies import Declaration, Policies, declarations, shared
+from duckanon.integrations.dbt.settings import Mode, Settings
+from duckanon.rewrite.recognize import Schema, View
 
 # How many lines an error has.
 _LONGEST = 8
@@ -31,14 +31,16 @@ _LONGEST = 8
 class Steward:
     """Answers the macros, for one profile.
 
-    run: the invocation of dbt whose policies were applied last. copies: models that were built in spite of an
-    objection; what reads one of them reads the protected table.
+    run: the invocation of dbt whose policies were applied last. waiting: what of them cannot be applied yet. copies:
+    models that were built in spite of an objection; what reads one of them reads the protected table.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, now: Callable[[], datetime] | None = None) -> None:
+        self._settings, self._now = settings, now
         self._turn = Lock()
         self._run = ""
+        self._shared: Mapping[str, Any] = {}
+        self._waiting: list[Declaration] = []
         self._copies: dict[TableName, View] = {}
 
     def attend(self, con: duckdb.DuckDBPyConnection) -> None:
@@ -51,55 +53,42 @@ class Steward:
         on.create("_dk_dbt_judge", _answering(lambda given: self._judge(books, given)), "VARCHAR", side_effects=True)
 
     def _policies(self, books: Books, given: Mapping[str, Any]) -> list[str]:
-        """Set the policies that the project declares. Returns what was set; raises InvalidInput for the first bad one.
+        """Apply what the project declares. Returns what has changed; raises InvalidInput for the first bad declaration.
 
-        given: run, the invocation; nodes, as in dbt's manifest; built, the ids of those that this run has made.
+        given: run, the invocation; nodes, as in dbt's manifest; built, the ids of those that this run has made; ended,
+        whether it is over; builds, whether it is one that builds. (dbt runs its hooks around tests, too.)
         """
-        held = {relation(path): one for *path, one, _ in books.policies()}
-        said = [
-            one
-            for node in given["nodes"]
-            for one in self._apply(books, node, held, standing=node["unique_id"] in given["built"])
-        ]
+        ended, found = bool(given["ended"]), declarations(given["nodes"], given["built"])
         with self._turn:
+            self._shared = shared(found)
+            policies = Policies(books, self._settings, self._shared, self._now)
+            said, self._waiting = policies.settle(found, last=ended)
+            if ended and given["builds"]:
+                said += policies.editions(found)
             self._run = str(given["run"])
         return said
 
-    def _apply(
-        self, books: Books, node: Mapping[str, Any], held: Mapping[TableName, Policy], *, standing: bool
-    ) -> Iterator[str]:
-        """Set one table's policy: the ledger knows a table by its name, so it need not stand yet."""
-        said = declared(node)
-        if not said.protected:
-            return
-        label, path = f"The {node['resource_type']} {node['name']}", [str(part or "") for part in node["relation"]]
-        if node["file"]:
-            raise InvalidInput(f"{label} is a file, which can have no policy: load it into a table, and protect that.")
-        if node["ephemeral"]:
-            raise InvalidInput(
-                f"{label} is ephemeral, and so a part of every model that reads it: make it a view, or protect those."
-            )
-        wanted = policy(said, self._settings.policy, label)
-        if standing or node["resource_type"] == "source":
-            _check(books, path, wanted, label)
-        known = held.get(relation(path))
-        if known == wanted:
-            return
-        terms = {one.name: getattr(wanted, one.name) for one in fields(Policy)}
-        if known is not None:
-            differs = ", ".join(name for name, value in terms.items() if getattr(known, name) != value)
-            if self._settings.changes is Changes.REFUSE:
+    def _caught_up(self, books: Books, reads: Sequence[TableName]) -> frozenset[TableName]:
+        """Apply what was waiting, as far as it can be by now. Returns tables that will be protected, and are not yet.
+
+        reads: what a model refers to. Raises InvalidInput where one of them still has no policy.
+        """
+        with self._turn:
+            if self._waiting:
+                policies = Policies(books, self._settings, self._shared, self._now)
+                _, self._waiting = policies.settle(self._waiting, last=False)
+            waiting = {one.table: one for one in self._waiting if one.said.protected}
+        for name in reads:
+            if name in waiting:
                 raise InvalidInput(
-                    f"{label} is protected already, and the project says another policy ({differs}). End the "
-                    f"one that holds: dbt run-operation duckanon_unprotect --args '{{name: {node['name']}}}'. Then run "
-                    "again. What was spent stays spent."
+                    f"{waiting[name].label} has no policy yet, since a domain's table is not built, or has not its "
+                    "columns. Have the model depend on that table too: -- depends_on: {{ ref('...') }}."
                 )
-            books.unprotect(_quoted(path), _seen(path))
-        yield books.protect(_quoted(path), _seen(path), **terms)
+        return frozenset(waiting)
 
     def _judge(self, books: Books, given: Mapping[str, Any]) -> list[str]:
         """Whether a model may be built. Returns warnings; raises InvalidInput if it may not."""
-        model = model_of(given, declared(given["node"]).allow)
+        model = model_of(given, declared(given["node"]))
         wrong = unfit(model)
         if wrong is not None:
             raise InvalidInput(wrong)
@@ -113,7 +102,7 @@ class Steward:
                 "The policies of this project were not applied in this run. In dbt_project.yml, write "
                 'on-run-start: "{{ duckanon_policies() }}" and on-run-end: "{{ duckanon_policies() }}".'
             )
-        protected = frozenset(relation(path) for *path, _, _ in books.policies())
+        protected = _protected(books) | self._caught_up(books, model.reads)
         found = objections(model, _schema(books, copies), protected, lambda call: _refused(books, call))
         if found and mode is Mode.ON:
             raise InvalidInput(_refusal(model, found))
@@ -137,20 +126,12 @@ def _answering(work: Callable[[Mapping[str, Any]], list[str]]) -> Callable[[pa.A
     return answer
 
 
-def _check(books: Books, path: Sequence[str], wanted: Policy, label: str) -> None:
-    """Check that the table stands and has the columns that its policy names."""
-    with books.door.cursor() as cursor:
-        try:
-            found = cursor.execute(f"DESCRIBE {_quoted(path)}").fetchall()
-        except duckdb.CatalogException:
-            raise InvalidInput(
-                f"{label} has a policy, and there is no table {'.'.join(path)}: load it first."
-            ) from None
-    named = [
-        *([wanted.unit] if wanted.unit is not None else []),
-        *(one for part in LISTS for one in getattr(wanted, part)),
-    ]
-    Table(label[0].lower() + label[1:], [row[0] for row in found], [row[1] for row in found]).has(named)
+def _protected(books: Books) -> frozenset[TableName]:
+    """The tables that have a policy."""
+    return frozenset(
+        TableName(fold(database), fold(one.place.schema or ""), fold(one.place.name))
+        for database, one, _ in books.policies()
+    )
 
 
 def _schema(books: Books, copies: Mapping[TableName, View]) -> Schema:
@@ -164,13 +145,14 @@ def _schema(books: Books, copies: Mapping[TableName, View]) -> Schema:
 def _refused(books: Books, call: str) -> str | None:
     """Why an analyst would not get the answer to a query; None if one would."""
     with books.door.cursor() as cursor:
-        refusal = Guard(cursor, cursor, books).explain(call).refusal
+        refusal = Guard(Room(cursor, books)).explain(call).refusal
     return None if refusal is None else refusal.reason
 
 
 def _refusal(model: Model, found: Sequence[Objection]) -> str:
     more = [f"  and {len(found) - _LONGEST} more"] if len(found) > _LONGEST else []
     kinds = ", ".join(sorted({one.kind for one in found if one.kind is not None}))
+    kinds = "" if model.open else kinds
     allowed = f" Or allow it what it asks: meta: {{duckanon: {{allow: [{kinds}]}}}}." if kinds else ""
     return "\n".join(
         [
@@ -181,14 +163,3 @@ def _refusal(model: Model, found: Sequence[Objection]) -> str:
             "meta: {duckanon: {protected: true}}." + allowed,
         ]
     )
-
-
-def _quoted(path: Sequence[str]) -> str:
-    return ".".join(identifier(part) for part in path)
-
-
-def _seen(path: Sequence[str]) -> dict[str, Any]:
-    """What a connection would see of a table that stands under this full name."""
-    database, schema, name = path
-    one = {"database": database, "schema": schema, "name": name, "definition": ""}
-    return {"database": database, "schema": schema, "path": "", "found": [one]}

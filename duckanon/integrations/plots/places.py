@@ -129,9 +129,10 @@ def _spread(where: _Map, chances: Mapping[Any, Any]) -> list[Any]:
     names = ordered(chances)
     points = np.array([where.at[one] for one in names])
     points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-12)
-    chosen = [int(np.argmin((points**2).sum(axis=1)))]
+    # Rounded, so that of places equally far the first is chosen on every machine.
+    chosen = [int(np.argmin((points**2).sum(axis=1).round(9)))]
     while len(chosen) < min(_MOST_PANELS, len(names)):
-        near = ((points[:, None] - points[chosen]) ** 2).sum(axis=2).min(axis=1)
+        near = ((points[:, None] - points[chosen]) ** 2).sum(axis=2).min(axis=1).round(9)
         near[chosen] = -1
         chosen.append(int(np.argmax(near)))
     return [names[i] for i in chosen]
@@ -175,7 +176,7 @@ def _panel(axes: Any, where: _Map, frame: _Frame, secret: Any, outputs: Mapping[
     x, y = where.at[secret]
     all_x, all_y = zip(*where.at.values(), strict=True)
     axes.scatter(all_x, all_y, s=3 if len(all_x) > 200 else 8, color="#b0b0b0", linewidths=0, zorder=1)
-    likely = sorted((one for one in outputs if outputs[one] >= _FLOOR), key=lambda one: -outputs[one])
+    likely = sorted((one for one in outputs if outputs[one] >= _FLOOR), key=lambda one: -round(outputs[one], 6))
     for one in likely:
         if outputs[one] >= _LINE and one != secret:
             axes.plot(

@@ -46,7 +46,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that the page tells. budgets: with what was spent on tables without a policy; epsilons are exact texts."""
+    """All that the page tells. Epsilons are exact texts.
+
+    unlimited: what was spent on tables, or populations, without a budget: whose, how much, in how many charges.
+    """
 
     name: str
     made_at: datetime
@@ -54,6 +57,9 @@ class Facts:
     policies: Sequence[dict[str, Any]]
     budgets: Sequence[dict[str, Any]]
     unlimited: Sequence[tuple[str, str, int]]
+    editions: Sequence[dict[str, Any]]
+    publications: Sequence[dict[str, Any]]
+    opened: Sequence[str]
     ledger: Sequence[dict[str, Any]]
     judged: Judged
     views: Views
@@ -69,6 +75,7 @@ class Facts:
         found = [
             _counted(len(self.policies), "protected table"),
             _counted(self.charges, "charge"),
+            _counted(len(self.publications), "publication"),
             _counted(len(self.judged.released), "released table") + " judged",
             _counted(sum(point.look for point in self.points), "point") + " to look at",
         ]
@@ -77,7 +84,7 @@ class Facts:
     @property
     def points(self) -> list[Point]:
         """What matters most, what should be looked at first."""
-        found = [*self._budget_points(), *self._release_points(), *self._share_points()]
+        found = [*self._budget_points(), *self._publication_points(), *self._release_points(), *self._share_points()]
         found += [Point(True, f"The view {one.object} asks: {one.found}.") for one in self.views.unsafe]
         found += [Point(True, problem) for problem in self.judged.problems]
         if self.views.problem:
@@ -90,13 +97,21 @@ class Facts:
             found.append(Point(True, "No table is protected: no budget limits what is released with noise."))
         for one in self.budgets:
             spent, whole, left = (one[f"{name}_exact"] for name in ("spent", "epsilon", "remaining"))
-            text = f"{one['tbl']}: {spent} of epsilon {whole} is spent, {left} is left."
+            text = f"{one['population']}: {spent} of epsilon {whole} is spent, {left} is left."
             found.append(Point(Fraction(spent) > Fraction(whole), text))
-        for table, spent, charges in self.unlimited:
+        for whose, spent, charges in self.unlimited:
             found.append(
-                Point(True, f"{table} has no budget: {_counted(charges, 'charge')} of epsilon {spent} in all.")
+                Point(True, f"{whose} has no budget: {_counted(charges, 'charge')} of epsilon {spent} in all.")
             )
         return found
+
+    def _publication_points(self) -> list[Point]:
+        """What is published of changed records was audited by itself alone."""
+        return [
+            Point(True, f"{one['name']} was published although the records had changed: differences are not audited.")
+            for one in self.publications
+            if one["changes_accepted"]
+        ]
 
     def _release_points(self) -> list[Point]:
         return [point for one in self.judged.released for point in _released(one)]
@@ -149,22 +164,21 @@ def gathered(
     con: Connection, path: Path, prints: Prints, views: Views, asked: Sequence[Asked], sensitive: Sequence[str]
 ) -> Facts:
     """Read everything. con: a connection to the database, for reading only."""
-    policies, budgets, ledger = (
-        fetch(con.execute(f"FROM {name}()")).records() for name in ("policies", "privacy_budget", "privacy_ledger")
+    policies, budgets, editions, publications, ledger = (
+        fetch(con.execute(f"FROM {name}()")).records()
+        for name in ("policies", "privacy_budget", "editions", "publications", "privacy_ledger")
     )
     hidden = [*sensitive, *(column for one in policies for column in one["sensitive"] or ())]
-    budgeted = {one["tbl"].lower() for one in budgets}
-    spent: dict[str, list[Fraction]] = {}
-    for line in ledger:
-        if line["action"] == "charge" and line["tbl"].lower() not in budgeted:
-            spent.setdefault(line["tbl"], []).append(Fraction(line["epsilon_exact"]))
     return Facts(
         path.name,
         datetime.now(UTC).replace(microsecond=0),
         prints,
         _exact(policies, ledger),
         budgets,
-        [(table, written(sequential(costs)), len(costs)) for table, costs in sorted(spent.items())],
+        _unlimited(budgets, ledger),
+        editions,
+        publications,
+        _opened(ledger),
         ledger,
         judged(con, asked, list(dict.fromkeys(hidden)), views),
         views,
@@ -172,16 +186,38 @@ def gathered(
     )
 
 
+def _unlimited(budgets: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """Charges that count in no budget. One that came before a table was protected counts in its population's."""
+    tables = {table.lower() for one in budgets for table in one["tables"]}
+    populations = {one["population"] for one in budgets}
+    spent: dict[str, list[Fraction]] = {}
+    for line in ledger:
+        counts = line["tbl"].lower() in tables or line["population"] in populations
+        if line["action"] == "charge" and not counts:
+            spent.setdefault(line["population"] or line["tbl"], []).append(Fraction(line["epsilon_exact"]))
+    return [(whose, written(sequential(costs)), len(costs)) for whose, costs in sorted(spent.items())]
+
+
+def _opened(ledger: Sequence[dict[str, Any]]) -> list[str]:
+    """The tables and schemas that analysts read as they are."""
+    found: dict[str, bool] = {}
+    for line in ledger:
+        if line["action"] in ("open", "close", "protect"):
+            found[line["tbl"]] = line["action"] == "open"
+    return sorted(name for name, is_open in found.items() if is_open)
+
+
 def _exact(policies: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The policies, with their epsilons as the ledger has them: fractions, where policies() has numbers."""
+    """The policies, with their epsilons as the ledger has them, and with what a charge protects, in words."""
     exact: dict[str, dict[str, Any]] = {}
     for line in ledger:
         if line["action"] == "protect":
-            exact[line["tbl"].lower()] = json.loads(line["what"].removeprefix("protect: "))
-    return [
-        {**one, **{name: exact[one["tbl"].lower()].get(name, one[name]) for name in ("epsilon", "per_query")}}
-        for one in policies
-    ]
+            exact[line["tbl"].lower()] = {
+                "protects": line["unit"],
+                **json.loads(line["what"].removeprefix("protect: ")),
+            }
+    names = ("epsilon", "per_query", "per_edition", "protects")
+    return [{**one, **{name: exact[one["tbl"].lower()].get(name) for name in names}} for one in policies]
 
 
 def _versions() -> list[tuple[str, str]]:

@@ -1,0 +1,239 @@
+"""What a project's `meta` says of its tables, written into the ledger: open tables, policies, editions.
+
+To apply what holds already adds no line, however often it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.policy import Policy
+from duckanon.errors import InvalidInput
+from duckanon.functions.schema import Table
+from duckanon.governance.books import Books
+from duckanon.governance.places import Identity, Place
+from duckanon.governance.state import State
+from duckanon.integrations.dbt.meta import Declared, declared, given
+from duckanon.integrations.dbt.periods import is_due
+from duckanon.integrations.dbt.settings import Changes, Settings
+
+_VIEW = """
+SELECT "sql" FROM system.main.duckdb_views()
+WHERE lower(database_name) = lower(?) AND lower(schema_name) = lower(?) AND lower(view_name) = lower(?)
+"""
+# They stand for no table of their own.
+_NO_TABLES = {
+    "ephemeral": "is ephemeral, and so a part of every model that reads it: make it a table, or {} those.",
+    "view": "is a view, which is computed at each read: make it a table, {{{{ config(materialized='table') }}}}.",
+}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A node of which something is said. settled: whether this run has built it, or will not: then it must fit."""
+
+    label: str
+    name: str
+    path: tuple[str, str, str]
+    said: Declared
+    settled: bool
+
+    @property
+    def table(self) -> TableName:
+        return TableName(*(fold(part) for part in self.path))
+
+    @property
+    def identity(self) -> Identity:
+        return fold(self.path[1]), fold(self.path[2])
+
+    @property
+    def quoted(self) -> str:
+        return quoted(self.path)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A table as it stands now: its columns with their types; definition: of a view, else empty."""
+
+    types: Mapping[str, str]
+    definition: str
+
+    def seen(self, path: Sequence[str]) -> dict[str, Any]:
+        return _seen(path, self.definition)
+
+
+class Policies:
+    """Applies declarations. shared: budgets of populations, as some of their tables say them."""
+
+    def __init__(
+        self, books: Books, settings: Settings, shared: Mapping[str, Any], now: Callable[[], datetime] | None = None
+    ) -> None:
+        self._books, self._settings, self._shared = books, settings, shared
+        self._now = now or (lambda: datetime.now(UTC).replace(tzinfo=None))
+
+    def settle(self, found: Sequence[Declaration], *, last: bool) -> tuple[list[str], list[Declaration]]:
+        """Apply declarations. Returns what has changed, and what must wait until its table, or its domain's, is built.
+
+        last: whether the run is over. Raises InvalidInput for the first declaration that cannot be applied.
+        """
+        # Open tables come first, since domains may be copied from them.
+        said: list[str] = []
+        waiting = [one for one in found if one.said.open is not None and not self._opened(one, said)]
+        opens = bool(waiting)
+        changed = [(one, terms) for one in found if one.said.protected for terms in self._changed(one)]
+        waiting += [one for one, terms in changed if not self._fits(one, terms)]
+        ready = [(one, terms) for one, terms in changed if one not in waiting]
+        # A population's budget changes where none of its tables has the old one.
+        for one, _ in ready:
+            if one.identity in self._state(one).tables:
+                self._books.decisions.unprotect(one.quoted, _seen(one.path))
+        for one, terms in ready:
+            stands = self._standing(one)
+            seen = _seen(one.path) if stands is None else stands.seen(one.path)
+            types = None if stands is None else stands.types
+            try:
+                said.append(self._books.decisions.protect(one.quoted, seen, terms, types))
+            except InvalidInput:
+                # Its domain's table may be built later in the run.
+                if last or not (opens and terms["domains"]):
+                    raise
+                waiting.append(one)
+        return said, waiting
+
+    def editions(self, found: Sequence[Declaration]) -> Iterator[str]:
+        """Begin the next edition of each population whose current one began in an earlier period."""
+        asked: dict[tuple[str, str], Declaration] = {}
+        for one in found:
+            state = self._state(one)
+            if one.said.new_edition is None or one.identity not in state.tables:
+                continue
+            population = state.populations[state.members[one.identity]]
+            first = asked.setdefault((fold(one.path[0]), population.name), one)
+            if first.said.new_edition != one.said.new_edition:
+                raise InvalidInput(
+                    f"{one.label} and {first.name} are of one population, and say different things of new_edition."
+                )
+            began = population.began
+            if first is one and began is not None and is_due(one.said.new_edition, began, self._now()):
+                yield self._books.decisions.new_edition(one.quoted, _seen(one.path))
+
+    def _opened(self, one: Declaration, said: list[str]) -> bool:
+        """Open or close a table. False: it does not stand yet."""
+        decisions, opened = self._books.decisions, self._state(one).opened
+        if one.said.open is False:
+            if one.identity in opened:
+                said.append(decisions.close_table(one.quoted, _seen(one.path)))
+            return True
+        stands = self._standing(one)
+        if stands is None:
+            if one.settled:
+                raise _missing(one)
+            return False
+        if list(opened.get(one.identity, ())) != list(stands.types):
+            said.append(decisions.open_table(one.quoted, stands.seen(one.path), list(stands.types)))
+        return True
+
+    def _changed(self, one: Declaration) -> Iterator[dict[str, Any]]:
+        """The policy of a table, as fields, where another one holds, or none.
+
+        Raises InvalidInput where the policy must not change, and where a table that is settled has not its columns.
+        """
+        terms = given(one.said, self._settings.policy, one.label, self._shared)
+        state, stands = self._state(one), self._standing(one)
+        held = state.tables.get(one.identity)
+        place = Place(one.path[0], *one.path[1:])
+        population = terms.get("population") or state.members.get(one.identity) or place.label
+        wanted = Policy(**{**terms, "population": population})
+        if stands is None and one.settled and (held is None or held.policy != wanted):
+            raise _missing(one)
+        if stands is not None and one.settled:
+            label = one.label[0].lower() + one.label[1:]
+            Table(label, list(stands.types), list(stands.types.values())).has(list(wanted.columns))
+        if held is None:
+            yield terms
+        elif held.policy != wanted:
+            self._check_change(one, held.policy, wanted)
+            yield terms
+
+    def _check_change(self, one: Declaration, held: Policy, wanted: Policy) -> None:
+        names = [field.name for field in fields(Policy)]
+        differs = [name for name in names if getattr(held, name) != getattr(wanted, name)]
+        for name in ("population", "privacy_unit"):
+            if fold(str(getattr(held, name))) != fold(str(getattr(wanted, name))):
+                raise InvalidInput(
+                    f"{one.label} has {getattr(held, name) or 'a record'} as its {name}, which never changes: say it "
+                    "in meta.duckanon as it was, or give the table another name."
+                )
+        if self._settings.changes is Changes.REFUSE:
+            raise InvalidInput(
+                f"{one.label} is protected already, and the project says another policy ({', '.join(differs)}). End "
+                f"the one that holds: dbt run-operation duckanon_unprotect --args '{{name: {one.name}}}'. Then run "
+                "again. What was spent stays spent."
+            )
+
+    def _fits(self, one: Declaration, terms: Mapping[str, Any]) -> bool:
+        """Whether the policy can be set now: where it has domains, the table must stand with their columns."""
+        stands = self._standing(one)
+        columns = {fold(name) for name in stands.types} if stands is not None else set()
+        return one.settled or all(fold(name) in columns for name in terms["domains"])
+
+    def _state(self, one: Declaration) -> State:
+        return self._books.ledger.state(one.path[0])
+
+    def _standing(self, one: Declaration) -> Standing | None:
+        with self._books.door.cursor() as cursor:
+            try:
+                found = cursor.execute(f"DESCRIBE {one.quoted}").fetchall()
+            except duckdb.CatalogException:
+                return None
+            view = cursor.execute(_VIEW, list(one.path)).fetchall()
+            return Standing({row[0]: row[1] for row in found}, view[0][0] if view else "")
+
+
+def declarations(nodes: Sequence[Mapping[str, Any]], built: Sequence[str]) -> list[Declaration]:
+    """What a project declares. nodes: as in dbt's manifest. built: the ids of those that this run has made.
+
+    Raises InvalidInput for the first bad declaration.
+    """
+    return [one for one in (_declaration(node, built) for node in nodes) if one is not None]
+
+
+def shared(found: Sequence[Declaration]) -> dict[str, Any]:
+    """The budgets of populations, as one of their tables says each."""
+    said = [one.said.terms for one in found]
+    return {one["population"]: one["epsilon"] for one in said if one.get("population") and "epsilon" in one}
+
+
+def _declaration(node: Mapping[str, Any], built: Sequence[str]) -> Declaration | None:
+    """What is declared of a node; None if nothing is that belongs into a ledger."""
+    said = declared(node)
+    if not said.protected and said.open is None:
+        return None
+    label = f"The {node['resource_type']} {node['name']}"
+    what = "protect" if said.protected else "open"
+    if node["file"]:
+        raise InvalidInput(f"{label} is a file, which can have no policy: load it into a table, and {what} that.")
+    kind = node.get("materialized")
+    if kind in _NO_TABLES and (said.protected or kind == "ephemeral"):
+        raise InvalidInput(f"{label} {_NO_TABLES[kind].format(what)}")
+    database, schema, name = (str(part or "") for part in node["relation"])
+    settled = node["resource_type"] == "source" or node["unique_id"] in built
+    return Declaration(label, str(node["name"]), (database, schema, name), said, settled)
+
+
+def _missing(one: Declaration) -> InvalidInput:
+    path = ".".join(one.path)
+    return InvalidInput(f"{one.label} is named in meta.duckanon, and there is no table {path}: load it first.")
+
+
+def _seen(path: Sequence[str], definition: str = "") -> dict[str, Any]:
+    """What a connection would see of a table that stands under this full name."""
+    database, schema, name = path
+    one = {"database": database, "schema": schema, "name": name, "definition": definition}
+    return {"database": database, "schema": schema, "path": "", "found": [one]}
