@@ -18,6 +18,8 @@ copyright = author  # noqa: A001 # Sphinx's name
 version = release = __version__
 
 extensions = ["myst_parser"]
+# Pygments' SQL knows no structs of DuckDB's, such as {'state': ['GA', 'NY']}.
+suppress_warnings = ["misc.highlighting_failure"]
 source_suffix = {".md": "markdown"}
 root_doc = "README"
 myst_heading_anchors = 4

@@ -1,12 +1,13 @@
 """L1 errors of all mechanisms, side by side, in the layout of Table 7 of Fioretto, Van Hentenryck and Zhu 2021.
 
 Run: python -m tests.bench.groups_accuracy [FILE] [--epsilon 0.1,0.5,1] [--runs 30] [--slow 1] [--only auto,c_dp]
-    [--split 3,3,4] [--bound 1]
+    [--split 3,3,4] [--bound 1] [--dearer 1.5]
 
 Data as `groups_data` makes it; FILE is us_county_households_2010_h13.csv, for the real counties instead of made-up
 ones. `#CV`: parents and sizes whose children do not add up. `cover`: per cent of the numbers > 0 within their 95 %
-interval, a level each. The integer programs cannot be run at this size, and the relaxations get fewer runs. Two lines
-are no release: the relaxations as the paper rounds them, and the chain with the paper's noise, which is not private.
+interval, a level each; `auto`'s by its model (the guaranteed ones: `groups_intervals`). The integer programs cannot be
+run at this size, and the relaxations get fewer runs. Two lines are no release: the relaxations as the paper rounds
+them, and the chain with the paper's noise, which is not private.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.methods import MECHANISMS
 from duckanon.engines.groups.queries import CHAIN
 from duckanon.engines.groups.relaxed import c_real, h_real
-from duckanon.engines.groups.release import measure, plan, release
+from duckanon.engines.groups.release import Intervals, measure, plan, release
 from tests.bench.groups_data import census, households
 from tests.engines.seeded import Seeded
 
@@ -35,10 +36,13 @@ PRINTED = "chain, noise as printed: NOT PRIVATE"
 
 
 def released(tree: Hierarchy, groups: Ints, name: str, bound: int, split: tuple[Fraction, ...] | None = None) -> Run:
+    own: Intervals = "model" if name == "auto" else "guaranteed"
+
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, Levels, Levels]:
         found = release(
-            tree, groups, epsilon=epsilon, mechanism=name, split=split, sensitivity=bound, source=Seeded(seed)
-        ).levels
+            tree, groups, epsilon=epsilon, mechanism=name, split=split, sensitivity=bound, intervals=own,
+            source=Seeded(seed),
+        ).levels  # fmt: skip
         return tuple(x.groups for x in found), tuple(x.low for x in found), tuple(x.high for x in found)
 
     return run
@@ -91,8 +95,11 @@ def main() -> None:
     parser.add_argument("--slow", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--bound", type=int, default=1, help="by how many sizes a person can move a group")
+    parser.add_argument("--dearer", type=float, help="auto: noise on t_s so many times wider gives way to noise on n_s")
     parser.add_argument("--split", help="shares of epsilon for auto, the nation's first; the others keep equal ones")
     options = parser.parse_args()
+    if options.dearer is not None:
+        methods._DEARER = options.dearer
     tree, groups = households(options.file) if options.file else census()
     assert all((order == np.arange(len(order))).all() for order in tree.order)
     truth = tree.levels(groups)

@@ -1,5 +1,9 @@
-"""What the guard adds to a statement: `python -m tests.bench.guard_overhead`."""
+"""What the guard adds to a statement: `python -m tests.bench.guard_overhead`.
 
+Each statement differs from the one before (another constant, another limit), so nothing is decided from memory.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -10,11 +14,17 @@ import duckdb
 import duckanon
 
 RUNS = 200
-OPEN = {"SELECT 1": "SELECT 1", "a table of 3 columns": "SELECT a, sum(b) FROM sales GROUP BY a"}
-PROTECTED = {
-    "a group-size query": "SELECT n, count(*) FROM (SELECT unit, count(*) AS n FROM persons GROUP BY 1) GROUP BY 1",
-    "a refused read": "SELECT * FROM persons WHERE id = 3",
-}
+SIZES = "SELECT n, count(*) FROM (SELECT unit, count(*) AS n FROM persons GROUP BY 1) GROUP BY 1"
+# What is timed, the statement, and the goal in milliseconds.
+STATEMENTS = (
+    ("SELECT 1, guarded and run", "SELECT {}", 1.0),
+    ("an open table, guarded and run", "SELECT a, sum(b) FROM sales WHERE b <> {} GROUP BY a", 5.0),
+)
+DECIDED = (
+    ("a stored count", "SELECT sick, count(*) AS n FROM persons GROUP BY sick LIMIT {}", 5.0),
+    ("a stored release of group sizes", SIZES + " LIMIT {}", None),
+    ("a refused read", "SELECT * FROM persons WHERE id = {}", None),
+)
 
 
 def main() -> None:
@@ -23,28 +33,39 @@ def main() -> None:
         with duckanon.connect(path) as con:
             con.execute(
                 "CREATE TABLE sales AS SELECT i % 7 AS a, i AS b, i AS c FROM range(1000) r(i); "
-                "CREATE TABLE persons AS SELECT i AS id, i // 3 AS unit FROM range(1000) r(i)"
+                "CREATE TABLE persons AS SELECT i AS id, i // 3 AS unit, i % 5 = 0 AS sick FROM range(1000) r(i)"
             ).fetchall()
             con.execute(
-                "SELECT protect('persons', unit := 'unit', epsilon := 1, per_query := 1, max_size := 9)"
+                "SELECT open_table('sales'), protect('persons', epsilon := 10, privacy_unit := 'id', "
+                "rows_per_unit := 1, unit := 'unit', per_query := 1, max_size := 9, public := ['sick'], "
+                "domains := {'sick': [true, false]})"
             ).fetchall()
-        with duckdb.connect(str(path)) as con:
-            plain = {name: timed(lambda sql=sql: con.execute(sql).fetchall()) for name, sql in OPEN.items()}
+        with duckdb.connect(str(path)) as plain:
+            run = {
+                name: timed(lambda at, sql=sql: plain.execute(sql.format(at)).fetchall()) for name, sql, _ in STATEMENTS
+            }
         with duckanon.connect(path, role="analyst") as con:
-            for name, sql in OPEN.items():
-                took = timed(lambda sql=sql: con.execute(sql).fetchall())
-                print(f"{name}: {took:.2f} ms guarded, {plain[name]:.2f} ms plain")
-            for name, sql in PROTECTED.items():
-                print(f"{name}: {timed(lambda sql=sql: con.explain(sql)):.2f} ms to decide")
+            con.execute(DECIDED[0][1].format(1)).fetchall()
+            con.execute(DECIDED[1][1].format(1)).fetchall()
+            for name, sql, goal in STATEMENTS:
+                took = timed(lambda at, sql=sql: con.execute(sql.format(at)).fetchall())
+                said(name, took, goal, f"{run[name]:.2f} ms without a guard")
+            for name, sql, goal in DECIDED:
+                said(f"to decide about {name}", timed(lambda at, sql=sql: con.explain(sql.format(at))), goal)
+            said("cursor()", timed(lambda _: con.cursor()), 20.0)
 
 
-def timed(run: object) -> float:
+def said(name: str, took: float, goal: float | None, more: str = "") -> None:
+    told = [f"{took:.2f} ms", *([f"goal {goal:g}"] if goal else []), *([more] if more else [])]
+    print(f"{name}: {'; '.join(told)}")
+
+
+def timed(run: Callable[[int], object]) -> float:
     """Milliseconds, at the median."""
-    assert callable(run)
     took = []
-    for _ in range(RUNS):
+    for at in range(1, RUNS + 1):
         start = perf_counter()
-        run()
+        run(at)
         took.append(1000 * (perf_counter() - start))
     return median(took)
 

@@ -10,7 +10,7 @@ import time
 
 import sqlglot
 
-from duckanon.rewrite.spot import Schema, spot
+from duckanon.rewrite.recognize import Schema, spot
 from tests.rewrite.fixtures import Entry, entries, schema
 from tests.rewrite.test_tpch import QUERIES, watched
 
