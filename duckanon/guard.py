@@ -23,9 +23,9 @@ from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError, UnsupportedQuery
 from duckanon.functions.templates import table_functions
 from duckanon.governance.answers import Stale, drawn
-from duckanon.governance.books import Books
+from duckanon.governance.instance import Books
 from duckanon.governance.ledger import affordable
-from duckanon.governance.state import Publication, State
+from duckanon.governance.ledger_state import Publication, State
 from duckanon.releases import drawing
 from duckanon.releases.asked import Asked
 from duckanon.releases.kinds import Releases

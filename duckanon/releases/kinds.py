@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.governance.state import Publication
+from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_sizes, noisy_aggregates, published
 from duckanon.rewrite.algebra.trees import Node
 from duckanon.rewrite.calls import Call

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.governance.places import Place
+from duckanon.governance.locations import Place
 from duckanon.releases import drawing
 from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked, Key
 from tests.releases import plain
