@@ -14,7 +14,7 @@ import duckdb
 from duckanon.catalog.names import TableName, fold, search_path
 from duckanon.catalog.policy import Domain
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
-from duckanon.catalog.unfit import unfit
+from duckanon.catalog.protectable import unfit
 
 _SEARCH = """
 SELECT system.main.current_database(), system.main.current_schema(), system.main.current_setting('search_path')

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.unfit import unfit
+from duckanon.catalog.protectable import unfit
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
 from duckanon.governance.locations import Place
