@@ -26,9 +26,9 @@ from duckanon.governance.answers import Stale, drawn
 from duckanon.governance.instance import Books
 from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import Publication, State
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
-from duckanon.releases.kinds import Releases
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked
+from duckanon.releases.available import Releases
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict

@@ -17,7 +17,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.asked import GroupSizesAsked, Key, basis, key
+from duckanon.releases.paid_questions import GroupSizesAsked, Key, basis, key
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer

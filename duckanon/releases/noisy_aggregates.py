@@ -20,7 +20,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Protected
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.asked import CountsAsked, Key, basis, key
+from duckanon.releases.paid_questions import CountsAsked, Key, basis, key
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, written
 from duckanon.rewrite.algebra.relations import Table

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked
 from tests.guard.residents import make
 
 

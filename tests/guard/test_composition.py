@@ -17,8 +17,8 @@ import pytest
 from duckanon.analyst import Analyst
 from duckanon.errors import BudgetExhausted, MachineFailure
 from duckanon.governance import answers
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked
 from tests.guard.residents import analyst, make, refused, run, seen, spent
 
 AGED = "SELECT count(*) FROM persons WHERE age = 30"

@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyRefusal
-from duckanon.releases import drawing
+from duckanon.releases import mechanisms as drawing
 from tests.guard.truthful import truth
 
 POLICY = """

@@ -13,7 +13,7 @@ import pytest
 import duckanon
 from duckanon.errors import DuckanonError
 from duckanon.governance import answers
-from duckanon.releases import drawing
+from duckanon.releases import mechanisms as drawing
 from tests.guard.truthful import truth
 from tests.rewrite.fixtures import FIXTURES, entries
 

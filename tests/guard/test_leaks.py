@@ -14,8 +14,8 @@ import pytest
 
 import duckanon
 from duckanon.analyst import Analyst
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, GroupSizesAsked
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked, GroupSizesAsked
 from tests.guard.residents import PERSONS, POLICY, VISITS, analyst, decide, make, populate, refused, run, seen, spent
 from tests.guard.test_composition_published import shares
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.errors import PolicyRefusal
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked
-from duckanon.releases.drawing import draw
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked
+from duckanon.releases.mechanisms import draw
 from tests.engines.seeded import Seeded
 
 # One of each kind, and each part of the order of contribution in one of them.

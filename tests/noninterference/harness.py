@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.analyst import Analyst
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, GroupSizesAsked
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked, GroupSizesAsked
 from duckanon.rewrite import question
 
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be

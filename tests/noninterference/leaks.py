@@ -13,7 +13,8 @@ import pytest
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, Room
-from duckanon.releases import drawing, noisy_aggregates
+from duckanon.releases import noisy_aggregates
+from duckanon.releases import mechanisms as drawing
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
 

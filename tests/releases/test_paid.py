@@ -19,7 +19,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import plan
 from duckanon.errors import BudgetExhausted, MachineFailure, PolicyRefusal, UnsupportedQuery
 from duckanon.governance import answers
-from duckanon.releases import drawing
+from duckanon.releases import mechanisms as drawing
 from tests.engines.seeded import Seeded
 from tests.guard.truthful import truth
 from tests.releases.databases import made, spent

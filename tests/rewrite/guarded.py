@@ -15,7 +15,7 @@ from duckanon.catalog.snapshot import Catalog, Macro, Protected, Stored, View
 from duckanon.functions.templates import table_functions
 from duckanon.governance.locations import Place
 from duckanon.governance.ledger_state import Publication
-from duckanon.releases.kinds import Releases
+from duckanon.releases.available import Releases
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.governance.locations import Place
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked, Key
+from duckanon.releases import mechanisms as drawing
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked, Key
 from tests.releases import plain
 from tests.releases.plain import Record
 
