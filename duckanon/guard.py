@@ -32,7 +32,7 @@ from duckanon.releases.available import Releases
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
-from duckanon.rewrite.question import Refused
+from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"

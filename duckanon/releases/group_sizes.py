@@ -22,12 +22,12 @@ from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import present
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.bind import table
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.question import Question, literal, literals, type_of_count, written_columns
+from duckanon.rewrite.rule_context import Question, literal, literals, type_of_count, written_columns
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.recognize.findings import Role
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms as drawing
 from duckanon.releases.paid_questions import Asked, GroupSizesAsked
-from duckanon.rewrite import question
+from duckanon.rewrite import rule_context as question
 
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be
 # cut, or followed by blanks.

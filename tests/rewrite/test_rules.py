@@ -12,7 +12,8 @@ import pytest
 
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.releases.noisy_aggregates import spread
-from duckanon.rewrite import question, rules
+from duckanon.rewrite import rules
+from duckanon.rewrite import rule_context as question
 from tests.rewrite.fixtures import FIXTURES, Entry, entries
 from tests.rewrite.guarded import PUBLISHED, decided, numbered, same
 

@@ -10,7 +10,7 @@ from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary
 from duckanon.rewrite.algebra.relations import Block, Output, Source
 from duckanon.rewrite.algebra.scope import Scope
 from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 
 def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | None) -> Block | None:

@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from duckanon.rewrite.question import Question
-from duckanon.rewrite.rules import (
-    anything_else,
-    calls_on_protected,
-    conditional_tables,
-    group_size_queries,
-    inner_parts,
-    open_calls,
-    parts_of_queries,
-    plain_counts,
-    row_level_reads,
-)
+from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rules import anything_else, calls_on_protected, conditional_tables, group_size_queries, inner_parts, open_calls, parts_of_queries, plain_counts
+from duckanon.rewrite.rules import record_reads as row_level_reads
 
 Rule = Callable[[Question], None]
 

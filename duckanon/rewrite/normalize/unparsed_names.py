@@ -7,7 +7,7 @@ from sqlglot import exp
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.algebra.schema import Schema
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 
 def mentioned(schema: Schema, text: str) -> list[Relation]:
