@@ -15,8 +15,8 @@ from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger import OURS, SCHEMA, Ledger, where
-from duckanon.governance.locations import Identity, Place, expected, locate
 from duckanon.governance.ledger_state import EVERY, Population, State
+from duckanon.governance.locations import Identity, Place, expected, locate
 from duckanon.governance.view_dependencies import reads
 
 

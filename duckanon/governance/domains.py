@@ -17,8 +17,8 @@ from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
 from duckanon.catalog.policy import ENUM, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.locations import Place
 from duckanon.governance.ledger_state import EVERY, State
+from duckanon.governance.locations import Place
 from duckanon.governance.view_dependencies import reads
 
 # More keys than anybody counts by.

@@ -23,8 +23,8 @@ import duckdb
 from duckanon.accounting import Charge, written
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.cursors import Door
-from duckanon.governance.locations import Place
 from duckanon.governance.ledger_state import Line, State
+from duckanon.governance.locations import Place
 
 SCHEMA = "duckanon"
 # Of the tables in the schema. A database with another format is not read.

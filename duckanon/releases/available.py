@@ -12,8 +12,8 @@ from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.rule_context import Question
 from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RowLevel
+from duckanon.rewrite.rule_context import Question
 
 
 @dataclass(frozen=True)

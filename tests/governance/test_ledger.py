@@ -18,7 +18,7 @@ import pytest
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.instance import Books, books_of
-from tests.governance.unnamed_tables import CHARGE, answer, books, protect, seen
+from tests.governance.without_sql import CHARGE, answer, books, protect, seen
 
 
 def ask(made: Books, number: int, epsilon: Fraction = CHARGE.epsilon, sees: dict[str, Any] | None = None) -> pa.Array:

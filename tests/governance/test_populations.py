@@ -14,7 +14,7 @@ import pytest
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.instance import Books
-from tests.governance.unnamed_tables import answer, books, seen
+from tests.governance.without_sql import answer, books, seen
 
 TABLES = ("a", "b", "c", "d")
 SEES = seen(*TABLES)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from duckanon.analyst import Analyst
 from duckanon.errors import DuckanonError
-from duckanon.releases import mechanisms as drawing
+from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import Asked
 from tests.noninterference.statements import sent
 
@@ -40,4 +40,4 @@ def grown(con: Analyst, rng: random.Random, count: int, tries: int = 400) -> Ite
 
 def _cells(con: Analyst, asked: Asked) -> int:
     with con._con.cursor() as raw:
-        return drawing.cells(raw, asked)
+        return mechanisms.cells(raw, asked)

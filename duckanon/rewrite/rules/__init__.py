@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duckanon.rewrite.rule_context import Question
-from duckanon.rewrite.rules import anything_else, calls_on_protected, conditional_tables, group_size_queries, inner_parts, open_calls, parts_of_queries, plain_counts
-from duckanon.rewrite.rules import record_reads as row_level_reads
+from duckanon.rewrite.rules import (
+    anything_else,
+    calls_on_protected,
+    conditional_tables,
+    group_size_queries,
+    inner_parts,
+    open_calls,
+    parts_of_queries,
+    plain_counts,
+    record_reads,
+)
 
 Rule = Callable[[Question], None]
 
@@ -22,6 +31,6 @@ RULES: tuple[Rule, ...] = (
     plain_counts.apply,
     inner_parts.apply,
     parts_of_queries.apply,
-    row_level_reads.apply,
+    record_reads.apply,
     anything_else.apply,
 )
