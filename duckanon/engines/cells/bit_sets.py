@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import Feasible, Ints, Knapsack
-from duckanon.engines.cells.tables import NEVER, append_run, shape, take_in
+from duckanon.engines.cells.residue_tables import NEVER, append_run, shape, take_in
 from duckanon.engines.compiled import compiled, inner
 
 Words = npt.NDArray[np.uint64]

@@ -11,7 +11,7 @@ import numpy as np
 from duckanon.engines.array_kernels import argsort
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.groups.isotonic_regression import Floats
 
 _SWEEPS = 60
 
