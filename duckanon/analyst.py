@@ -21,7 +21,7 @@ from duckanon.catalog.snapshot import Stored
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.guard import Guard, Room
 from duckanon.rewrite.decision import Decision
-from duckanon.rewrite.question import Refused
+from duckanon.rewrite.rule_context import Refused
 from duckanon.specification import macros
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other

@@ -23,7 +23,7 @@ from duckanon.functions import (
     table_designs,
 )
 from duckanon.functions.udf import Instance
-from duckanon.governance.books import Books, books_of
+from duckanon.governance.instance import Books, books_of
 from duckanon.specification import macros
 
 if TYPE_CHECKING:
