@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from duckanon.engines.registry import families
-from duckanon.functions.specification import Argument, Function, functions
+from duckanon.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 88

@@ -221,7 +221,7 @@ METHODS = registry.by_name(
         name="exact",
         help="column generation: the optimum, or a proven gap",
         source="set partition by column generation",
-        limits="up to 2,000 records; grows quickly with k and with distinct values; stops at a gap when its budget ends",
+        limits="up to 2,000 records; grows quickly with k and distinct values; stops at a gap when its budget ends",
         run=partial(_certified, exact),
         timed=True,
     ),
