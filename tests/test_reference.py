@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duckanon.engines.kanon.freeform import FREEFORM
+from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.registry import families
 from tests.reference import DOCS, pages, written
 
