@@ -12,7 +12,7 @@ import pyarrow as pa
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.schema import RESERVED, Table, is_number, plain_type
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 _BOUNDS = ("n", "lower", "upper", "feasible", "disclosed")
@@ -306,7 +306,7 @@ def _whole(text: str | None, argument: str) -> int | None:
 
 def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scalar) -> pa.Array:
     from duckanon.engines.cells.audit import audit_table
-    from duckanon.engines.cells.known import Fact
+    from duckanon.engines.cells.prior_knowledge import Fact
     from duckanon.engines.cells.reduction import reduce
 
     table = reduce(*_cells(places, counts))

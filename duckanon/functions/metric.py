@@ -15,7 +15,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.cells import absent, one_list
 from duckanon.functions.schema import Table, is_number, is_numbers
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 if TYPE_CHECKING:
@@ -293,8 +293,7 @@ def _mechanism(progress: Progress, *inputs: pa.Scalar) -> pa.Array:
 
 
 def _report(progress: Progress, *inputs: pa.Scalar) -> pa.Array:
-    from duckanon.engines.metric.mechanism import Options
-    from duckanon.engines.metric.report import report
+    from duckanon.engines.metric.mechanism import Options, report
     from duckanon.functions.metric_inputs import domain, published
 
     *told, threads, gap, limit, mechanism, bound = inputs

@@ -1,0 +1,132 @@
+"""Tails of double-geometric noise, of its differences and of its means, never smaller than they are.
+
+X has P(v) = (1 - a) / (1 + a) a^|v| with a = exp(-1 / scale), as `randomness.double_geometric` draws it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, exp, expm1
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.hierarchy import Ints
+from duckanon.engines.groups.isotonic_regression import Floats
+
+# Means are taken over so many values; 0 stands for a value that is known.
+WINDOWS = (0, 1, 4, 16, 64, 256)
+# More than what floats can be off by here, in probability.
+_SLACK = 1e-9
+# Wider noise is put on a lattice of several units first.
+_LATTICE = 256
+
+
+def beyond(scale: Fraction, terms: int, v: Ints) -> Floats:
+    """P(X > v), v >= 0, X one draw or (terms 2) the difference of two.
+
+    P(X >= k) = a^k / (1 + a) for k > 0. The difference has P(X = v) = ((1 - a) / (1 + a))^2 a^|v| (|v| + c) with
+    c = (1 + a^2) / (1 - a^2), so P(X >= k) = a^k ((k + c) (1 - a) + a) / (1 + a)^2.
+    """
+    a, rest, k = exp(-1 / scale), -expm1(-1 / scale), v + 1.0
+    power = np.exp(-k / float(scale))
+    if terms == 1:
+        return np.asarray(power / (1 + a))
+    return np.asarray(power * (k * rest + (1 + a * a) / (1 + a) + a) / (1 + a) ** 2)
+
+
+def quantiles(scale: Fraction, terms: int, chances: Floats) -> Ints:
+    """For each chance p < 1/2 the smallest v >= 0 with P(X > v) <= p, X as in `beyond`."""
+    allowed = chances * (1 - _SLACK)
+    low, high = np.full(len(chances), -1), np.full(len(chances), 1)
+    while (beyond(scale, terms, high) > allowed).any():
+        high *= 2
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        enough = beyond(scale, terms, middle) <= allowed
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+@lru_cache(maxsize=64)
+def reaches(scale: Fraction, chance: float) -> Floats:
+    """reaches[i, k] = q with P(N > q) <= chance, N = (mean of WINDOWS[i] draws) - (mean of WINDOWS[k] more draws).
+
+    q is exact up to 1/500 of the scale, upward. Wide noise: a geometric draw of scale b is floor(b E), E exponential,
+    so with c = ceil(b / _LATTICE) a draw of scale b lies in c G .. c G + c - 1, G geometric of scale b / c. So
+    X <= c X' + c - 1 and X >= c X' - (c - 1), X' of scale b / c: its means stand for those of X, c - 1 wider a side.
+    """
+    unit = ceil(scale / _LATTICE)
+    narrow = float(scale) / unit
+    sums = {many: _sum(narrow, many) for many in WINDOWS if many}
+    found = np.zeros((len(WINDOWS), len(WINDOWS)))
+    for i, many in enumerate(WINDOWS):
+        for k, other in enumerate(WINDOWS[: i + 1]):
+            if many:
+                sides = 1 if other == 0 else 2
+                q = _difference(sums[many], many, sums.get(other), other, narrow, chance)
+                # X is symmetric, so either may come first.
+                found[i, k] = found[k, i] = unit * q + sides * (unit - 1)
+    return found
+
+
+def _sum(scale: float, many: int) -> Floats:
+    """P(S = v) for v in -h..h, S the sum of so many draws, by its characteristic function (Fourier).
+
+    What lies outside, and what wraps around, is less than 1e-12: h is 8 standard deviations and 40 scales.
+    """
+    a = exp(-1 / scale)
+    half = ceil(8 * scale * (2 * many) ** 0.5 + 40 * scale) + 1
+    length = 1 << (2 * half).bit_length()
+    angles = 2 * np.pi * np.arange(length // 2 + 1) / length
+    logs = 2 * np.log1p(-a) - np.log1p(a * a - 2 * a * np.cos(angles))
+    chances = np.maximum(np.fft.irfft(np.exp(many * logs), length), 0.0)
+    return np.concatenate([chances[-half:], chances[: half + 1]])
+
+
+def _difference(one: Floats, many: int, two: Floats | None, other: int, scale: float, chance: float) -> float:
+    """A q >= 0 with P(A / many - B / other > q) <= chance, A and B with these chances, centred; B may be missing.
+
+    q goes up in steps of 1 / many, the lattice of the difference (other divides many), or of scale / 512 if wider.
+    """
+    step = max(1, int(many * scale / 512))
+    # P(B < v) for v from the lowest on, B's middle in the middle.
+    below = np.array([0.0, 1.0]) if two is None else np.concatenate([[0.0], np.cumsum(two)])
+    low, high = -1, 1
+    while _beyond(one, below, many, other, high * step) > chance - _SLACK:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _beyond(one, below, many, other, middle * step) > chance - _SLACK:
+            low = middle
+        else:
+            high = middle
+    return high * step / many
+
+
+@compiled
+def _beyond(one: Floats, below: Floats, many: int, other: int, q: int) -> float:
+    """P(A - many / other B > q), or P(A > q) with other = 0: for each a, the chance that B < (a - q) other / many."""
+    found, place = 0.0, (len(below) - 1) // 2
+    for i in range(len(one)):
+        a = i - len(one) // 2
+        if other == 0:
+            if a > q:
+                found += one[i]
+        else:
+            # B is whole: less than x is less than x rounded up.
+            least = -((q - a) * other // many)
+            found += one[i] * below[min(max(least + place, 0), len(below) - 1)]
+    return found
+
+
+def variance(scale: Fraction) -> float:
+    """2 a / (1 - a)^2, and where the noise is next to none, not quite zero, so that it can be divided by."""
+    a = exp(-1 / scale)
+    return max(2 * a / expm1(-1 / scale) ** 2, 1e-12)
+
+
+def margin(scale: Fraction, terms: int, level: float) -> int:
+    """The smallest q with P(|X| <= q) >= level, X being one draw, or (terms = 2) the difference of two."""
+    return int(quantiles(scale, terms, np.array([(1 - level) / 2]))[0])

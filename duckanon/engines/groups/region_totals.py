@@ -1,0 +1,115 @@
+"""How many groups each region has, where that is private: from all its noisy counts, not from t_1 alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.controlled_rounding import column, weigh
+from duckanon.engines.groups.hierarchy import Ints
+from duckanon.engines.groups.isotonic_regression import Floats
+
+# How far a region's shape is taken to lie from its parent's, relative variance of each size. Seen one by one the sizes
+# also tell the sum, which needs no likeness: there a doubtful look at shapes is the better one, as measured.
+_APART, _PLAIN_APART = 0.01, 0.2
+
+
+def share_out(
+    above: Ints, parent: Ints, noisy: Floats, variances: Floats, families: Ints, plain: bool = False
+) -> tuple[Ints, Floats]:
+    """Whole totals >= 0 that add up to each parent's, near their generalised least-squares estimates; their variances.
+
+    above: the parents' groups. noisy: t_s, or n_s if `plain`, of each region with `variances`. families: where each
+    parent's children begin and end.
+    """
+    whole = above.sum(axis=1)
+    estimate = _estimate_plain if plain else _estimate
+    found, doubt = estimate(above, whole, parent, noisy, variances)
+    totals = np.empty(len(parent), dtype=np.int64)
+    _settle(whole, found, doubt, families, totals)
+    return totals, doubt
+
+
+@compiled
+def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Each region's total and its variance: t_s is the total times the parent's curve, a random walk, and noise."""
+    found, doubt = np.zeros(len(parent)), np.ones(len(parent))
+    for c in range(len(parent)):
+        p = parent[c]
+        if whole[p] == 0:
+            continue
+        # Twice: the walk's variance needs a first idea of the total.
+        guess = max(noisy[c, 0], 1.0)
+        for _ in range(2):
+            squares, products = 0.0, 0.0
+            curve, walk, seen, expected = 1.0, 0.0, 0.0, 0.0
+            pooled, sights = 0.0, 0
+            for s in range(above.shape[1]):
+                pooled += noisy[c, s]
+                sights += 1
+                if above[p, s] > 0:
+                    total = walk + variances[c] / sights
+                    off_seen, off_expected = pooled / sights - seen, curve - expected
+                    gain = 0.0
+                    if total > 0:
+                        squares += off_expected * off_expected / total
+                        products += off_expected * off_seen / total
+                        gain = walk / total
+                    seen += gain * off_seen
+                    expected += gain * off_expected
+                    part = above[p, s] / whole[p]
+                    walk = walk * (1 - gain) + guess * part + _APART * (guess * part) ** 2
+                    curve -= part
+                    pooled, sights = 0.0, 0
+            # After the last size nothing is left, which is known without noise.
+            if walk > 0:
+                squares += expected * expected / walk
+                products += expected * seen / walk
+            if squares > 0:
+                found[c], doubt[c] = products / squares, 1 / squares
+                guess = max(found[c], 1.0)
+    return found, doubt
+
+
+@compiled
+def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """The same from n_s: the total times the parent's shape, deviations that add up to zero, and noise.
+
+    Their covariance is diag(s + v) - s s^T / sum(s), with s the deviations' variances and v the noise's; its inverse is
+    by Sherman and Morrison.
+    """
+    found, doubt = np.zeros(len(parent)), np.ones(len(parent))
+    for c in range(len(parent)):
+        p = parent[c]
+        if whole[p] == 0:
+            continue
+        guess = 0.0
+        for s in range(above.shape[1]):
+            if above[p, s] > 0:
+                guess += noisy[c, s]
+        # Three times: the deviations' variances need a first idea of the total, and the sum is a rough one.
+        for _ in range(3):
+            guess = max(guess, 1.0)
+            squares, products, moved, pinned, left = 0.0, 0.0, 0.0, 0.0, 0.0
+            for s in range(above.shape[1]):
+                if above[p, s] > 0:
+                    part = above[p, s] / whole[p]
+                    own = guess * part + _PLAIN_APART * (guess * part) ** 2
+                    total = own + variances[c]
+                    squares += part * part / total
+                    products += part * noisy[c, s] / total
+                    moved += part * own / total
+                    pinned += own * noisy[c, s] / total
+                    left += own * variances[c] / total
+            squares += moved * moved / left
+            products += moved * pinned / left
+            found[c], doubt[c] = products / squares, 1 / squares
+            guess = found[c]
+    return found, doubt
+
+
+@compiled
+def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
+    for p in range(len(whole)):
+        a, b = families[p], families[p + 1]
+        column(weigh(found[a:b], doubt[a:b], float(whole[p])), whole[p], totals[a:b])

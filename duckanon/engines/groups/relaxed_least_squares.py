@@ -1,0 +1,133 @@
+"""M_H^r and M_c^r: the models without whole numbers, solved by projections, then rounded with all sums kept.
+
+What is wanted is the point nearest to the noisy values in the intersection of two convex sets onto each of which it is
+easy to project: consistent trees with the right total (two passes, `combine`), and non-negative (or monotone) values.
+Dykstra's algorithm (Boyle and Dykstra 1986) goes there by projecting in turn. The paper rounds each value by itself,
+which breaks the sums; here each parent's whole number is split by largest remainders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.controlled_rounding import column
+from duckanon.engines.groups.hierarchy import Hierarchy, Ints, Number
+from duckanon.engines.groups.isotonic_regression import Floats, pool_rows
+from duckanon.engines.groups.measurements import Estimate, Measurements
+
+
+def upwards(
+    hierarchy: Hierarchy, values: tuple[NDArray[Number], ...], variances: tuple[float, ...]
+) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """Each region's own values and the sum of its children's combined, by inverse variances, from the leaves up.
+
+    values: one array a level, a row a region, each with the level's variance.
+    Returns the combined values, and each row's variance, level by level.
+    """
+    combined: list[Floats] = [values[-1].astype(np.float64)]
+    doubts = [np.full(len(values[-1]), variances[-1])]
+    for level in reversed(range(hierarchy.depth - 1)):
+        own, below = variances[level], hierarchy.up(level, doubts[-1])
+        trust = below / (own + below)
+        combined.append(trust[:, None] * values[level] + (1 - trust)[:, None] * hierarchy.up(level, combined[-1]))
+        doubts.append(trust * own)
+    return tuple(reversed(combined)), tuple(reversed(doubts))
+
+
+def downwards(
+    hierarchy: Hierarchy, root: Floats, combined: tuple[Floats, ...], doubts: tuple[Floats, ...]
+) -> tuple[Floats, ...]:
+    """The consistent values nearest to what `upwards` combined, given the root's: what is missing goes by doubt."""
+    found = [root]
+    for level, parent in enumerate(hierarchy.parents):
+        lower, doubt = combined[level + 1], doubts[level + 1]
+        missing = (found[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, doubt)[:, None]
+        found.append(lower + doubt[:, None] * missing[parent])
+    return tuple(found)
+
+
+# Both projections agree within this many groups, or the rounds are over.
+_CLOSE = 0.01
+_ROUNDS = 2000
+
+
+def h_relaxed(measured: Measurements) -> Estimate:
+    """Fioretto, Van Hentenryck and Zhu 2021, Model 1 without integers (M_H^r)."""
+    return _rounded(measured, h_real(measured))
+
+
+def c_relaxed(measured: Measurements) -> Estimate:
+    """Fioretto, Van Hentenryck and Zhu 2021, Model 2 without integers (M_c^r); from above where totals are private."""
+    return _rounded(measured, c_real(measured))
+
+
+def h_real(measured: Measurements) -> tuple[Floats, ...]:
+    """The optimum of Model 1 in real numbers, one array a level."""
+    total = measured.total
+
+    def meet(root: Floats) -> Floats:
+        return root if total is None else root + (total - root.sum()) / root.size
+
+    return _nearest(measured, meet, lambda values: np.maximum(values, 0.0))
+
+
+def c_real(measured: Measurements) -> tuple[Floats, ...]:
+    """The optimum of Model 2 in real numbers, as numbers of groups, one array a level."""
+    total = measured.total
+
+    def meet(root: Floats) -> Floats:
+        if total is not None:
+            root[:, -1] = total
+        return root
+
+    if total is not None:
+        found = _nearest(measured, meet, lambda values: pool_rows(values, 0.0, np.inf))
+        return tuple(np.diff(level, axis=1, prepend=0) for level in found)
+    found = _nearest(measured, meet, lambda values: pool_rows(values[:, ::-1].copy(), 0.0, np.inf)[:, ::-1])
+    return tuple(-np.diff(level, axis=1, append=0) for level in found)
+
+
+def _nearest(
+    measured: Measurements, meet: Callable[[Floats], Floats], admit: Callable[[Floats], Floats]
+) -> tuple[Floats, ...]:
+    """Dykstra's projections between consistent trees whose root is `meet`, and values that `admit` lets in.
+
+    Consistent trees are an affine set and need no correction term. Returns the consistent end.
+    """
+    tree = measured.hierarchy
+    even = (1.0,) * tree.depth
+    points = tuple(level.astype(np.float64) for level in measured.values)
+    corrections = tuple(np.zeros_like(level) for level in points)
+    for _ in range(_ROUNDS):
+        combined, doubts = upwards(tree, points, even)
+        consistent = downwards(tree, meet(combined[0]), combined, doubts)
+        moved = tuple(level + correction for level, correction in zip(consistent, corrections, strict=True))
+        points = tuple(admit(level) for level in moved)
+        corrections = tuple(level - point for level, point in zip(moved, points, strict=True))
+        if max(np.abs(a - b).max() for a, b in zip(points, consistent, strict=True)) < _CLOSE:
+            break
+    return consistent
+
+
+def _rounded(measured: Measurements, real: tuple[Floats, ...]) -> Estimate:
+    """Whole numbers from the root down: the total, then each parent's number, split by largest remainders."""
+    root = np.maximum(real[0], 0.0)
+    found = np.empty(root.shape, dtype=np.int64)
+    total = measured.total
+    column(root[0], round(float(root.sum())) if total is None else total, found[0])
+    for lower, starts in zip(real[1:], measured.hierarchy.starts, strict=True):
+        below = np.empty(lower.shape, dtype=np.int64)
+        _split(np.maximum(lower, 0.0), found, starts, below)
+        found = below
+    return Estimate(found)
+
+
+@compiled
+def _split(wanted: Floats, above: Ints, starts: Ints, out: Ints) -> None:
+    for p in range(len(starts) - 1):
+        for s in range(wanted.shape[1]):
+            column(wanted[starts[p] : starts[p + 1], s].copy(), above[p, s], out[starts[p] : starts[p + 1], s])

@@ -1,0 +1,215 @@
+"""Governance as one thing: the ledgers, decisions, paid answers and stored releases of a database instance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from duckanon.accounting import Charge, written
+from duckanon.catalog.names import fold
+from duckanon.errors import InvalidInput
+from duckanon.governance.answers import Answers
+from duckanon.governance.cursors import Door
+from duckanon.governance.decisions import Decisions
+from duckanon.governance.ledger import Ledger
+from duckanon.governance.ledger_state import Line, Standing, State
+from duckanon.governance.locations import locate
+from duckanon.governance.publications import Publications
+from duckanon.governance.stored_releases import Releases
+
+_OPEN: dict[str, Books] = {}
+
+
+def books_of(instance: str, con: duckdb.DuckDBPyConnection) -> Books:
+    """The books of the instance of that identity, to which `con` is connected. They hold no connection."""
+    books = _OPEN.setdefault(instance, Books())
+    books.door.admit(con)
+    return books
+
+
+class Books:
+    """decisions: what stewards decide. answers: what analysts paid for. publications: what all may read.
+
+    door: the way back into the database.
+    """
+
+    def __init__(self) -> None:
+        self.door = Door()
+        self.ledger = Ledger(self.door)
+        self.decisions = Decisions(self.ledger)
+        self.answers = Answers(self.ledger)
+        self.publications = Publications(self.ledger)
+        self._releases = Releases(self.door, self.ledger)
+
+    def once(
+        self,
+        table: str,
+        seen: Mapping[str, Any],
+        content: Mapping[str, Any],
+        charge: Charge,
+        draw: Callable[[], pa.Array],
+        *,
+        person: str | None = None,
+        action: str = "charge",
+    ) -> pa.Array:
+        """A steward's release of this table and content: the stored one, or what `draw` makes, charged before that.
+
+        table: a name as the caller wrote it. seen: what the caller's connection sees of the catalog, as for
+        `places.locate`. content: all else that the release depends on. person: the column of which it was checked that
+        no value has two rows. action: 'charge', or 'perturb' for what is recorded beside the budget.
+        Raises InvalidInput where the release protects something else than the table's privacy unit.
+        """
+        place = locate(table, seen)
+        standing = self.ledger.state(place.database).tables.get(place.identity)
+        if standing is not None and action == "charge":
+            _check_unit(standing, person)
+        # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
+        whole = {"table": place.identity, "definition": place.definition, **content}
+        key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        return self._releases.once(place, key, charge, draw, action)
+
+    def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
+        """Whether the table has a policy."""
+        place = locate(table, seen)
+        return place.identity in self.ledger.state(place.database).tables
+
+    def states(self) -> dict[str, State]:
+        """What holds in each database."""
+        return {database: self.ledger.state(database) for database in self.ledger.databases()}
+
+    def policies(self) -> list[tuple[str, Standing, Fraction]]:
+        """Every protected table: its database, its policy, and what is left of its population's budget."""
+        found = []
+        for database, state in self.states().items():
+            for one in sorted(state.tables.values(), key=lambda one: one.place.label):
+                budget = state.populations[one.policy.population].budget
+                found.append((database, one, budget.remaining if budget is not None else Fraction(0)))
+        return found
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line of every ledger, as privacy_ledger shows it."""
+        found = []
+        for database in self.ledger.databases():
+            state = State()
+            for line in self.ledger.lines(database):
+                state = state.then(line)
+                found.append(_line(database, line, state))
+        return found
+
+    def decided(self) -> list[dict[str, Any]]:
+        """Every policy that holds, as policies() shows it."""
+        return [
+            {
+                "database": database,
+                "tbl": one.place.label,
+                **{name: getattr(one.policy, name) for name in _SHOWN},
+                "domains": sorted(one.policy.domains),
+                "bounds": sorted(one.policy.bounds),
+                **{name: _number(getattr(one.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
+                "protected_at": one.since,
+            }
+            for database, one, _ in self.policies()
+        ]
+
+    def budgets(self) -> list[dict[str, Any]]:
+        """Every population that has a budget, as privacy_budget shows it."""
+        found = []
+        for database, state in self.states().items():
+            for name, one in sorted(state.populations.items()):
+                tables = sorted(held.place.label for held in state.tables.values() if held.policy.population == name)
+                if one.budget is not None and tables:
+                    found.append(
+                        {
+                            "database": database,
+                            "population": name,
+                            "tables": tables,
+                            **_amount("epsilon", one.budget.total),
+                            **_amount("spent", one.spent),
+                            **_amount("remaining", one.budget.remaining),
+                            "charges": one.charges,
+                            "edition": one.edition,
+                            **_amount("spent_in_edition", one.in_edition),
+                        }
+                    )
+        return found
+
+    def editions(self) -> list[dict[str, Any]]:
+        """Every edition of every population."""
+        found = []
+        for database in self.ledger.databases():
+            state, spent = State(), {}
+            for line in self.ledger.lines(database):
+                state = state.then(line)
+                if line.population is not None:
+                    one = state.populations[line.population]
+                    spent[line.population, one.edition] = {
+                        "database": database,
+                        "population": one.name,
+                        "edition": one.edition,
+                        "began": one.began,
+                        **_amount("spent", one.in_edition),
+                    }
+            found += [spent[key] for key in sorted(spent)]
+        return found
+
+
+def _check_unit(standing: Standing, person: str | None) -> None:
+    """A steward's call protects a row, so a unit with a column of its own must be known to have one row."""
+    unit, label = standing.policy.privacy_unit, standing.place.label
+    if unit is not None and fold(person or "") != fold(unit):
+        raise InvalidInput(
+            f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
+            f"'{unit}', which checks that nobody has two, or ask as an analyst, for whom records are bounded."
+        )
+
+
+# Of a policy, as it is.
+_SHOWN = (
+    "population",
+    "privacy_unit",
+    "rows_per_unit",
+    "unit",
+    "hierarchy",
+    "max_size",
+    "public",
+    "quasi_identifiers",
+    "k",
+    "sensitive",
+    "small",
+    "drop",
+)
+
+
+def _line(database: str, line: Line, state: State) -> dict[str, Any]:
+    population = state.populations.get(line.population or "")
+    budget = None if population is None else population.budget
+    return {
+        "database": database,
+        "number": line.number,
+        "recorded_at": line.recorded_at,
+        "who": line.who,
+        "tbl": line.place.label,
+        "population": line.population,
+        "edition": line.edition,
+        "action": line.action,
+        **_amount("epsilon", None if line.epsilon is None else Fraction(line.epsilon)),
+        **_amount("remaining", None if budget is None else budget.remaining),
+        "what": line.what,
+        "unit": line.unit,
+        "neighbours": line.neighbours,
+    }
+
+
+def _number(value: Fraction | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _amount(name: str, value: Fraction | None) -> dict[str, Any]:
+    """An epsilon as a number, and exactly."""
+    return {name: _number(value), f"{name}_exact": None if value is None else written(value)}

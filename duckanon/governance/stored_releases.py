@@ -1,0 +1,88 @@
+"""The release store: what was released once is given again, and costs nothing more.
+
+A relation is lazy, and runs each time it is shown; and who asks twice for the same must not learn more by it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from weakref import WeakValueDictionary
+
+import duckdb
+import pyarrow as pa
+
+from duckanon.accounting import Charge
+from duckanon.governance.cursors import Door
+from duckanon.governance.ledger import Ledger, schema_of
+from duckanon.governance.locations import Place
+
+
+class _Turn:
+    """A lock that can be referred to weakly."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+
+class Releases:
+    """The release stores of all databases of one instance, beside their ledgers."""
+
+    def __init__(self, door: Door, ledger: Ledger) -> None:
+        self._door, self._ledger = door, ledger
+        self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
+        self._opening = Lock()
+
+    def once(
+        self, place: Place, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
+    ) -> pa.Array:
+        """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
+
+        release: a key that holds all that the release depends on. action: what the ledger's line is. Whoever asks for
+        the same at the same time waits.
+        Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
+        """
+        with self._only_one(place.database, release):
+            stored = self._stored(place.database, release)
+            if stored is not None:
+                return stored
+            number = self._ledger.charge(place, charge, release, action)
+            answer = draw()
+            with self._ledger.transaction(place.database) as cursor:
+                cursor.execute(
+                    f"INSERT OR REPLACE INTO {schema_of(place.database)}.releases VALUES (?, ?, ?)",
+                    [release, number, _packed(answer)],
+                ).fetchall()
+            return answer
+
+    def _stored(self, database: str, release: str) -> pa.Array | None:
+        with self._door.cursor() as cursor:
+            try:
+                found = cursor.execute(
+                    f"SELECT answer FROM {schema_of(database)}.releases WHERE release = ?", [release]
+                ).fetchall()
+            except duckdb.CatalogException:
+                return None
+        return _unpacked(found[0][0]) if found else None
+
+    @contextmanager
+    def _only_one(self, database: str, release: str) -> Iterator[None]:
+        with self._opening:
+            turn = self._turns.setdefault((database, release), _Turn())
+        with turn.lock:
+            yield
+
+
+def _packed(answer: pa.Array) -> bytes:
+    """An Arrow array as compressed bytes."""
+    table = pa.record_batch([answer], ["answer"])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(table)
+    return sink.getvalue()
+
+
+def _unpacked(packed: bytes) -> pa.Array:
+    return pa.ipc.open_stream(packed).read_all().column("answer").combine_chunks()

@@ -1,0 +1,198 @@
+"""What an analyst asks and pays for, as data: all that its answer depends on besides the records and the noise.
+
+A question is resolved: names are full, constants are typed, `current_date` is written out. It does not hold the name of
+the database, which a renamed or copied file has lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, ClassVar
+
+from duckanon.accounting import Charge, written
+from duckanon.catalog.names import fold
+from duckanon.catalog.snapshot import Protected
+from duckanon.governance.answers import Question
+from duckanon.governance.locations import Place
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column that an answer has a row for each value of.
+
+    domain: the table of the schema duckanon that lists them. columns: of that table, folded: it may tell in which state
+    a county lies.
+    """
+
+    column: str
+    domain: str
+    kind: str = "VARCHAR"
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What every paid question has.
+
+    place: the protected table. version, edition: of its policy and its population. privacy_unit: the column that
+    identifies one; None: a record. contributions: how many records of a unit count. filter: conditions on records, as
+    SQL that cannot fail. epsilon: the price. protects: what it protects, in words.
+    """
+
+    kind: ClassVar[str] = ""
+
+    place: Place
+    version: int
+    edition: int
+    privacy_unit: str | None
+    contributions: int
+    epsilon: Fraction
+    protects: str
+    filter: tuple[str, ...] = ()
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The question, without what only words it."""
+        found = asdict(self)
+        for name in ("place", "protects", "epsilon"):
+            found.pop(name)
+        return {**found, "kind": self.kind, "table": self.place.identity, "epsilon": written(self.epsilon)}
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal questions of one policy and one edition, whatever their spelling."""
+        return sha256(json.dumps(self.resolved, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        """Where the answer stands."""
+        return self.question.path
+
+    @property
+    def what(self) -> str:
+        """The question in words, for the ledger. Its constants are the asker's own."""
+        raise NotImplementedError
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the discrete Laplace noise: how far one unit moves the exact values, over epsilon."""
+        raise NotImplementedError
+
+    @property
+    def question(self) -> Question:
+        charge = Charge(self.epsilon, self.what, f"{self.protects}, added or removed", self.protects)
+        return Question(self.place, self.key, self.version, self.edition, charge)
+
+    @property
+    def _filtered(self) -> str:
+        return f" where {' and '.join(self.filter)}" if self.filter else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsAsked(Asked):
+    """Counts of records, or of different privacy units, for every combination of keys and events.
+
+    events: conditions as SQL; a record is in the cell of what it fulfils. distinct: whether units are counted.
+    A unit's records lie in `contributions` cells at most, each counted by one at most for it. Without keys and events
+    there is one cell, in which a unit is counted once however many records it has.
+    """
+
+    kind: ClassVar[str] = "count"
+
+    keys: tuple[Key, ...] = ()
+    events: tuple[str, ...] = ()
+    distinct: bool = False
+
+    @property
+    def sensitivity(self) -> int:
+        return 1 if self.distinct and not self.keys and not self.events else self.contributions
+
+    @property
+    def scale(self) -> Fraction:
+        return self.sensitivity / self.epsilon
+
+    @property
+    def what(self) -> str:
+        of = f"different {self.privacy_unit}" if self.distinct else "records"
+        by = ", ".join([one.column for one in self.keys] + list(self.events)) or "nothing"
+        return f"count of {of} of {self.place.label} by {by}{self._filtered}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSizesAsked(Asked):
+    """How many groups of each size live in each region of a hierarchy; a group is a (group, leaf region) pair.
+
+    group: the column that tells groups apart. hierarchy: the regions' columns, the widest first. is_unit: whether the
+    group is the privacy unit; then only its records in one leaf region count. split: shares of epsilon, one a level.
+    """
+
+    kind: ClassVar[str] = "group sizes"
+
+    group: str
+    hierarchy: tuple[Key, ...]
+    max_size: int
+    is_unit: bool = False
+    mechanism: str = "auto"
+    split: tuple[str, ...] | None = None
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        """The arguments that the engine takes, whatever the records."""
+        return {
+            "epsilon": self.epsilon,
+            "mechanism": self.mechanism,
+            "totals": "private",
+            "split": None if self.split is None else tuple(map(Fraction, self.split)),
+            "contributions": self.contributions,
+            "unit": "group" if self.is_unit else "record",
+        }
+
+    @property
+    def scale(self) -> Fraction:
+        """The widest noise of a level that any query of the engine could need."""
+        smallest = min(map(Fraction, self.split)) if self.split else Fraction(1, len(self.hierarchy) + 1)
+        return 2 * self.contributions / (self.epsilon * smallest)
+
+    @property
+    def what(self) -> str:
+        by = ", ".join(one.column for one in self.hierarchy) or "nothing"
+        more = "" if self.mechanism == "auto" else f", mechanism {self.mechanism}"
+        return (
+            f"group sizes of {self.place.label} by {self.group}, up to {self.max_size}, by {by}{more}{self._filtered}"
+        )
+
+
+def basis(held: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
+    """What a question about a protected table has from its policy."""
+    assert held.stored is not None
+    database, schema, table = held.stored.path
+    return {
+        "place": Place(database, schema, table),
+        "version": held.version,
+        "edition": held.edition,
+        "privacy_unit": held.policy.privacy_unit and _stored(held, held.policy.privacy_unit),
+        "contributions": held.policy.contributions,
+        "epsilon": epsilon,
+        "protects": held.policy.protects,
+        "filter": tuple(sorted(set(filter))),
+    }
+
+
+def key(held: Protected, column: str) -> Key | None:
+    """The key that a column of a protected table gives; None where its policy has no domain for it."""
+    assert held.stored is not None
+    domain, kind = held.domains.get(fold(column)), held.stored.types.get(fold(column))
+    if domain is None or kind is None:
+        return None
+    return Key(_stored(held, column), domain.table, kind, tuple(map(fold, domain.columns)))
+
+
+def _stored(held: Protected, column: str) -> str:
+    """The column's name as the table has it."""
+    assert held.stored is not None
+    return {fold(name): name for name in held.stored.columns}.get(fold(column), column)

@@ -1,0 +1,42 @@
+"""Tables that a text names without being SQL that is followed."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
+from duckanon.rewrite.algebra.schema import Schema
+
+
+def mentioned(schema: Schema, text: str) -> list[Relation]:
+    """The protected tables that a text could name."""
+    if schema.protected is None:
+        return []
+    lowered = fold(text)
+    return [Table(name, None, True) for name in sorted(schema.protected) if name.object in lowered]
+
+
+def released(schema: Schema, node: Node) -> Opaque:
+    """What a call whose result may be seen by all shows as it is: the rows of an earlier release."""
+    names = [
+        part
+        for one in node.find_all(exp.PropertyEQ, exp.Kwarg)
+        if fold(one.this.name) == "within"
+        for part in one.expression.find_all(exp.Literal, exp.Column)
+    ]
+    reads = [read for name in names for read in mentioned(schema, name.name)]
+    return Opaque("an earlier release is shown as it is" if reads else "", tuple(reads))
+
+
+def aliased(schema: Schema, node: Node, relation: Relation) -> Relation:
+    """The relation of an item of FROM, unless its alias is no name.
+
+    sqlglot 26 reads DuckDB's `FROM alias: persons` as a table `alias` with a placeholder behind it.
+    """
+    alias = node.args.get("alias")
+    said = alias.this if isinstance(alias, exp.TableAlias) else None
+    if said is None or isinstance(said, exp.Identifier):
+        return relation
+    return Opaque("an alias that is no name", (relation, *mentioned(schema, str(said.name))))

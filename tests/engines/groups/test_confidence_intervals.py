@@ -1,0 +1,150 @@
+"""Which test is chosen, and what comes of it: number by number, and without what the test itself looks at."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duckanon.engines.groups import confidence_intervals
+from duckanon.engines.groups.acceptance_regions import VARIANCES, tables
+from duckanon.engines.groups.discrete_laplace import WINDOWS, reaches, variance
+from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.isotonic_regression import sparse
+from duckanon.engines.groups.measurements import MOST, Measurements
+from duckanon.engines.groups.queries import ABOVE, HISTOGRAM, INNER
+from duckanon.engines.groups.release import measure
+from tests.engines.groups.test_intervals import all_ends
+from tests.engines.seeded import Seeded
+
+TREE = Hierarchy((np.zeros(2, dtype=np.int64), np.array([0, 0, 1])))
+
+
+@st.composite
+def measurements(draw: st.DrawFn, histogram: bool) -> Measurements:
+    """Two levels below the root, up to 24 sizes, few groups and many."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes, public = draw(st.sampled_from([1, 2, 3, 6, 24])), draw(st.booleans())
+    shape = draw(st.sampled_from([1.0, 30.0, 3000.0])) * draw(st.sampled_from([0.4, 0.9])) ** np.arange(sizes)
+    groups = rng.poisson(np.broadcast_to(shape, (3, sizes))).astype(np.int64)
+    query = HISTOGRAM if histogram else INNER if public else ABOVE
+    scales = tuple(Fraction(draw(st.sampled_from(["1/2", "3", "20"]))) for _ in range(3))
+    return measure(TREE, TREE.levels(groups), query, scales, public, Seeded(int(rng.integers(99))))
+
+
+def two_sided(noisy: int, mean: float, terms: int, spread: float, scale: Fraction) -> tuple[int, int]:
+    table, middle, v = tables(scale), int(np.rint(mean)), int((spread > VARIANCES * float(scale) ** 2).sum())
+    z = noisy - middle
+    low, high = all_ends(
+        z, z + 1, terms - 1, v, table.width, table.start, table.even, table.lo, table.hi, table.first, table.last
+    )[0]
+    return low + middle, high + middle
+
+
+def likely(mean: float) -> float:
+    return mean + (0.1 * mean) ** 2 + 0.25
+
+
+def chosen_above(case: Measurements, level: int, region: int, s: int, seen: np.ndarray, most: float) -> tuple[Any, ...]:
+    """The test for size s + 1, from the parent's level (for the root the one below) and what `seen` has besides NaN."""
+    scale = case.scales[level]
+    known = case.totals is not None
+    if level:
+        rows, parent = case.values[level - 1], TREE.parents[level - 1][region]
+        whole, doubt = (case.totals[level - 1] if case.totals else None), variance(case.scales[level - 1])
+    else:
+        rows, parent = case.values[1].sum(axis=0, keepdims=True), 0
+        whole, doubt = (case.totals[0] if case.totals else None), 2 * variance(case.scales[1])
+    curve = confidence_intervals._curve(rows, whole)[parent]
+    total = max(curve[0], 1.0)
+    if known or s:
+        share, unsure = max(seen[0], 0) / total, 0.0 if known else variance(scale) / total**2
+    else:
+        squares = max((curve[2:] ** 2).sum(), 1e-6)
+        share, unsure = max((seen[2:] * curve[2:]).sum() / squares, 0.0), variance(scale) / squares
+    terms = int(s > 0 or not known) + int(s < len(seen) - 2)
+    mean = min(share * (curve[s] - curve[s + 1]), most)
+    spread = likely(mean) + share**2 * terms * doubt + (curve[s] - curve[s + 1]) ** 2 * unsure
+    v = int((spread > VARIANCES * float(scale) ** 2).sum())
+    bounds = []
+    for i, before in enumerate(WINDOWS):
+        for k, after in enumerate(WINDOWS):
+            fits = s + after <= len(seen) - 2 and (before == int(not known) if s == 0 else 1 <= before <= s)
+            if fits and (s or known or after <= 1):
+                first = slice(0, 1) if s == 0 else slice(s - before + 1, s + 1)
+                then = slice(s + 1, s + 1 + after)
+                expected = share * (curve[first].mean() - (curve[then].mean() if after else 0.0))
+                bounds.append((expected + reaches(scale, 1 - 0.95)[i, k], first, then, reaches(scale, 1 - 0.95)[i, k]))
+    best = min(bounds, key=lambda bound: bound[0])
+    half = tables(scale).half[terms - 1, v] if terms else 0.0
+    if min(mean + half, most) - max(mean - half, 0.0) < min(best[0], most):
+        return "two", mean, terms, spread
+    return "one", *best[1:]
+
+
+@settings(max_examples=60)
+@given(measurements(histogram=False))
+def test_tests_on_counts_from_above(case: Measurements) -> None:
+    for level, values in enumerate(case.values):
+        totals = np.full(len(values), MOST) if case.totals is None else case.totals[level]
+        low, high = (np.zeros((len(values), case.max_size), dtype=np.int64) for _ in range(2))
+        confidence_intervals._from_above(case, level, totals, low, high)
+        first = [] if case.totals is None else [totals[:, None]]
+        full = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
+        for region, s in np.ndindex(low.shape):
+            seen = full[region].astype(float)
+            if case.max_size == 1 and case.totals is not None:
+                assert low[region, s] == high[region, s] == totals[region]
+                continue
+            kind, *rest = chosen_above(case, level, region, s, seen, float(totals[region]))
+            if kind == "two":
+                used = [s, s + 1]
+                expected = two_sided(int(seen[s] - seen[s + 1]), rest[0], rest[1], rest[2], case.scales[level])
+            else:
+                before, after, q = rest
+                used = [*range(len(seen))[before], *range(len(seen))[after]]
+                bound = seen[before].mean() - (seen[after].mean() if seen[after].size else 0.0) + q
+                expected = 0, int(np.floor(bound + 1e-9))
+            assert (low[region, s], high[region, s]) == expected
+            # What is noisy in the test had no part in choosing it.
+            noisy = [i for i in used if i < case.max_size and (i > 0 or case.totals is None)]
+            seen[noisy] = np.nan
+            again = chosen_above(case, level, region, s, seen, float(totals[region]))
+            assert [str(x) for x in again] == [str(x) for x in (kind, *rest)]
+
+
+def chosen_counts(case: Measurements, level: int, region: int, s: int, seen: np.ndarray, most: float) -> list[float]:
+    """What is expected of size s + 1 and how surely, without looking at it."""
+    if level:
+        row, doubt = case.values[level - 1][TREE.parents[level - 1][region]], variance(case.scales[level - 1])
+    else:
+        row, doubt = case.values[1].sum(axis=0), 2 * variance(case.scales[1])
+    shape, doubts = sparse(row.astype(float), doubt)
+    others = np.arange(len(shape)) != s
+    if case.totals is not None:
+        share, unsure = most / max(shape.sum(), 1.0), 0.0
+    else:
+        rest = max((shape[others] ** 2).sum(), 1e-9 * (shape**2).sum() + 1e-6)
+        share, unsure = max((shape[others] * seen[others]).sum(), 0.0) / rest, variance(case.scales[level]) / rest
+    mean = min(share * shape[s], most)
+    return [mean, likely(mean) + share**2 * doubts[s] + shape[s] ** 2 * unsure]
+
+
+@settings(max_examples=60)
+@given(measurements(histogram=True))
+def test_tests_on_counts(case: Measurements) -> None:
+    for level, values in enumerate(case.values):
+        totals = np.full(len(values), MOST) if case.totals is None else case.totals[level]
+        low, high = (np.zeros(values.shape, dtype=np.int64) for _ in range(2))
+        confidence_intervals._from_counts(case, level, totals, low, high)
+        for region, s in np.ndindex(low.shape):
+            seen = values[region].astype(float)
+            # It is tested, and has no part in choosing the test.
+            seen[s] = np.nan
+            mean, spread = chosen_counts(case, level, region, s, seen, float(totals[region]))
+            found = two_sided(int(values[region, s]), mean, 1, spread, case.scales[level])
+            # Floats that add up in another order may round the expectation the other way.
+            if abs(mean % 1 - 0.5) > 1e-6:
+                assert (low[region, s], high[region, s]) == pytest.approx(found)

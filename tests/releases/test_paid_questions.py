@@ -1,0 +1,113 @@
+"""Questions as data: what makes two of them one, and what does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from duckanon.releases.paid_questions import Asked
+from tests.rewrite.guarded import decided
+
+
+def asked(sql: str, **changed: object) -> Asked:
+    (one,) = decided(sql, **changed).answers
+    assert isinstance(one, Asked)
+    return one
+
+
+SAME = [
+    [
+        "SELECT sex, count(*) AS n FROM persons WHERE age > 3 AND sick GROUP BY sex",
+        "SELECT count(1), SEX FROM x.main.PERSONS WHERE sick AND AGE > 3.0 GROUP BY ALL ORDER BY 1 LIMIT 3",
+        "SELECT p.sex, count(*) FROM persons p WHERE (p.sick) AND (age > 3) AND age > 3 GROUP BY p.sex",
+        "SELECT s, n + 1 FROM (SELECT sex AS s, count(*) AS n FROM persons WHERE age > '3' AND sick GROUP BY 1)",
+        "WITH c AS (FROM persons WHERE sick) SELECT sex, sum(1) FROM c WHERE age > 3 GROUP BY sex",
+        "SELECT sex FROM persons WHERE age > 3 AND sick GROUP BY sex HAVING count(*) > 7",
+    ],
+    [
+        "SELECT n, count(*) FROM (SELECT hid, count(*) AS n FROM persons GROUP BY hid) GROUP BY n",
+        "SELECT state, n, count(*) FROM (SELECT hid, state, count(*) AS n FROM persons GROUP BY ALL) GROUP BY ALL",
+        "SELECT size, groups FROM dp_group_sizes('persons', 'hid', ['state', 'county'], epsilon := 0.5, max_size := 6)",
+        "FROM dp_group_sizes('PERSONS', unit := 'HID', hierarchy := ['STATE', 'county'], epsilon := '1/2', "
+        "max_size := 6, mechanism := 'auto', totals := 'private')",
+        "SELECT n, count(*) FROM sizes() WHERE n > 2 GROUP BY n ORDER BY n LIMIT 1",
+    ],
+    [
+        "SELECT count(*) FROM persons WHERE born < current_date",
+        "SELECT count(*) FROM persons WHERE born < DATE '2026-02-28'",
+        "SELECT count(*) FROM persons WHERE born < '2026-02-28'",
+    ],
+    [
+        "SELECT sex, edu, count(*) / sum(count(*)) OVER (PARTITION BY sex) AS p FROM persons GROUP BY sex, edu",
+        "SELECT sex, edu, round(100 * count(*) / sum(count(*)) OVER (PARTITION BY sex), 1) AS p FROM persons "
+        "GROUP BY sex, edu ORDER BY p",
+        "SELECT sex, edu, count(*) FROM persons GROUP BY sex, edu",
+    ],
+]
+
+
+@pytest.mark.parametrize("group", SAME)
+def test_other_words_are_the_same_question(group: list[str]) -> None:
+    assert {asked(sql).key for sql in group} == {asked(group[0]).key}
+
+
+DIFFERENT = [
+    "SELECT count(*) FROM persons",
+    "SELECT count(*) FROM persons WHERE age > 3",
+    "SELECT count(*) FROM persons WHERE age >= 3",
+    "SELECT count(*) FROM persons WHERE age > 3 OR sick",
+    "SELECT count(*) FROM persons WHERE age > 3 AND sick",
+    "SELECT count(*) FROM persons WHERE open = '3'",
+    "SELECT count(*) FROM persons WHERE county = '3'",
+    "SELECT count(DISTINCT pid) FROM persons",
+    "SELECT sex, count(*) FROM persons GROUP BY sex",
+    "SELECT sex, edu, count(*) FROM persons GROUP BY sex, edu",
+    "SELECT sex, avg(sick::INT) FROM persons GROUP BY sex",
+    "SELECT sex, count(*) FILTER (WHERE age > 3) / count(*) FROM persons GROUP BY sex",
+    "SELECT sex, count(*) FROM persons WHERE sick GROUP BY sex",
+    "SELECT n, count(*) FROM sizes() GROUP BY n",
+    "FROM dp_group_sizes('persons', 'hid', ['state'], epsilon := 0.5, max_size := 6)",
+    "FROM dp_group_sizes('persons', 'hid', ['state', 'county'], epsilon := 0.4, max_size := 6)",
+    "FROM dp_group_sizes('persons', 'hid', ['state', 'county'], epsilon := 0.5, max_size := 5)",
+    "FROM dp_group_sizes('persons', 'hid', ['state', 'county'], epsilon := 0.5, max_size := 6, mechanism := 'topdown')",
+    "FROM dp_group_sizes('persons', 'hid', ['state'], epsilon := 0.5, max_size := 6, split := [1, 2])",
+    "FROM dp_group_sizes('persons', 'hid', ['state'], epsilon := 0.5, max_size := 6, split := [2, 1])",
+]
+
+
+def test_other_questions_have_other_keys() -> None:
+    keys = [asked(sql).key for sql in DIFFERENT]
+    assert len(set(keys)) == len(keys)
+    (half,) = decided(DIFFERENT[0], per_query=asked(DIFFERENT[0]).epsilon / 2).answers
+    assert half.key not in keys
+
+
+def test_counts_by_the_same_keys_are_one_question_in_any_order() -> None:
+    one, other = (
+        "SELECT sex, edu, count(*) FROM persons GROUP BY sex, edu",
+        "SELECT edu, sex, count(*) FROM persons GROUP BY 2, 1",
+    )
+    shares = "SELECT sex, edu, count(*) / sum(count(*)) OVER (PARTITION BY sex) AS p FROM persons GROUP BY sex, edu"
+    assert asked(one).key == asked(other).key == asked(shares).key
+
+
+def test_the_key_is_of_policy_and_edition_and_not_of_the_database() -> None:
+    one = asked(DIFFERENT[4])
+    place = one.place
+    assert replace(one, version=one.version + 1).key != one.key
+    assert replace(one, edition=one.edition + 1).key != one.key
+    assert replace(one, place=type(place)("renamed", place.schema, place.name)).key == one.key
+    assert replace(one, place=type(place)(place.database, "other", place.name)).key != one.key
+    assert replace(one, place=type(place)(place.database, place.schema, place.name.upper())).key == one.key
+    # Words about the price are no part of the question.
+    assert replace(one, protects="somebody").key == one.key
+
+
+def test_conditions_cannot_be_confused() -> None:
+    """A constant cannot look like two conditions."""
+    joined = asked("SELECT count(*) FROM persons WHERE open = 'a'' AND county = ''b'")
+    two = asked("SELECT count(*) FROM persons WHERE open = 'a' AND county = 'b'")
+    assert joined.key != two.key
+    assert len(joined.filter) == 1
+    assert len(two.filter) == 2
