@@ -23,8 +23,8 @@ import duckanon
 from duckanon.analyst import Analyst, Answer
 from duckanon.errors import DuckanonError
 from duckanon.functions.templates import identifier, literal, table_functions
+from duckanon.integrations.error_sentences import sentence, unprefixed
 from duckanon.integrations.roles import ROLES
-from duckanon.integrations.sentences import sentence, unprefixed
 
 _ROLE = SelectOption(
     name="role",
