@@ -24,7 +24,7 @@ from duckanon.functions import (
 )
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
-from duckanon.governance.books import Books, books_of
+from duckanon.governance.instance import Books, books_of
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst

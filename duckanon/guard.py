@@ -23,16 +23,16 @@ from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError, UnsupportedQuery
 from duckanon.functions.templates import table_functions
 from duckanon.governance.answers import Stale, drawn
-from duckanon.governance.books import Books
+from duckanon.governance.instance import Books
 from duckanon.governance.ledger import affordable
-from duckanon.governance.state import Publication, State
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
-from duckanon.releases.kinds import Releases
+from duckanon.governance.ledger_state import Publication, State
+from duckanon.releases import mechanisms
+from duckanon.releases.available import Releases
+from duckanon.releases.paid_questions import Asked
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
-from duckanon.rewrite.question import Refused
+from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
@@ -205,7 +205,7 @@ class Guard:
             for asked in decision.answers:
                 days[asked.key] = drawn(self._room.own, asked.question)
                 most = _MOST_COUNTS if asked.kind == "count" else _MOST_SIZES // asked.max_size
-                if days[asked.key] is None and drawing.cells(self._room.own, asked) > most:
+                if days[asked.key] is None and mechanisms.cells(self._room.own, asked) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
                     )
@@ -234,7 +234,7 @@ class Guard:
         return [(asked, step) for asked, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
 
     def _stand(self, asked: Asked) -> None:
-        self._room.books.answers.stand(asked.question, lambda con: drawing.draw(con, asked))
+        self._room.books.answers.stand(asked.question, lambda con: mechanisms.draw(con, asked))
 
     def _verify(self, decision: Decision, catalog: Catalog) -> None:
         answers = frozenset(TableName(*(fold(part) for part in asked.path)) for asked in decision.answers)

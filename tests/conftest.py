@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 
 import duckanon
-from duckanon.rewrite import question
+from duckanon.rewrite import rule_context
 
 # A recogniser's failure fails the test; in production it is logged, and nothing is recognised.
-question.STRICT = True
+rule_context.STRICT = True
 
 # The first example of a test may compile a kernel, so no example has a deadline.
 settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)

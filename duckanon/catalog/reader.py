@@ -13,8 +13,8 @@ import duckdb
 
 from duckanon.catalog.names import TableName, fold, search_path
 from duckanon.catalog.policy import Domain
+from duckanon.catalog.protectable import unfit
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
-from duckanon.catalog.unfit import unfit
 
 _SEARCH = """
 SELECT system.main.current_database(), system.main.current_schema(), system.main.current_setting('search_path')

@@ -20,8 +20,8 @@ import pyarrow as pa
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput, MachineFailure
 from duckanon.governance.ledger import Ledger, affordable, schema_of, where
-from duckanon.governance.places import Place
-from duckanon.governance.state import State
+from duckanon.governance.ledger_state import State
+from duckanon.governance.locations import Place
 
 # An epsilon below this share of the budget is hardly ever meant, and lets noise run out of bounds.
 LEAST_SHARE = 10_000

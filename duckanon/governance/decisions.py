@@ -10,14 +10,14 @@ from typing import Any
 from duckanon.accounting import written
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.unfit import unfit
+from duckanon.catalog.protectable import unfit
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger import OURS, SCHEMA, Ledger, where
-from duckanon.governance.places import Identity, Place, expected, locate
-from duckanon.governance.state import EVERY, Population, State
-from duckanon.governance.tables import reads
+from duckanon.governance.ledger_state import EVERY, Population, State
+from duckanon.governance.locations import Identity, Place, expected, locate
+from duckanon.governance.view_dependencies import reads
 
 
 class Decisions:

@@ -17,9 +17,9 @@ from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
 from duckanon.catalog.policy import ENUM, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.places import Place
-from duckanon.governance.state import EVERY, State
-from duckanon.governance.tables import reads
+from duckanon.governance.ledger_state import EVERY, State
+from duckanon.governance.locations import Place
+from duckanon.governance.view_dependencies import reads
 
 # More keys than anybody counts by.
 _MOST = 1_000_000

@@ -22,9 +22,9 @@ import duckdb
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.door import Door
-from duckanon.governance.places import Place
-from duckanon.governance.state import Line, State
+from duckanon.governance.cursors import Door
+from duckanon.governance.ledger_state import Line, State
+from duckanon.governance.locations import Place
 
 SCHEMA = "duckanon"
 # Of the tables in the schema. A database with another format is not read.

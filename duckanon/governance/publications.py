@@ -15,10 +15,10 @@ import duckdb
 from duckanon.catalog.names import fold, parts, quoted
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import InvalidInput
-from duckanon.governance.fingerprint import described, fingerprint, kept
+from duckanon.governance.content_hash import described, fingerprint, kept
 from duckanon.governance.ledger import SCHEMA, Ledger, schema_of, where
-from duckanon.governance.places import Identity, Place, locate
-from duckanon.governance.state import Publication, Standing, State
+from duckanon.governance.ledger_state import Publication, Standing, State
+from duckanon.governance.locations import Identity, Place, locate
 
 # Where a release is kept while it is audited: a temporary table of the auditing connection.
 STAGED = "temp.main._dk_release"

@@ -17,19 +17,19 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.asked import GroupSizesAsked, Key, basis, key
+from duckanon.releases.paid_questions import GroupSizesAsked, Key, basis, key
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import present
-from duckanon.rewrite.algebra.trees import Node
 from duckanon.rewrite.bind import table
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.question import Question, literal, literals, type_of_count, written_columns
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.recognize.findings import Role
+from duckanon.rewrite.rule_context import Question, literal, literals, type_of_count, written_columns
 
 KIND = "group sizes"
 # More noise than that is not drawn: what follows it grows with its scale.

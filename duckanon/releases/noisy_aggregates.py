@@ -20,20 +20,20 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Protected
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.asked import CountsAsked, Key, basis, key
+from duckanon.releases.paid_questions import CountsAsked, Key, basis, key
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, written
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.translate import type_of
-from duckanon.rewrite.algebra.trees import Node
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.question import Question, type_of_count, written_columns
 from duckanon.rewrite.recognize import Conditional, Counts
 from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.recognize.ratios import core
+from duckanon.rewrite.rule_context import Question, type_of_count, written_columns
 
 COUNT = "count"
 SHARES = "conditional table"

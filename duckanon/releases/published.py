@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.governance.state import Publication
+from duckanon.governance.ledger_state import Publication
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, Unclear, Window, walk
 from duckanon.rewrite.algebra.filters import is_total
 from duckanon.rewrite.algebra.relations import Table

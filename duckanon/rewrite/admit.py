@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.trees import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg
 
 # A statement longer than this is no analysis; parsing it would take seconds.
 _LONGEST = 100_000

@@ -18,7 +18,7 @@ from duckanon.catalog.snapshot import Catalog, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.trees import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 
 # Views in views in views: a circle cannot be made, but deep towers can.

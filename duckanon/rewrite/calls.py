@@ -10,7 +10,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 # Every function that an analyst may call on tables that are not protected, and which of its arguments name tables.
 TABLES: Mapping[str, frozenset[str]] = {

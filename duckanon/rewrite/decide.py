@@ -15,7 +15,7 @@ from duckanon.rewrite.admit import Kind, Statement
 from duckanon.rewrite.bind import bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
-from duckanon.rewrite.question import Kinds, Question
+from duckanon.rewrite.rule_context import Kinds, Question
 from duckanon.rewrite.rules import RULES
 
 

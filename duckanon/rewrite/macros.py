@@ -16,7 +16,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.snapshot import Macro
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 
 def body(macro: Macro) -> Node:

@@ -12,7 +12,7 @@ import sqlglot
 
 from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import Catalog, Stored
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 SCHEMA = "information_schema"
 # An ENUM anywhere in a type, such as in a field of a STRUCT, with the values that it lists.

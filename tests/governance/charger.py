@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 import duckanon
-from tests.governance.books import CHARGE, answer, books, seen
+from tests.governance.without_sql import CHARGE, answer, books, seen
 
 
 def main(database: str, journal: str, charges: int, way: str) -> None:

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import duckanon
-from tests.governance.books import books
+from tests.governance.without_sql import books
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 ROOT = Path(__file__).parents[2]

@@ -13,12 +13,12 @@ import duckdb
 import pytest
 
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.unfit import unfit
+from duckanon.catalog.protectable import unfit
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
-from duckanon.governance.places import Place
-from duckanon.governance.state import Line, State
-from tests.governance.books import books
+from duckanon.governance.ledger_state import Line, State
+from duckanon.governance.locations import Place
+from tests.governance.without_sql import books
 
 MISFIT = (
     'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must have '

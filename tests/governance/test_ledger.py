@@ -17,8 +17,8 @@ import pytest
 
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.books import Books, books_of
-from tests.governance.books import CHARGE, answer, books, protect, seen
+from duckanon.governance.instance import Books, books_of
+from tests.governance.without_sql import CHARGE, answer, books, protect, seen
 
 
 def ask(made: Books, number: int, epsilon: Fraction = CHARGE.epsilon, sees: dict[str, Any] | None = None) -> pa.Array:

@@ -13,8 +13,8 @@ import pytest
 
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.books import Books
-from tests.governance.books import answer, books, seen
+from duckanon.governance.instance import Books
+from tests.governance.without_sql import answer, books, seen
 
 TABLES = ("a", "b", "c", "d")
 SEES = seen(*TABLES)

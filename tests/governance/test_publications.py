@@ -12,9 +12,9 @@ import duckanon
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.udf import Instance
-from duckanon.governance.books import Books, books_of
-from duckanon.governance.fingerprint import described, fingerprint, kept
-from tests.governance.books import seen
+from duckanon.governance.content_hash import described, fingerprint, kept
+from duckanon.governance.instance import Books, books_of
+from tests.governance.without_sql import seen
 
 COUNTS = Terms(("state",), (), "n")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked
 from tests.guard.residents import make
 
 
@@ -40,11 +40,11 @@ def scarce(poor: Path, tmp_path: Path) -> Path:
 def draws(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     """What was drawn: all that depends on records passes here."""
     found: list[Asked] = []
-    drawn = drawing.draw
+    drawn = mechanisms.draw
 
     def spy(con: Any, asked: Asked) -> Any:
         found.append(asked)
         return drawn(con, asked)
 
-    monkeypatch.setattr(drawing, "draw", spy)
+    monkeypatch.setattr(mechanisms, "draw", spy)
     return found

@@ -17,8 +17,8 @@ import pytest
 from duckanon.analyst import Analyst
 from duckanon.errors import BudgetExhausted, MachineFailure
 from duckanon.governance import answers
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked
 from tests.guard.residents import analyst, make, refused, run, seen, spent
 
 AGED = "SELECT count(*) FROM persons WHERE age = 30"
@@ -262,13 +262,13 @@ def test_no_epsilon_is_a_way_around(path: Path, draws: list[Asked], epsilon: str
 @pytest.mark.parametrize("words", ["Conversion Error: n8 has hiv", "out of memory at 240 records"])
 def test_a_failure_is_charged_once_and_says_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """Nor can it be had again and again: what stands after it is one answer."""
-    drawn = drawing.draw
+    drawn = mechanisms.draw
 
     def fail(con: Any, asked: Asked) -> Any:
         raise ValueError(words)
 
     monkeypatch.setattr(answers, "STRICT", False)
-    monkeypatch.setattr(drawing, "draw", fail)
+    monkeypatch.setattr(mechanisms, "draw", fail)
     with analyst(path) as con:
         said = set()
         for sql in (AGED, AGED, CALL):
@@ -279,7 +279,7 @@ def test_a_failure_is_charged_once_and_says_nothing(path: Path, monkeypatch: pyt
             assert (raised.value.__cause__, raised.value.__context__) == (None, None)
         assert len(said) == 1
         assert spent(con) == 2
-        monkeypatch.setattr(drawing, "draw", drawn)
+        monkeypatch.setattr(mechanisms, "draw", drawn)
         first = con.execute(AGED).fetchall()
         assert con.execute(AGED).fetchall() == first
         assert spent(con) == 2

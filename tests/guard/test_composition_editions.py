@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duckanon.releases.asked import Asked
+from duckanon.releases.paid_questions import Asked
 from tests.guard.residents import POLICY, analyst, decide, refused, run, seen, spent
 from tests.guard.test_composition import AGED, BY, CALL, SIZES, ages
 

@@ -10,7 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyRefusal
-from duckanon.releases import drawing
+from duckanon.releases import mechanisms
 from tests.guard.truthful import truth
 
 POLICY = """
@@ -79,7 +79,7 @@ def con(made: Path, tmp_path: Path) -> Iterator[duckanon.Analyst]:
 def test_shares_are_paid_for_once_and_tell_the_truth_but_for_noise(
     con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
-    monkeypatch.setattr(drawing, "draw", truth)
+    monkeypatch.setattr(mechanisms, "draw", truth)
     relation = con.sql(sql)
     assert con.decision is not None
     assert {(step.kind, str(step.verdict)) for step in con.decision.steps} == {("conditional table", "rewritten")} or {

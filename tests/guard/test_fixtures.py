@@ -13,7 +13,7 @@ import pytest
 import duckanon
 from duckanon.errors import DuckanonError
 from duckanon.governance import answers
-from duckanon.releases import drawing
+from duckanon.releases import mechanisms
 from tests.guard.truthful import truth
 from tests.rewrite.fixtures import FIXTURES, entries
 
@@ -48,7 +48,7 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
             steward.execute(f"SELECT open_table('{name}')").fetchall()
         steward.execute(POLICY).fetchall()
     with pytest.MonkeyPatch.context() as patch, duckanon.connect(path, role="analyst") as con:
-        patch.setattr(drawing, "draw", truth)
+        patch.setattr(mechanisms, "draw", truth)
         patch.setattr(answers, "STRICT", True)
         yield con
 

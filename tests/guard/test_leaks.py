@@ -14,8 +14,8 @@ import pytest
 
 import duckanon
 from duckanon.analyst import Analyst
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, GroupSizesAsked
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked, GroupSizesAsked
 from tests.guard.residents import PERSONS, POLICY, VISITS, analyst, decide, make, populate, refused, run, seen, spent
 from tests.guard.test_composition_published import shares
 
@@ -87,8 +87,8 @@ def test_leak_1_the_count_is_made_after_the_charge(path: Path, monkeypatch: pyte
         charged.append(Fraction(row[0]))
         return drawn(con, asked)
 
-    drawn = drawing.draw
-    monkeypatch.setattr(drawing, "draw", spy)
+    drawn = mechanisms.draw
+    monkeypatch.setattr(mechanisms, "draw", spy)
     with analyst(path) as con:
         con.execute("SELECT count(*) FROM persons WHERE person = 5 AND dx = 'hiv'").fetchall()
     assert charged == [1]
@@ -110,7 +110,7 @@ def test_leak_2_explain_reads_no_record(
     pair: tuple[Analyst, Analyst], sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty cell, a small one and a large one are one decision, before and after the records change."""
-    monkeypatch.setattr(drawing, "draw", None)
+    monkeypatch.setattr(mechanisms, "draw", None)
     one, two = pair
     text = sql.replace("'", "''")
     before = [con.execute("FROM privacy_ledger() SELECT count(*)").fetchall() for con in pair]
@@ -317,13 +317,13 @@ def test_leak_8_one_record_more_moves_counts_by_what_the_noise_is_for(
     With max_size := 1 every group is of that size, so one unit moves two regions if its pick is swapped.
     """
     found: list[tuple[Any, Fraction]] = []
-    drawn = drawing.draw
+    drawn = mechanisms.draw
 
     def spy(con: Any, one: Asked) -> Any:
-        found.append((drawing.exact(con, one), one.scale))
+        found.append((mechanisms.exact(con, one), one.scale))
         return drawn(con, one)
 
-    monkeypatch.setattr(drawing, "draw", spy)
+    monkeypatch.setattr(mechanisms, "draw", spy)
     changes = ("SELECT 1", "INSERT INTO persons SELECT * REPLACE ('b2' AS county, 'B' AS state, 0 AS household) "
                "FROM persons WHERE person = 8", "DELETE FROM persons WHERE person = 8")  # fmt: skip
     asks = (

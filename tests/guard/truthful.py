@@ -10,28 +10,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked
 
 
 @pytest.fixture
 def truthful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer tells the exact numbers."""
-    monkeypatch.setattr(drawing, "draw", truth)
+    monkeypatch.setattr(mechanisms, "draw", truth)
 
 
 def truth(con: duckdb.DuckDBPyConnection, asked: Asked, _: Any = None) -> pa.Table:
     """The answer to a question as it would be without noise."""
-    keys, exact = drawing.form(con, asked), drawing.exact(con, asked)
+    keys, exact = mechanisms.form(con, asked), mechanisms.exact(con, asked)
     if isinstance(asked, CountsAsked):
         return keys.select([one for one in keys.column_names if one[0] in "ke"]).append_column("n", pa.array(exact))
     assert isinstance(asked, GroupSizesAsked)
-    ranks = drawing._ranks(keys, len(asked.hierarchy))
+    ranks = mechanisms._ranks(keys, len(asked.hierarchy))
     sizes, tables = exact.reshape(len(keys), asked.max_size), []
     for level in reversed(range(len(ranks))):
-        tables.append(drawing._level(asked, keys, ranks, level, sizes, sizes, sizes))
+        tables.append(mechanisms._level(asked, keys, ranks, level, sizes, sizes, sizes))
         if level:
-            parents = [drawing._parents(upper, lower) for upper, lower in pairwise(ranks)][level - 1]
+            parents = [mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks)][level - 1]
             summed = np.zeros((int(parents.max()) + 1, asked.max_size), dtype=np.int64)
             np.add.at(summed, parents, sizes)
             sizes = summed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from duckanon.releases.asked import CountsAsked
+from duckanon.releases.paid_questions import CountsAsked
 from tests.noninterference.answers import contribution, difference, questions, too_far
 from tests.noninterference.grown import grown
 from tests.noninterference.harness import Comparison, injecting

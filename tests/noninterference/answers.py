@@ -26,9 +26,9 @@ from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.errors import PolicyRefusal
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked
-from duckanon.releases.drawing import draw
+from duckanon.releases import mechanisms
+from duckanon.releases.mechanisms import draw
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked
 from tests.engines.seeded import Seeded
 
 # One of each kind, and each part of the order of contribution in one of them.
@@ -99,18 +99,18 @@ def difference(
 
 def drawn(con: duckdb.DuckDBPyConnection, one: Asked, seed: int) -> Drawn:
     """Draw an answer with noise from a seed. con: DuckDB's own connection."""
-    form = drawing.form(con, one)
+    form = mechanisms.form(con, one)
     if isinstance(one, CountsAsked):
         answer = draw(con, one, Seeded(seed))
         keys = answer.drop_columns(["n"])
         values = [np.asarray(answer.column("n"))]
-        return Drawn(form, (answer.schema, keys.to_pylist()), [drawing.exact(con, one)], values)
+        return Drawn(form, (answer.schema, keys.to_pylist()), [mechanisms.exact(con, one)], values)
     assert isinstance(one, GroupSizesAsked)
     with _measured() as seen:
         answer = draw(con, one, Seeded(seed))
     fixed = answer.drop_columns(["groups", "low", "high"])
     ((measured, truth),) = seen
-    assert np.array_equal(np.sort(truth[-1].reshape(-1)), np.sort(drawing.exact(con, one)))
+    assert np.array_equal(np.sort(truth[-1].reshape(-1)), np.sort(mechanisms.exact(con, one)))
     return Drawn(
         form, (answer.schema, fixed.to_pylist()), [measured.query.of(one) for one in truth], list(measured.values)
     )
@@ -146,10 +146,10 @@ def coupled(first: Drawn, second: Drawn) -> str | None:
 
 def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesAsked) -> tuple[release.Plan, list[np.ndarray[Any, Any]]]:
     """What is measured at each level, without noise, and the plan with the noise that it gets."""
-    leaves = drawing.form(con, one)
-    ranks = drawing._ranks(leaves, len(one.hierarchy))
-    parents = tuple(drawing._parents(upper, lower) for upper, lower in pairwise(ranks))
-    plan = release.plan(Hierarchy(parents), drawing.exact(con, one).reshape(len(leaves), -1), **one.engine)
+    leaves = mechanisms.form(con, one)
+    ranks = mechanisms._ranks(leaves, len(one.hierarchy))
+    parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
+    plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one).reshape(len(leaves), -1), **one.engine)
     tree = plan.hierarchy.ordered
     truth = tree.levels(plan.groups[plan.hierarchy.order[-1]])
     return plan, [plan.query.of(level) for level in truth]
@@ -164,11 +164,11 @@ def moved(con: duckdb.DuckDBPyConnection, one: Asked, change: str) -> list[tuple
         plan, before = levels(con, one)
         made = [scale * charge for scale, charge in zip(plan.scales, plan.charges, strict=True)]
     else:
-        before, made = [drawing.exact(con, one)], [one.scale * one.epsilon]
+        before, made = [mechanisms.exact(con, one)], [one.scale * one.epsilon]
     con.begin()
     try:
         con.execute(change).fetchall()
-        after = levels(con, one)[1] if isinstance(one, GroupSizesAsked) else [drawing.exact(con, one)]
+        after = levels(con, one)[1] if isinstance(one, GroupSizesAsked) else [mechanisms.exact(con, one)]
     finally:
         con.rollback()
     distances = [int(np.abs(a - b).sum()) for a, b in zip(before, after, strict=True)]
@@ -208,8 +208,8 @@ def contribution(con: duckdb.DuckDBPyConnection, one: CountsAsked, most: int | N
     most: how many units are looked at; None: all, and then their sum too.
     """
     table = quoted(one.place.path)
-    total = np.zeros_like(drawing.exact(con, one))
-    cells = {_cell(row, one) for row in drawing.form(con, one).to_pylist()}
+    total = np.zeros_like(mechanisms.exact(con, one))
+    cells = {_cell(row, one) for row in mechanisms.form(con, one).to_pylist()}
     for unit in units(con, one)[:most]:
         own = _alone(con, one, unit)
         total = total + own
@@ -224,7 +224,7 @@ def contribution(con: duckdb.DuckDBPyConnection, one: CountsAsked, most: int | N
             expected = len(set(known)) if one.keys else min(len(known), 1)
         if int(own.sum()) != expected or (not shown and own.shape != (1,)):
             return f"{unit} has {len(known)} records that match, and counts {int(own.sum())} times"
-    if most is None and not np.array_equal(total, drawing.exact(con, one)):
+    if most is None and not np.array_equal(total, mechanisms.exact(con, one)):
         return "the counts are not the sum of what each unit contributes"
     return None
 
@@ -234,7 +234,7 @@ def _alone(con: duckdb.DuckDBPyConnection, one: CountsAsked, unit: str) -> np.nd
     con.begin()
     try:
         con.execute(f"DELETE FROM {quoted(one.place.path)} WHERE NOT coalesce({unit}, false)").fetchall()
-        return drawing.exact(con, one)
+        return mechanisms.exact(con, one)
     finally:
         con.rollback()
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from duckanon.analyst import Analyst
 from duckanon.errors import DuckanonError
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked
 from tests.noninterference.statements import sent
 
 # Beyond so many cells a question takes long to look at, and has nothing that a smaller one has not.
@@ -40,4 +40,4 @@ def grown(con: Analyst, rng: random.Random, count: int, tries: int = 400) -> Ite
 
 def _cells(con: Analyst, asked: Asked) -> int:
     with con._con.cursor() as raw:
-        return drawing.cells(raw, asked)
+        return mechanisms.cells(raw, asked)

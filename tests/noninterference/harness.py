@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.analyst import Analyst
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, GroupSizesAsked
-from duckanon.rewrite import question
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked, GroupSizesAsked
+from duckanon.rewrite import rule_context
 
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be
 # cut, or followed by blanks.
@@ -41,27 +41,27 @@ _SEEN = (
 
 def injected(con: duckdb.DuckDBPyConnection, asked: Asked, _: object = None) -> pa.Table:
     """An answer that follows from the question's key and its form: no record is read."""
-    keys, noise = drawing.form(con, asked), np.random.default_rng(int(asked.key[:12], 16))
+    keys, noise = mechanisms.form(con, asked), np.random.default_rng(int(asked.key[:12], 16))
     if not isinstance(asked, GroupSizesAsked):
         shown = [one for one in keys.column_names if one[0] in "ke"]
         return keys.select(shown).append_column("n", pa.array(noise.integers(-5, 50, len(keys))))
-    ranks = drawing._ranks(keys, len(asked.hierarchy))
+    ranks = mechanisms._ranks(keys, len(asked.hierarchy))
     levels = []
     for level, rank in enumerate(ranks):
         groups = noise.integers(0, 9, (len(np.unique(rank)), asked.max_size))
-        levels.append(drawing._level(asked, keys, ranks, level, groups, groups, groups + 1))
+        levels.append(mechanisms._level(asked, keys, ranks, level, groups, groups, groups + 1))
     return pa.concat_tables(levels)
 
 
 @contextmanager
 def injecting(draw: Callable[..., pa.Table] = injected) -> Iterator[None]:
     """Answers are injected, and a recogniser's failure is raised."""
-    before = drawing.draw, question.STRICT
-    drawing.draw, question.STRICT = draw, True
+    before = mechanisms.draw, rule_context.STRICT
+    mechanisms.draw, rule_context.STRICT = draw, True
     try:
         yield
     finally:
-        drawing.draw, question.STRICT = before
+        mechanisms.draw, rule_context.STRICT = before
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, Room
-from duckanon.releases import drawing, noisy_aggregates
+from duckanon.releases import mechanisms, noisy_aggregates
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
 
@@ -44,7 +44,7 @@ def a_count_decides(patch: Patch) -> None:
 
 def domain_of_the_data(patch: Patch) -> None:
     """The keys of an answer are those that records have."""
-    patch.setattr(drawing, "_domain", lambda asked, table: f'(FROM "{asked.place.schema}"."{asked.place.name}")')
+    patch.setattr(mechanisms, "_domain", lambda asked, table: f'(FROM "{asked.place.schema}"."{asked.place.name}")')
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -63,21 +63,21 @@ def counted_first(patch: Patch) -> None:
         return real(self, question, lambda _: held[0])
 
     patch.setattr(answers.Answers, "stand", stand)
-    patch.setattr(drawing, "draw", _really_drawn)
+    patch.setattr(mechanisms, "draw", _really_drawn)
 
 
 def _really_drawn(con: duckdb.DuckDBPyConnection, asked: Any, source: Any = None) -> pa.Table:
     """Reads the records, and tells nothing of them."""
     from tests.noninterference.harness import injected
 
-    drawing.exact(con, asked)
+    mechanisms.exact(con, asked)
     return injected(con, asked)
 
 
 def value_in_an_error(patch: Patch) -> None:
     """What goes wrong after the charge is told in DuckDB's words."""
     any_filter(patch)
-    patch.setattr(drawing, "draw", _really_drawn)
+    patch.setattr(mechanisms, "draw", _really_drawn)
     real = answers.Answers._charge
 
     def stand(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
@@ -112,23 +112,23 @@ def repeat_by_content(patch: Patch) -> None:
 
 def empty_cells_dropped(patch: Patch) -> None:
     """Cells without records have no row."""
-    real = drawing._noisy_counts
+    real = mechanisms._noisy_counts
 
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
-        return real(con, asked, source).filter(pa.array(drawing.exact(con, asked) > 0))
+        return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked) > 0))
 
-    patch.setitem(drawing._BY_KIND, drawing.CountsAsked, counts)
+    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsAsked, counts)
 
 
 def unbounded(patch: Patch) -> None:
     """All records of a unit count."""
-    patch.setattr(drawing, "_first", lambda asked: "")
+    patch.setattr(mechanisms, "_first", lambda asked: "")
 
 
 def first_of_all(patch: Patch) -> None:
     """The first records are picked over all units together."""
     patch.setattr(
-        drawing,
+        mechanisms,
         "_first",
         lambda asked: f"QUALIFY row_number() OVER (ORDER BY hash(cell), cell, u) <= 10 * {asked.contributions}",
     )
@@ -136,7 +136,7 @@ def first_of_all(patch: Patch) -> None:
 
 def bounded_before_the_filter(patch: Patch) -> None:
     """The first records of a unit are picked before the filter."""
-    real = drawing._placed
+    real = mechanisms._placed
 
     def placed(asked: Any, group: str | None = None) -> str:
         path = ".".join(f'"{one}"' for one in asked.place.path)
@@ -144,26 +144,26 @@ def bounded_before_the_filter(patch: Patch) -> None:
         first = f"(FROM {path} QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY rowid) <= {asked.contributions})"
         return real(asked, group).replace(f"FROM {path} AS", f"FROM {first} AS")
 
-    patch.setattr(drawing, "_placed", placed)
+    patch.setattr(mechanisms, "_placed", placed)
 
 
 def keys_by_collation(patch: Patch) -> None:
     """Keys are compared as the column's collation says."""
-    patch.setattr(drawing, "_compared", lambda name, one: f"CAST({name} AS VARCHAR) COLLATE NOCASE")
+    patch.setattr(mechanisms, "_compared", lambda name, one: f"CAST({name} AS VARCHAR) COLLATE NOCASE")
 
 
 def noise_of_the_count(patch: Patch) -> None:
     """The noise is narrower where there are few records."""
-    real = drawing.double_geometric
+    real = mechanisms.double_geometric
 
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
-        exact = drawing.exact(con, asked)
-        keys = drawing.form(con, asked)
+        exact = mechanisms.exact(con, asked)
+        keys = mechanisms.form(con, asked)
         noise = real(asked.scale if exact.sum() > 20 else asked.scale / 4, len(exact), source)
         shown = [one for one in keys.column_names if one[0] in "ke"]
         return keys.select(shown).append_column("n", pa.array(exact + np.asarray(noise)))
 
-    patch.setitem(drawing._BY_KIND, drawing.CountsAsked, counts)
+    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsAsked, counts)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------

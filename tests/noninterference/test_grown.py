@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duckanon.errors import PolicyRefusal
-from duckanon.releases.asked import Asked, CountsAsked
+from duckanon.releases.paid_questions import Asked, CountsAsked
 from tests.noninterference import leaks
 from tests.noninterference.answers import asked, contribution, difference, too_far
 from tests.noninterference.grown import grown

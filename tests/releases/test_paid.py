@@ -19,7 +19,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import plan
 from duckanon.errors import BudgetExhausted, MachineFailure, PolicyRefusal, UnsupportedQuery
 from duckanon.governance import answers
-from duckanon.releases import drawing
+from duckanon.releases import mechanisms
 from tests.engines.seeded import Seeded
 from tests.guard.truthful import truth
 from tests.releases.databases import made, spent
@@ -101,7 +101,7 @@ def test_a_failure_is_one_sentence_and_stays_charged(con: duckanon.Analyst, monk
     def fails(*_: object) -> None:
         raise ZeroDivisionError("the value 7310000000 in row 3")
 
-    monkeypatch.setattr(drawing, "draw", fails)
+    monkeypatch.setattr(mechanisms, "draw", fails)
     for _ in range(2):
         with pytest.raises(MachineFailure) as raised:
             con.execute(ASKED[0])
@@ -225,7 +225,7 @@ def test_shares_are_quotients_of_noisy_counts(
     def alternating(_: Fraction, size: int, __: object) -> np.ndarray:
         return np.array([noise * (1 - 2 * (at % 2)) - abs(noise) // 2 for at in range(size)], dtype=np.int64)
 
-    monkeypatch.setattr(drawing, "double_geometric", alternating)
+    monkeypatch.setattr(mechanisms, "double_geometric", alternating)
     cells = con.execute("SELECT state, sex, count(*) AS n FROM persons GROUP BY state, sex").fetchall()
     counts = {(state, sex): n for state, sex, n in cells}
 
@@ -244,7 +244,7 @@ def test_shares_are_quotients_of_noisy_counts(
 
 
 def test_several_shares_at_once(con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "draw", truth)
+    monkeypatch.setattr(mechanisms, "draw", truth)
     sql = (
         "SELECT state, count(*) FILTER (WHERE sick) / count(*) AS s, avg((age > 3)::INT) AS a, "
         "count(*) FILTER (WHERE sick AND age > 3) / nullif(count(*) FILTER (WHERE age > 3), 0) AS b "
@@ -256,7 +256,7 @@ def test_several_shares_at_once(con: duckanon.Analyst, monkeypatch: pytest.Monke
 
 def test_sizes_tell_units_without_records(con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch) -> None:
     """A household in two counties counts in each, and an open table says how many there are in all."""
-    monkeypatch.setattr(drawing, "draw", truth)
+    monkeypatch.setattr(mechanisms, "draw", truth)
     zeros = (
         "SELECT size, count(*) AS n FROM (SELECT u.hid, count(p.hid) AS size FROM units u LEFT JOIN persons p "
         "ON u.hid = p.hid GROUP BY u.hid) GROUP BY size ORDER BY size"
@@ -272,13 +272,13 @@ def test_accuracy_is_the_engines_where_the_unit_is_a_record(base: Path) -> None:
     with duckanon.connect(base, role="analyst") as con:
         raw = con._con.cursor()
         (step_asked,) = con._guard.explain(SIZES).answers
-        leaves = drawing.form(raw, step_asked)
-        sizes = drawing.exact(raw, step_asked).reshape(len(leaves), 8)
-        ranks = drawing._ranks(leaves, 2)
-        parents = tuple(drawing._parents(upper, lower) for upper, lower in pairwise(ranks))
+        leaves = mechanisms.form(raw, step_asked)
+        sizes = mechanisms.exact(raw, step_asked).reshape(len(leaves), 8)
+        ranks = mechanisms._ranks(leaves, 2)
+        parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
         engine = plan(Hierarchy(parents), sizes, epsilon=Fraction(1, 2), mechanism="auto", totals="private", split=None)
         wanted = np.concatenate([one.groups.reshape(-1) for one in engine.release(Seeded(11)).levels])
-        mine = drawing.draw(raw, step_asked, Seeded(11)).column("groups").to_numpy()
+        mine = mechanisms.draw(raw, step_asked, Seeded(11)).column("groups").to_numpy()
         assert step_asked.contributions == 1
         assert np.array_equal(mine, wanted)
 

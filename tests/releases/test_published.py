@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import duckdb
 import pytest
 
-from duckanon.governance.places import Place
-from duckanon.governance.state import Publication
+from duckanon.governance.ledger_state import Publication
+from duckanon.governance.locations import Place
 from duckanon.releases.published import answer, counts, suggestion
 from duckanon.rewrite.recognize import Conditional, Counts, Schema, spot
 

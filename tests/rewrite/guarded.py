@@ -13,9 +13,9 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.catalog.snapshot import Catalog, Macro, Protected, Stored, View
 from duckanon.functions.templates import table_functions
-from duckanon.governance.places import Place
-from duckanon.governance.state import Publication
-from duckanon.releases.kinds import Releases
+from duckanon.governance.ledger_state import Publication
+from duckanon.governance.locations import Place
+from duckanon.releases.available import Releases
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision

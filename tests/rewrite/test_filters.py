@@ -16,8 +16,8 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError
 from duckanon.functions.templates import table_functions
-from duckanon.releases.asked import CountsAsked
-from duckanon.releases.kinds import Releases
+from duckanon.releases.available import Releases
+from duckanon.releases.paid_questions import CountsAsked
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 

@@ -8,7 +8,7 @@ import sqlglot
 
 from duckanon.errors import DuckanonError
 from duckanon.releases import group_sizes, noisy_aggregates
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.normalize.split import split
 from tests.rewrite.fixtures import Entry, database, entries

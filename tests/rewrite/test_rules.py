@@ -12,7 +12,7 @@ import pytest
 
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.releases.noisy_aggregates import spread
-from duckanon.rewrite import question, rules
+from duckanon.rewrite import rule_context, rules
 from tests.rewrite.fixtures import FIXTURES, Entry, entries
 from tests.rewrite.guarded import PUBLISHED, decided, numbered, same
 
@@ -156,10 +156,10 @@ def test_a_recogniser_that_fails_recognises_nothing(
     def fails(*_: object) -> None:
         raise ValueError("the word pomegranate of the statement")
 
-    monkeypatch.setattr(question, "spot", fails)
+    monkeypatch.setattr(rule_context, "spot", fails)
     with pytest.raises(ValueError, match="pomegranate"):
         decided("SELECT count(*) AS pomegranate FROM persons")
-    monkeypatch.setattr(question, "STRICT", False)
+    monkeypatch.setattr(rule_context, "STRICT", False)
     with (
         caplog.at_level(logging.ERROR, "duckanon.guard"),
         pytest.raises(PolicyRefusal, match="none of those") as raised,

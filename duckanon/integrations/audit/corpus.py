@@ -158,7 +158,7 @@ def _stored(node: dict[str, Any]) -> Stored:
 def _database(path: Path) -> Corpus:
     """The views and table macros of a database, which is opened for reading only, and its protected tables."""
     from duckanon.functions.udf import Instance
-    from duckanon.governance.books import books_of
+    from duckanon.governance.instance import books_of
     from duckanon.integrations.catalog import contents
     from duckanon.integrations.cli.session import Session
 

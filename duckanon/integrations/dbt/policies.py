@@ -16,9 +16,9 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import Table
-from duckanon.governance.books import Books
-from duckanon.governance.places import Identity, Place
-from duckanon.governance.state import State
+from duckanon.governance.instance import Books
+from duckanon.governance.ledger_state import State
+from duckanon.governance.locations import Identity, Place
 from duckanon.integrations.dbt.meta import Declared, declared, given
 from duckanon.integrations.dbt.periods import is_due
 from duckanon.integrations.dbt.settings import Changes, Settings

@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckanon.catalog.names import TableName, fold
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.udf import Instance
-from duckanon.governance.books import Books, books_of
+from duckanon.governance.instance import Books, books_of
 from duckanon.guard import Guard, Room
 from duckanon.integrations.catalog import contents
 from duckanon.integrations.dbt.meta import declared

@@ -19,8 +19,8 @@ from duckanon.rewrite.algebra.expressions import (
     Unclear,
     Window,
 )
+from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Source, Table, Union
-from duckanon.rewrite.algebra.trees import Node, sql
 
 _BRACKETED = (exp.Binary, exp.Not, exp.Between, exp.In, exp.Case)
 

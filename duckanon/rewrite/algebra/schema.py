@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import NOWHERE, TableName, fold
-from duckanon.rewrite.algebra.trees import sql
+from duckanon.rewrite.algebra.nodes import sql
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from duckanon.catalog.names import NOWHERE, TableName, fold
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, Star, Unclear
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Output, Relation, Source
-from duckanon.rewrite.algebra.trees import Node
 
 
 @dataclass

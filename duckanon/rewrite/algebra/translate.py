@@ -19,7 +19,7 @@ from duckanon.rewrite.algebra.expressions import (
     binary,
     conjuncts,
 )
-from duckanon.rewrite.algebra.trees import ROOT, Node, given, name_of, sql
+from duckanon.rewrite.algebra.nodes import ROOT, Node, given, name_of, sql
 
 if TYPE_CHECKING:
     from duckanon.rewrite.algebra.scope import Scope

@@ -8,7 +8,7 @@ from itertools import chain, combinations, product
 from sqlglot import exp
 
 from duckanon.rewrite.algebra.expressions import Expr, TooComplex
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 Keys = tuple[Expr, ...]
 Sets = tuple[frozenset[int], ...] | None

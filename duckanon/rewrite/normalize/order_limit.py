@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 
 _CARRIED = ("limit", "offset")
 _NOT = ("having", "qualify", "distinct", "windows")

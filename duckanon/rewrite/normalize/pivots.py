@@ -7,10 +7,10 @@ from itertools import product
 from sqlglot import exp
 
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, walk
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Block, Output, Source
 from duckanon.rewrite.algebra.scope import Scope
 from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.algebra.trees import Node
 
 
 def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | None) -> Block | None:

@@ -22,16 +22,16 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     is_aggregated,
 )
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, queries_in, reads_itself
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
 from duckanon.rewrite.algebra.schema import Schema
 from duckanon.rewrite.algebra.scope import Scope, Visible
 from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.algebra.trees import ROOT, Node, arg, name_of, queries_in, reads_itself
 from duckanon.rewrite.normalize.grouping import grouping
-from duckanon.rewrite.normalize.mentions import aliased, mentioned, released
 from duckanon.rewrite.normalize.pivots import pivoted
 from duckanon.rewrite.normalize.select_list import outputs as select_list
 from duckanon.rewrite.normalize.simplify import simplified
+from duckanon.rewrite.normalize.unparsed_names import aliased, mentioned, released
 
 # More sources than any query written by hand: a chain of views that each read the last one twice.
 _MOST_SOURCES = 1000

@@ -6,10 +6,10 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.nodes import Node, arg, sql
 from duckanon.rewrite.algebra.relations import Output
 from duckanon.rewrite.algebra.scope import Scope
 from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.algebra.trees import Node, arg, sql
 
 
 def outputs(node: Node, scope: Scope) -> list[Output]:

@@ -20,7 +20,7 @@ from duckanon.rewrite.algebra.expressions import (
     walk,
 )
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source
-from duckanon.rewrite.normalize.totals import correlated, joined, raised
+from duckanon.rewrite.normalize.joined_totals import correlated, joined, raised
 from duckanon.rewrite.normalize.windows import collapsed, regrouped
 
 Number = Callable[[], int]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.trees import ROOT, Node, arg
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg
 from duckanon.rewrite.normalize.select_list import unnamed
 
 _CORE = "_dk_core"

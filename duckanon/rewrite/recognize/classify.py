@@ -11,16 +11,16 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, TooComplex, walk
+from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
 from duckanon.rewrite.algebra.schema import Schema
-from duckanon.rewrite.algebra.trees import ROOT, Node, sql
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.recognize.conditional import conditionals
+from duckanon.rewrite.recognize.counts import counts
 from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RowLevel, Unknown
 from duckanon.rewrite.recognize.group_size import group_sizes, levels_in_union
-from duckanon.rewrite.recognize.plain_count import counts
-from duckanon.rewrite.recognize.row_level import row_level
+from duckanon.rewrite.recognize.record_reads import row_level
 
 # Statements that only wrap a query, by the argument that holds it.
 _WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from duckanon.rewrite.question import Question
+from duckanon.rewrite.rule_context import Question
 from duckanon.rewrite.rules import (
     anything_else,
     calls_on_protected,
@@ -18,7 +18,7 @@ from duckanon.rewrite.rules import (
     open_calls,
     parts_of_queries,
     plain_counts,
-    row_level_reads,
+    record_reads,
 )
 
 Rule = Callable[[Question], None]
@@ -31,6 +31,6 @@ RULES: tuple[Rule, ...] = (
     plain_counts.apply,
     inner_parts.apply,
     parts_of_queries.apply,
-    row_level_reads.apply,
+    record_reads.apply,
     anything_else.apply,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duckanon.rewrite.question import Question
+from duckanon.rewrite.rule_context import Question
 
 
 def apply(question: Question) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.question import Question, within
+from duckanon.rewrite.rule_context import Question, within
 
 
 def apply(question: Question) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.rewrite import metadata
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import qualify
-from duckanon.rewrite.question import Question
+from duckanon.rewrite.rule_context import Question
 
 
 def apply(question: Question) -> None:

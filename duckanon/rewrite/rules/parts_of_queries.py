@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.split import split
-from duckanon.rewrite.question import Question, within
 from duckanon.rewrite.recognize import Counts, GroupSizes
+from duckanon.rewrite.rule_context import Question, within
 
 
 def apply(question: Question) -> None:

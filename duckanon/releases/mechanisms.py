@@ -20,7 +20,7 @@ import pyarrow as pa
 from duckanon.catalog.names import fold, quoted
 from duckanon.engines.randomness import Entropy, Source, double_geometric
 from duckanon.governance.ledger import schema_of
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked, Key
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked, Key
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.governance.places import Place
-from duckanon.releases import drawing
-from duckanon.releases.asked import Asked, CountsAsked, GroupSizesAsked, Key
+from duckanon.governance.locations import Place
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked, Key
 from tests.releases import plain
 from tests.releases.plain import Record
 
@@ -73,7 +73,7 @@ class Case:
 
     def exact(self, con: duckdb.DuckDBPyConnection, records: list[Record]) -> np.ndarray:
         self.filled(con, records)
-        return drawing.exact(con, self.asked)
+        return mechanisms.exact(con, self.asked)
 
 
 @st.composite
@@ -148,8 +148,8 @@ def test_equal_to_the_twin(con: duckdb.DuckDBPyConnection, case: Case) -> None:
         assert np.array_equal(found.reshape(wanted.shape), wanted)
     else:
         assert found.tolist() == case.twin.counts(case.records)
-    assert drawing.cells(con, case.asked) == len(cells)
-    form = drawing.form(con, case.asked)
+    assert mechanisms.cells(con, case.asked) == len(cells)
+    form = mechanisms.form(con, case.asked)
     if case.twin.keys or case.twin.events:
         assert list(zip(*(one.to_pylist() for one in form.columns), strict=True)) == cells
     else:
@@ -224,8 +224,8 @@ def test_no_record_stops_an_answer(con: duckdb.DuckDBPyConnection) -> None:
         "CREATE OR REPLACE TABLE main.t AS SELECT i AS unit, i AS \"group\", chr(i::INTEGER) AS state, 'p' AS county, "
         f"CAST(NULL AS {ENUM}) AS sex, 2147483647 AS age FROM range(1, 55000) r(i)"
     ).fetchall()
-    assert drawing.exact(con, case.asked).tolist() == [0, 0]
-    assert drawing.exact(con, CountsAsked(**_any(), keys=_keys("state"))).tolist() == [1, 1, 0]
+    assert mechanisms.exact(con, case.asked).tolist() == [0, 0]
+    assert mechanisms.exact(con, CountsAsked(**_any(), keys=_keys("state"))).tolist() == [1, 1, 0]
 
 
 def _any() -> dict[str, Any]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.governance.state import Publication
+from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_sizes, noisy_aggregates, published
-from duckanon.rewrite.algebra.trees import Node
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.question import Question
 from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RowLevel
+from duckanon.rewrite.rule_context import Question
 
 
 @dataclass(frozen=True)

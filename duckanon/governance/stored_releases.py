@@ -15,9 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge
-from duckanon.governance.door import Door
+from duckanon.governance.cursors import Door
 from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.places import Place
+from duckanon.governance.locations import Place
 
 
 class _Turn:

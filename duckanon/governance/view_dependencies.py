@@ -10,7 +10,7 @@ import duckdb
 
 from duckanon.catalog.names import fold, parts, quoted
 from duckanon.errors import InvalidInput
-from duckanon.governance.places import Identity, Place
+from duckanon.governance.locations import Identity, Place
 
 
 def reads(con: duckdb.DuckDBPyConnection, place: Place) -> frozenset[Identity]:

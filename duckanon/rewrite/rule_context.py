@@ -15,7 +15,7 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import Column
-from duckanon.rewrite.algebra.trees import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict

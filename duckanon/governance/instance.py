@@ -15,13 +15,13 @@ from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
+from duckanon.governance.cursors import Door
 from duckanon.governance.decisions import Decisions
-from duckanon.governance.door import Door
 from duckanon.governance.ledger import Ledger
-from duckanon.governance.places import locate
+from duckanon.governance.ledger_state import Line, Standing, State
+from duckanon.governance.locations import locate
 from duckanon.governance.publications import Publications
-from duckanon.governance.releases import Releases
-from duckanon.governance.state import Line, Standing, State
+from duckanon.governance.stored_releases import Releases
 
 _OPEN: dict[str, Books] = {}
 

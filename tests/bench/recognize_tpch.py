@@ -1,6 +1,6 @@
 """The time to decide what a query asks: TPC-H's 22 queries and the fixtures of the recognisers.
 
-Run: python -m tests.bench.spot_tpch
+Run: python -m tests.bench.recognize_tpch
 
 Each query five times, the median counts; parsing included, since a guard has to parse. Reading the schema is not.
 """

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from duckanon.releases.asked import Asked
+from duckanon.releases.paid_questions import Asked
 from tests.rewrite.guarded import decided
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from duckanon.rewrite.question import Question
 from duckanon.rewrite.recognize import RowLevel
+from duckanon.rewrite.rule_context import Question
 
 
 def apply(question: Question) -> None:

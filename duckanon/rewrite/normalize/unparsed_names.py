@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.algebra.schema import Schema
-from duckanon.rewrite.algebra.trees import Node
 
 
 def mentioned(schema: Schema, text: str) -> list[Relation]:

@@ -16,7 +16,7 @@ from typing import Any
 from duckanon.accounting import Budget
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Policy
-from duckanon.governance.places import Identity, Place
+from duckanon.governance.locations import Identity, Place
 
 # In the place of a table's name: every table of the schema.
 EVERY = "*"

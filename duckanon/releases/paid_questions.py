@@ -18,7 +18,7 @@ from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Question
-from duckanon.governance.places import Place
+from duckanon.governance.locations import Place
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge
-from duckanon.governance.books import Books
+from duckanon.governance.instance import Books
 
 CHARGE = Charge(Fraction(1, 10), "a call", "neighbours")
 

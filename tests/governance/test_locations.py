@@ -8,7 +8,7 @@ import pytest
 import duckanon
 from duckanon.catalog.names import parts, quoted
 from duckanon.errors import InvalidInput
-from duckanon.governance.places import Place, expected, locate
+from duckanon.governance.locations import Place, expected, locate
 
 
 @pytest.mark.parametrize(
