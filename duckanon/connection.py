@@ -12,19 +12,19 @@ import duckdb
 from duckanon.errors import InvalidInput
 from duckanon.functions import (
     cells,
-    conditionals,
-    designs,
-    explaining,
-    groups,
-    kanon,
+    conditional_bounds,
+    explain_privacy,
+    group_sizes,
+    k_anonymize,
     metric,
-    perturb,
+    metric_perturb,
     policies,
-    publishing,
+    publications,
+    table_designs,
 )
-from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
 from duckanon.governance.instance import Books, books_of
+from duckanon.specification import macros
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst
@@ -44,17 +44,17 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
     on, told = Instance(con), progress or _silent
-    kanon.register(on, told)
+    k_anonymize.register(on, told)
     cells.register(on)
-    conditionals.register(on)
-    designs.register(on, told)
+    conditional_bounds.register(on)
+    table_designs.register(on, told)
     books = books_of(on.identity, con)
-    groups.register(on, books.once)
+    group_sizes.register(on, books.once)
     policies.register(on, books)
-    publishing.register(on, books.publications)
-    explaining.register(on, lambda text: _explained(text, books))
+    publications.register(on, books.publications)
+    explain_privacy.register(on, lambda text: _explained(text, books))
     metric.register(on, told)
-    perturb.register(on, books)
+    metric_perturb.register(on, books)
     con.execute(macros()).fetchall()
     return con
 

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
-from duckanon.functions.templates import refusal
+from duckanon.functions.sqltext import refusal
 
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.

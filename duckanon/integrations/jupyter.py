@@ -18,7 +18,7 @@ from IPython.display import display
 
 import duckanon
 from duckanon.analyst import Analyst
-from duckanon.functions.templates import literal
+from duckanon.functions.sqltext import literal
 from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
 from duckanon.integrations.jupyter_banner import Banner, Charged, banner, foretold
 from duckanon.integrations.roles import ROLES

@@ -13,7 +13,7 @@ from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.loss import utility
 from duckanon.engines.kanon.records import Attribute, Records, records
 from duckanon.engines.kanon.work import Work
-from duckanon.functions.columns import encode
+from duckanon.functions.encoding import encode
 from tests.bench.census import census
 from tests.bench.kanon_peers import DATA, QI
 

@@ -16,7 +16,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.cells import absent
 from duckanon.functions.schema import Table
-from duckanon.functions.templates import fill, identifier, literal
+from duckanon.functions.sqltext import fill, identifier, literal
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 

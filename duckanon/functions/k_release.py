@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from duckanon.functions.demanded import Demanded
+from duckanon.functions.privacy_criteria import Demanded
 from duckanon.functions.schema import RESERVED
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 
 ROW = f'"{RESERVED}"'
 # A hash of each row's full content.

@@ -12,7 +12,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.cells import absent, keys, one_list, own_names, renamed, roles
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 _RELEASED = ("lower", "upper", "feasible", "disclosed")

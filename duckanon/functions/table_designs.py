@@ -12,7 +12,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.cells import MEASURES, MEASURES_IN_SQL, absent, counting, renamed, small_counts
 from duckanon.functions.schema import Table, is_number
-from duckanon.functions.templates import fill, literal, literals
+from duckanon.functions.sqltext import fill, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]

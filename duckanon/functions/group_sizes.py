@@ -8,10 +8,10 @@ from fractions import Fraction
 from duckanon.accounting import epsilon, rational, written
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.dp_groups import Call, Once, check_cells, releaser
+from duckanon.functions.dp_group_sizes import Call, Once, check_cells, releaser
 from duckanon.functions.group_counts import Counted, query
 from duckanon.functions.schema import Table, is_integer, is_number
-from duckanon.functions.templates import fill, literal
+from duckanon.functions.sqltext import fill, literal
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 _RELEASED = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.templates import literal, literals
+from duckanon.functions.sqltext import literal, literals
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.demands import Conditions
@@ -139,7 +139,7 @@ def conditions(k: int, demanded: Any) -> Conditions:
 def columns(packed: pa.StructArray) -> list[Sensitive]:
     """Sensitive columns as the engine takes them, NULL a value of its own."""
     from duckanon.engines.kanon.risk import Sensitive
-    from duckanon.functions.columns import encode, is_ordered
+    from duckanon.functions.encoding import encode, is_ordered
 
     found = []
     for i in range(packed.type.num_fields):

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from duckanon.engines.parallel import spread
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments, coarser, k_report
-from duckanon.functions import demanded as demands
-from duckanon.functions.coarser import write_coarser
+from duckanon.functions import arguments, k_report, k_within, privacy_criteria
+from duckanon.functions.k_release import CLASSES, HASHES, Cell, absent, named_numbers, number, structs, write
+from duckanon.functions.k_within import write_coarser
 from duckanon.functions.labels import answer
-from duckanon.functions.releasing import CLASSES, HASHES, Cell, absent, named_numbers, number, structs, write
 from duckanon.functions.schema import Table
-from duckanon.functions.templates import fill, literal, literals
+from duckanon.functions.sqltext import fill, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 Progress = Callable[[str, float], None]
@@ -32,7 +31,7 @@ def register(on: Instance, progress: Progress) -> None:
     register_writer(on, "_dk_write_k_anonymize", _write_anonymize)
     register_writer(on, "_dk_write_k_compare", _write_compare)
     register_check(on, "_dk_k_problem", _check_anonymize)
-    coarser.register(on, CLASSES)
+    k_within.register(on, CLASSES)
     k_report.register(on)
     engines = _Engines(progress)
     register_engine(on, "_dk_k_classes", engines.classes, "classes", CLASSES)
@@ -70,7 +69,7 @@ def _write_anonymize(
     least = arguments.whole(k, "k")
     if least < 2:
         raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
-    demanded = demands.read(
+    demanded = privacy_criteria.read(
         sensitive, l, diversity, c, t, max_suppression, [*columns, *dropped], bare=within is not None
     )
     limit, chosen = arguments.seconds(seconds), arguments.text(method, "method")
@@ -126,7 +125,7 @@ def _write_compare(
     arguments.disjoint(learned, columns, "target")
     ks = [arguments.whole(one, "k") for one in arguments.many(k, "k")]
     names = [arguments.text(one, "methods") for one in arguments.many(methods, "methods")]
-    demanded = demands.read(sensitive, l, diversity, c, t, max_suppression, columns)
+    demanded = privacy_criteria.read(sensitive, l, diversity, c, t, max_suppression, columns)
     return fill(
         "k_measure",
         table=literal(table),
@@ -190,7 +189,7 @@ class _Engines:
 
     def _records(self, rows: pa.Scalar, weights: pa.Scalar, categorical: pa.Scalar, threads: int) -> Any:
         from duckanon.engines.kanon.records import records
-        from duckanon.functions.columns import encode
+        from duckanon.functions.encoding import encode
 
         if not rows.is_valid:
             raise InvalidInput("The table has no rows: there is nothing to anonymise.")
@@ -233,7 +232,8 @@ class _Engines:
         records = self._records(rows, weights, categorical, workers)
         labels = anonymize(records, k.as_py(), method.as_py(), content=content.values.to_numpy(), work=work)
         if sensitive.is_valid:
-            columns, wanted = demands.columns(sensitive.values), demands.conditions(k.as_py(), demanded)
+            columns = privacy_criteria.columns(sensitive.values)
+            wanted = privacy_criteria.conditions(k.as_py(), demanded)
             labels = settle_classes(records, labels, columns, wanted, workers).labels
         return answer(labels)
 
@@ -259,7 +259,7 @@ class _Engines:
         from duckanon.engines.kanon.methods import METHODS
         from duckanon.engines.kanon.orders import canonical
         from duckanon.engines.kanon.work import Work
-        from duckanon.functions.columns import encode
+        from duckanon.functions.encoding import encode
 
         wanted, names = ks.as_py(), methods.as_py()
         classed = [name for name in names if name not in FREEFORM]
@@ -280,7 +280,7 @@ class _Engines:
             if pa.types.is_nested(target.values.field(0).type):
                 raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
             learned = encode("target", target.values.field(0), categorical=True).codes
-        hidden = demands.columns(sensitive.values) if sensitive.is_valid else []
+        hidden = privacy_criteria.columns(sensitive.values) if sensitive.is_valid else []
         hashes = content.values.to_numpy() if content.is_valid else None
         ordered = records.take(canonical(records), workers)
         runs = []
@@ -296,7 +296,7 @@ class _Engines:
                     proven.append,
                     {} if name in FREEFORM else {one: chosen[one] for one in METHODS[name].options if one in chosen},
                 )
-                wanted_too = demands.conditions(k, demanded)
+                wanted_too = privacy_criteria.conditions(k, demanded)
                 started = perf_counter()
                 if name in FREEFORM:
                     found = Released(measure(records, k, name, learned, work))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import identifier
+from duckanon.functions.sqltext import identifier
 from duckanon.functions.udf import Instance, register_engine
 
 _STEP = (

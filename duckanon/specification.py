@@ -6,12 +6,63 @@ each function. The tests hold both against DuckDB: its catalog, what calls reall
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from duckanon.functions.templates import signatures, sql_root
+# No default of a parameter holds a comma or a bracket of this kind.
+_MACRO = re.compile(r"CREATE OR REPLACE TEMP MACRO (\w+)\(([^()]*)\) AS( TABLE)?")
+
+
+@cache
+def sql_root() -> Path:
+    """The folder `sql`: beside the modules in a wheel, beside the package in a checkout (editable install).
+
+    Raises FileNotFoundError if the installation has lost it.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / "sql", package.parent / "sql"):
+        if (folder / "macros").is_dir():
+            return folder
+    raise FileNotFoundError("duckanon's folder sql/ is missing: install the package again.")
+
+
+@cache
+def macros() -> str:
+    """All macro definitions, as one script."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((sql_root() / "macros").glob("*.sql")))
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a macro of duckanon's is called with: its parameters in order, with the defaults of those that have one."""
+
+    parameters: Mapping[str, str | None]
+    is_table: bool
+
+
+@cache
+def signatures() -> Mapping[str, Signature]:
+    """The functions that users call, by name."""
+    return {
+        name: Signature(dict(map(_parameter, filter(str.strip, parameters.split(",")))), bool(is_table))
+        for name, parameters, is_table in _MACRO.findall(macros())
+        if not name.startswith("_dk_")
+    }
+
+
+def _parameter(written: str) -> tuple[str, str | None]:
+    name, _, default = written.partition(":=")
+    return name.strip(), default.strip() or None
+
+
+@cache
+def table_functions() -> Mapping[str, Sequence[str]]:
+    """The names of duckanon's table functions, and of their parameters in order."""
+    return {name: list(found.parameters) for name, found in signatures().items() if found.is_table}
 
 
 @dataclass(frozen=True)

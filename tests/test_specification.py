@@ -8,12 +8,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from duckanon.functions.specification import Column, Function, functions
+from duckanon.specification import Column, Function, functions
 from tests.documents import examples
 from tests.reference import DOCS
 
 FUNCTIONS = functions().values()
-EXAMPLES = Path(__file__).parents[2] / "sql" / "examples"
+EXAMPLES = Path(__file__).parents[1] / "sql" / "examples"
 each = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 
 

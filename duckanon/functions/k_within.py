@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.demanded import Demanded, columns, conditions
-from duckanon.functions.releasing import ROW, Cell, absent, structs, write
+from duckanon.functions.k_release import ROW, Cell, absent, structs, write
+from duckanon.functions.privacy_criteria import Demanded, columns, conditions
 from duckanon.functions.schema import RESERVED, Table
-from duckanon.functions.templates import identifier, literal, literals
+from duckanon.functions.sqltext import identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine
 
 _CLASS = "class_id"
@@ -164,7 +164,7 @@ def _coarser(
 def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:
     """The released cells of one quasi-identifier by the codes of its values; with the table's own, if given."""
     from duckanon.engines.kanon.coarser import Cells
-    from duckanon.functions.columns import encode
+    from duckanon.functions.encoding import encode
 
     n = len(cells[0])
     more = [] if values is None else [values]

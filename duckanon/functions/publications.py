@@ -15,7 +15,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.policies import Columns, kind, rows
 from duckanon.functions.publication_audit import audit
-from duckanon.functions.templates import fill, literal
+from duckanon.functions.sqltext import fill, literal
 from duckanon.functions.udf import Instance, register_engine, register_writer
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.columns import encode
+from duckanon.functions.encoding import encode
 
 KINDS = {
     pa.int8(): st.integers(-128, 127),
