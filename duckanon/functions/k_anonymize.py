@@ -218,8 +218,8 @@ class _Engines:
         threads: pa.Scalar,
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
-        from duckanon.engines.kanon.conditions import settle_classes
-        from duckanon.engines.kanon.work import Work
+        from duckanon.engines.kanon.control import Work
+        from duckanon.engines.kanon.criteria.enforcement import settle_classes
 
         check_method(method.as_py())
         check_seconds(seconds.as_py(), method.as_py())
@@ -254,11 +254,11 @@ class _Engines:
     ) -> pa.Array:
         from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
         from duckanon.engines.kanon.bounds import box_bound
-        from duckanon.engines.kanon.conditions import Released, released
-        from duckanon.engines.kanon.freeform import FREEFORM, measure
+        from duckanon.engines.kanon.control import Work
+        from duckanon.engines.kanon.criteria.enforcement import Released, released
         from duckanon.engines.kanon.methods import METHODS
+        from duckanon.engines.kanon.methods.freeform import FREEFORM, measure
         from duckanon.engines.kanon.orders import canonical
-        from duckanon.engines.kanon.work import Work
         from duckanon.functions.encoding import encode
 
         wanted, names = ks.as_py(), methods.as_py()

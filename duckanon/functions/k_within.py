@@ -124,7 +124,7 @@ def _coarser(
     threads: pa.Scalar,
 ) -> pa.Array:
     from duckanon.engines.kanon.anonymize import check_k
-    from duckanon.engines.kanon.coarser import coarser, is_release
+    from duckanon.engines.kanon.coarsening import coarser, is_release
     from duckanon.engines.kanon.records import records
     from duckanon.functions.labels import answer
 
@@ -163,7 +163,7 @@ def _coarser(
 
 def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:
     """The released cells of one quasi-identifier by the codes of its values; with the table's own, if given."""
-    from duckanon.engines.kanon.coarser import Cells
+    from duckanon.engines.kanon.coarsening import Cells
     from duckanon.functions.encoding import encode
 
     n = len(cells[0])

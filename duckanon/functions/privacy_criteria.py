@@ -14,7 +14,7 @@ from duckanon.functions import arguments
 from duckanon.functions.sqltext import literal, literals
 
 if TYPE_CHECKING:
-    from duckanon.engines.kanon.demands import Conditions
+    from duckanon.engines.kanon.criteria.criteria import Conditions
     from duckanon.engines.kanon.risk import Sensitive
 
 # What the engine's float may miss of the exact distance that the search went by.
@@ -129,7 +129,7 @@ def _diversity(
 
 def conditions(k: int, demanded: Any) -> Conditions:
     """The engine's conditions, from the value of `Demanded.literal`."""
-    from duckanon.engines.kanon.demands import Conditions
+    from duckanon.engines.kanon.criteria.criteria import Conditions
 
     given = demanded.as_py()
     l, c, t = (None if given[name] is None else Fraction(given[name]) for name in ("l", "c", "t"))  # noqa: E741
