@@ -24,7 +24,7 @@ from duckanon.functions import (
 )
 from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance
-from duckanon.governance.instance import Books, books_of
+from duckanon.governance.instance import Governance, governance_of
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst
@@ -48,23 +48,23 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     cells.register(on)
     conditionals.register(on)
     designs.register(on, told)
-    books = books_of(on.identity, con)
-    groups.register(on, books.once)
-    policies.register(on, books)
-    publishing.register(on, books.publications)
-    explaining.register(on, lambda text: _explained(text, books))
+    governance = governance_of(on.identity, con)
+    groups.register(on, governance.once)
+    policies.register(on, governance)
+    publishing.register(on, governance.publications)
+    explaining.register(on, lambda text: _explained(text, governance))
     metric.register(on, told)
-    perturb.register(on, books)
+    perturb.register(on, governance)
     con.execute(macros()).fetchall()
     return con
 
 
-def _explained(text: str, books: Books) -> list[dict[str, Any]]:
+def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:
     """What an analyst's connection would make of a statement: looked up on a connection of its own."""
-    from duckanon.guard import Guard, Room
+    from duckanon.guard import Guard, SharedCatalog
 
-    with books.door.cursor() as cursor:
-        return Guard(Room(cursor, books)).explain(text).rows()
+    with governance.cursors.cursor() as cursor:
+        return Guard(SharedCatalog(cursor, governance)).explain(text).rows()
 
 
 class Connection:
@@ -206,7 +206,7 @@ def _fitting(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> tuple[str, d
         role, con = _opened(opened, "steward")
     except InvalidInput:
         role, con = _opened(opened, "analyst")
-    needed = "analyst" if books_of(Instance(con).identity, con).policies() else "steward"
+    needed = "analyst" if governance_of(Instance(con).identity, con).policies() else "steward"
     if needed == role:
         return role, con
     con.close()
@@ -224,6 +224,6 @@ def _locked(role: str) -> dict[str, Any]:
 
 def _guarded(con: duckdb.DuckDBPyConnection) -> Analyst:
     from duckanon.analyst import Analyst
-    from duckanon.guard import Room
+    from duckanon.guard import SharedCatalog
 
-    return Analyst(con, Room(con.cursor(), books_of(Instance(con).identity, con)))
+    return Analyst(con, SharedCatalog(con.cursor(), governance_of(Instance(con).identity, con)))

@@ -158,15 +158,15 @@ def _stored(node: dict[str, Any]) -> Stored:
 def _database(path: Path) -> Corpus:
     """The views and table macros of a database, which is opened for reading only, and its protected tables."""
     from duckanon.functions.udf import Instance
-    from duckanon.governance.instance import books_of
+    from duckanon.governance.instance import governance_of
     from duckanon.integrations.catalog import contents
     from duckanon.integrations.session import Session
 
     with Session(path, read_only=True, role="steward") as session:
         found = contents(lambda query: session.con.execute(query).fetchall())
-        policies = books_of(Instance(session.con._con).identity, session.con._con).policies()
+        policies = governance_of(Instance(session.con._con).identity, session.con._con).policies()
     scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
     scripts += [Script(path, text, name) for name, text in found.macros]
     # Scripts may call the database what they like, so its name is left out.
-    protected = {TableName("", fold(one.place.schema or ""), fold(one.place.name)) for _, one, _ in policies}
+    protected = {TableName("", fold(one.location.schema or ""), fold(one.location.name)) for _, one, _ in policies}
     return Corpus(tuple(scripts), found.schema, frozenset(protected))

@@ -29,24 +29,24 @@ _LOG = logging.getLogger("duckanon.guard")
 STRICT = False
 
 
-class Kinds(Protocol):
+class Releases(Protocol):
     """The kinds of release that an analyst can get. The rules ask them; what they are is not known here."""
 
-    def answer(self, question: Question, found: Sequence[Finding], node: Node) -> str | None:
+    def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
         ...
 
-    def call(self, question: Question, call: Call, name: TableName) -> None:
+    def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Settle a call on a protected table, or refuse it."""
         ...
 
-    def offers(self, question: Question, name: TableName, kind: str) -> str:
+    def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
         """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
         ...
 
 
 @dataclass
-class Question:
+class RuleContext:
     """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
 
     kinds: the releases that there are. today: what `current_date` stands for. findings: what the recognisers say of it.
@@ -56,7 +56,7 @@ class Question:
 
     bound: Bound
     catalog: Catalog
-    kinds: Kinds
+    releases: Releases
     today: date
     calls: list[Call]
     reads: list[tuple[TableName, Node]]
@@ -72,7 +72,7 @@ class Question:
 
     def settle(self, found: Sequence[Finding], node: Node) -> None:
         """Have findings about one protected table answered in the place of a node, or note why they are not."""
-        reason = self.kinds.answer(self, found, node)
+        reason = self.releases.answer(self, found, node)
         if reason is not None:
             self.reasons.append((found[0].shown, found[0].table, reason))
 

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from duckanon.governance.ledger_state import Publication
-from duckanon.governance.locations import Place
+from duckanon.governance.locations import Location
 from duckanon.releases.published import answer, counts, suggestion
 from duckanon.rewrite.recognize import Conditional, Counts, Schema, spot
 
@@ -47,7 +47,7 @@ def published(
     described = con.execute(f"DESCRIBE duckanon.{name}").fetchall()
     return Publication(
         name,
-        Place("", "main", "persons"),
+        Location("", "main", "persons"),
         "shares" if given else "counts",
         tuple(one[0] for one in described),
         tuple(one[1] for one in described),
@@ -233,7 +233,7 @@ def test_what_a_steward_would_run_answers_the_question(raw: duckdb.DuckDBPyConne
     digits = int(call.rpartition("digits := ")[2].rstrip(")")) if "digits" in call else None
     publication = Publication(
         name,
-        Place("", "main", "persons"),
+        Location("", "main", "persons"),
         "shares",
         tuple(named),
         tuple(str(one[1]) for one in described),
