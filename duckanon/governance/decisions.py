@@ -139,8 +139,8 @@ class Decisions:
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             if location.identity != whole and whole in state.opened and location.identity not in state.members:
                 raise InvalidInput(
-                    f"{location.label} is open because its schema is: close_table('{location.schema}.*') first, and open "
-                    "the schema's other tables by their names."
+                    f"{location.label} is open because its schema is: close_table('{location.schema}.*') first, and "
+                    "open the schema's other tables by their names."
                 )
             if location.identity not in state.opened:
                 return None
