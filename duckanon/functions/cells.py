@@ -306,7 +306,7 @@ def _whole(text: str | None, argument: str) -> int | None:
 
 def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scalar) -> pa.Array:
     from duckanon.engines.cells.audit import audit_table
-    from duckanon.engines.cells.known import Fact
+    from duckanon.engines.cells.prior_knowledge import Fact
     from duckanon.engines.cells.reduction import reduce
 
     table = reduce(*_cells(places, counts))

@@ -101,7 +101,7 @@ def _bounds(
     cells: pa.Scalar, kind: pa.Scalar, n: pa.Scalar, digits: pa.Scalar, ties: pa.Scalar, rows: pa.Scalar
 ) -> pa.Array:
     from duckanon.engines.cells.proportions import MOST_FOR_DOUBLE, exact_bounds, from_double
-    from duckanon.engines.cells.rounded import rounded_bounds
+    from duckanon.engines.cells.rounded_proportions import rounded_bounds
 
     if not cells.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to bound.")

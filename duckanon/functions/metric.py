@@ -293,8 +293,7 @@ def _mechanism(progress: Progress, *inputs: pa.Scalar) -> pa.Array:
 
 
 def _report(progress: Progress, *inputs: pa.Scalar) -> pa.Array:
-    from duckanon.engines.metric.mechanism import Options
-    from duckanon.engines.metric.report import report
+    from duckanon.engines.metric.mechanism import Options, report
     from duckanon.functions.metric_inputs import domain, published
 
     *told, threads, gap, limit, mechanism, bound = inputs

@@ -275,7 +275,7 @@ def _exact(row: _Ints, count: _Ints, policy: Policy) -> _Bools:
 
 def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
     """As `_exact`, from rounded shares; from exact ones where it is too large to say what the rounding leaves open."""
-    from duckanon.engines.cells.rounded import rounded_bounds
+    from duckanon.engines.cells.rounded_proportions import rounded_bounds
 
     digits, n = candidate.terms.digits or 0, int(count.sum())
     scale = 10**digits

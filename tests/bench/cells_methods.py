@@ -20,7 +20,7 @@ import duckanon
 from duckanon.engines.cells.knapsack import Knapsack, knapsack
 from duckanon.engines.cells.methods import METHODS
 from duckanon.engines.cells.reduction import Reduced, reduce
-from duckanon.engines.cells.rounded import rounded_bounds
+from duckanon.engines.cells.rounded_proportions import rounded_bounds
 
 SLOW = 1.0
 

@@ -23,7 +23,7 @@ from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.methods import MECHANISMS
 from duckanon.engines.groups.queries import CHAIN
-from duckanon.engines.groups.relaxed import c_real, h_real
+from duckanon.engines.groups.relaxed_least_squares import c_real, h_real
 from duckanon.engines.groups.release import Intervals, measure, plan, release
 from tests.bench.groups_data import census, households
 from tests.engines.seeded import Seeded

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from duckanon.engines.cells.knapsack import Feasible, Ints, knapsack
-from duckanon.engines.cells.known import Fact, with_facts
+from duckanon.engines.cells.prior_knowledge import Fact, with_facts
 from duckanon.engines.cells.reduction import Reduced, reduce
 from duckanon.engines.cells.residues import residues
 from duckanon.errors import DuckanonError, Infeasible, InvalidInput

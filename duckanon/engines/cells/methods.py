@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from duckanon.engines.cells.classical import classical
 from duckanon.engines.cells.knapsack import Extremes, Feasible, Knapsack
 from duckanon.engines.cells.milp import milp
+from duckanon.engines.cells.reachable_sums import reachable_sums
 from duckanon.engines.cells.residues import residues
-from duckanon.engines.cells.sums import reachable_sums
 from duckanon.engines.cells.viability import viability
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from duckanon.engines.cells.audit import audit
 from duckanon.engines.cells.knapsack import LARGEST, Ints
-from duckanon.engines.cells.rounded import CellBounds
+from duckanon.engines.cells.rounded_proportions import CellBounds
 from duckanon.errors import Infeasible, InvalidInput
 
 # Two fractions with denominators up to this differ by more than a double's last digit.

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.groups.combine import upwards
+from duckanon.engines.groups.acceptance_regions import LEVEL
+from duckanon.engines.groups.confidence_intervals import tail
+from duckanon.engines.groups.controlled_rounding import column, fit, weigh
+from duckanon.engines.groups.discrete_laplace import margin, variance
+from duckanon.engines.groups.empirical_bayes import Cells, cells, shrunk
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.intervals import LEVEL, tail
-from duckanon.engines.groups.isotonic import Floats, whole_rows
-from duckanon.engines.groups.margins import column, fit, weigh
+from duckanon.engines.groups.isotonic_regression import Floats, sparse, whole_rows
 from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
-from duckanon.engines.groups.noise import margin, variance
 from duckanon.engines.groups.queries import HISTOGRAM
-from duckanon.engines.groups.shapes import Cells, cells, shrunk
-from duckanon.engines.groups.sparse import sparse
-from duckanon.engines.groups.totals import share_out
+from duckanon.engines.groups.region_totals import share_out
+from duckanon.engines.groups.relaxed_least_squares import upwards
 
 # Standard deviations on either side of an estimate for 95 %; measured coverage: docs/benchmarks.md.
 _WIDTH = 1.96

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.groups.isotonic import pool
+from duckanon.engines.groups.discrete_laplace import variance
+from duckanon.engines.groups.isotonic_regression import pool
 from duckanon.engines.groups.measurements import Estimate, Measurements
-from duckanon.engines.groups.noise import variance
 from duckanon.errors import InvalidInput
 
 

@@ -11,14 +11,12 @@ from fractions import Fraction
 
 from duckanon.engines.groups.auto import auto
 from duckanon.engines.groups.chain import chain
-from duckanon.engines.groups.cumulative import c_dp
-from duckanon.engines.groups.direct import h_dp
-from duckanon.engines.groups.integer import c_exact, h_exact, refuse_large
+from duckanon.engines.groups.integer_programs import c_exact, h_exact, refuse_large
 from duckanon.engines.groups.measurements import Estimate, Measurements
-from duckanon.engines.groups.prices import refuse_wide
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, INNER, Privacy, Query
-from duckanon.engines.groups.relaxed import c_relaxed, h_relaxed
+from duckanon.engines.groups.relaxed_least_squares import c_relaxed, h_relaxed
 from duckanon.engines.groups.topdown import topdown
+from duckanon.engines.groups.tree_least_squares import c_dp, h_dp, refuse_wide
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.engines.groups.guaranteed import guaranteed
+from duckanon.engines.groups.confidence_intervals import from_noise, guaranteed
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
-from duckanon.engines.groups.intervals import from_noise
 from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
 from duckanon.engines.groups.methods import MECHANISMS, Mechanism
 from duckanon.engines.groups.queries import Privacy, Query, Unit

@@ -22,12 +22,12 @@ import numpy.typing as npt
 
 from duckanon.engines.metric.exponential import exponential
 from duckanon.engines.metric.graph import edges_of, reduced
+from duckanon.engines.metric.highs import Model, Optimum
 from duckanon.engines.metric.partitions import Partition
 from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
 from duckanon.engines.metric.repair import repair
-from duckanon.engines.metric.scaled import FINEST, Scaled
-from duckanon.engines.metric.solver import Model, Optimum
+from duckanon.engines.metric.scaled_program import FINEST, Scaled
 from duckanon.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 
 from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step
-from duckanon.engines.metric.scaled import FINEST, Scaled
+from duckanon.engines.metric.scaled_program import FINEST, Scaled
 from duckanon.errors import InvalidInput
 
 # HiGHS takes about 1.3 kB for each: ten gigabytes.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from duckanon.engines.metric.benders import benders
-from duckanon.engines.metric.columns import columns
+from duckanon.engines.metric.column_generation import columns
 from duckanon.engines.metric.exponential import exponential
 from duckanon.engines.metric.lp import lp
 from duckanon.engines.metric.partitions import named as partition_named

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from duckanon.engines.metric.graph import Edges, shortest_paths
 from duckanon.engines.metric.problem import Program
-from duckanon.engines.metric.trees import cheapest_of, raise_into_cone, shortest_path_tree
+from duckanon.engines.metric.tree_simplex import cheapest_of, raise_into_cone, shortest_path_tree
 from duckanon.engines.parallel import spread
 
 Floats = npt.NDArray[np.float64]

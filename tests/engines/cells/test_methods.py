@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from duckanon.engines.cells import bit_sets as windows_module
+from duckanon.engines.cells import reachable_sums as sums_module
 from duckanon.engines.cells import residues as residues_module
-from duckanon.engines.cells import sums as sums_module
-from duckanon.engines.cells import windows as windows_module
 from duckanon.engines.cells.knapsack import Feasible, Knapsack, knapsack
 from duckanon.engines.cells.methods import METHODS
 from duckanon.engines.cells.residues import residues

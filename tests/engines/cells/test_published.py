@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duckanon.engines.cells import sums as sums_module
+from duckanon.engines.cells import reachable_sums as sums_module
 from duckanon.engines.cells import viability as viability_module
 from duckanon.engines.cells.audit import audit_table
 from duckanon.engines.cells.knapsack import FREE, knapsack

@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from duckanon.engines.groups.combine import downwards, upwards
+from duckanon.engines.groups.confidence_intervals import tail
+from duckanon.engines.groups.controlled_rounding import balance, column, weigh, whole
+from duckanon.engines.groups.discrete_laplace import margin, variance
+from duckanon.engines.groups.empirical_bayes import cells, shrunk
+from duckanon.engines.groups.gaussian_conditioning import look
 from duckanon.engines.groups.hierarchy import Hierarchy
-from duckanon.engines.groups.intervals import tail
-from duckanon.engines.groups.margins import balance, column, weigh, whole
+from duckanon.engines.groups.isotonic_regression import sparse
+from duckanon.engines.groups.kalman_smoother import smooth
 from duckanon.engines.groups.methods import MECHANISMS
-from duckanon.engines.groups.noise import margin, variance
 from duckanon.engines.groups.queries import ABOVE
+from duckanon.engines.groups.region_totals import _estimate, _estimate_plain
+from duckanon.engines.groups.relaxed_least_squares import downwards, upwards
 from duckanon.engines.groups.release import Intervals, Totals, release
-from duckanon.engines.groups.shapes import cells, shrunk
-from duckanon.engines.groups.sights import look
-from duckanon.engines.groups.sparse import sparse
-from duckanon.engines.groups.totals import _estimate, _estimate_plain
-from duckanon.engines.groups.walk import smooth
 from duckanon.engines.randomness import double_geometric
 from tests.engines.groups.plain import tables
 from tests.engines.groups.test_hierarchy import trees

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from duckanon.engines.groups import acceptance, guaranteed, tails
-from duckanon.engines.groups.acceptance import VARIANCES, Tables, ends, tables
+from duckanon.engines.groups import acceptance_regions, confidence_intervals, discrete_laplace
+from duckanon.engines.groups.acceptance_regions import VARIANCES, Tables, ends, tables
+from duckanon.engines.groups.discrete_laplace import WINDOWS, quantiles, reaches
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import release
-from duckanon.engines.groups.tails import WINDOWS, quantiles, reaches
 from duckanon.engines.randomness import double_geometric
 from tests.engines.seeded import Seeded
 
@@ -69,7 +69,7 @@ def test_reaches_are_quantiles_of_means(scale: Fraction) -> None:
 def test_wide_noise_is_bounded_by_its_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = Fraction(700)
     coarse = reaches(scale, 0.05)
-    monkeypatch.setattr(tails, "_LATTICE", 1000)
+    monkeypatch.setattr(discrete_laplace, "_LATTICE", 1000)
     exact = reaches.__wrapped__(scale, 0.05)
     # In units of 3: 2 more a side, and steps of a 512th of the scale.
     assert (coarse[1:] >= exact[1:] - 2).all()
@@ -129,7 +129,7 @@ def test_what_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same count finds intervals for 94 %, and those of noise of nine tenths of the scale."""
     scale = Fraction(7)
     assert least_coverage(scale, tables(scale * Fraction(9, 10)), 2, 3) < 0.95
-    monkeypatch.setattr(acceptance, "LEVEL", 0.94)
+    monkeypatch.setattr(acceptance_regions, "LEVEL", 0.94)
     assert least_coverage(scale, tables.__wrapped__(scale), 2, 3) < 0.95
 
 
@@ -237,8 +237,10 @@ def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
 def test_narrow_intervals_are_rejected(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Tails as if the noise had three quarters of its scale."""
     for name in ("tables", "reaches"):
-        kept = getattr(guaranteed, name)
-        monkeypatch.setattr(guaranteed, name, lambda scale, *rest, kept=kept: kept(scale * Fraction(3, 4), *rest))
+        kept = getattr(confidence_intervals, name)
+        monkeypatch.setattr(
+            confidence_intervals, name, lambda scale, *rest, kept=kept: kept(scale * Fraction(3, 4), *rest)
+        )
     assert too_many(misses("scattered", 300, Fraction(1, 10), **given), 300)
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.groups import prices, relaxed
+from duckanon.engines.groups import relaxed_least_squares, tree_least_squares
+from duckanon.engines.groups.discrete_laplace import variance
 from duckanon.engines.groups.hierarchy import Hierarchy
-from duckanon.engines.groups.isotonic import pool, whole_rows
+from duckanon.engines.groups.isotonic_regression import pool, whole_rows
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import MECHANISMS
-from duckanon.engines.groups.noise import variance
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
 from duckanon.engines.groups.release import release
 from duckanon.engines.groups.topdown import nearest
@@ -48,11 +48,11 @@ def cost(case: Measurements, leaves: np.ndarray) -> float:
 @settings(max_examples=60)
 @given(measured(HISTOGRAM), st.sampled_from([1, 2, 3, 256]))
 def test_h_dp_is_optimal(case: Measurements, window: int) -> None:
-    prices._FIRST_WINDOW, kept = window, prices._FIRST_WINDOW
+    tree_least_squares._FIRST_WINDOW, kept = window, tree_least_squares._FIRST_WINDOW
     try:
         found = MECHANISMS["h_dp"].run(case).leaves
     finally:
-        prices._FIRST_WINDOW = kept
+        tree_least_squares._FIRST_WINDOW = kept
     assert (found >= 0).all()
     assert case.total is None or found.sum() == case.total
     assert cost(case, found) == best(case.hierarchy, case.max_size, MOST, case.total, squares(case.histograms()))
@@ -149,7 +149,7 @@ def test_relaxed_optima(case: Measurements) -> None:
 
     if case.query is not HISTOGRAM and (case.totals is None) != (case.query is ABOVE):
         return
-    real = relaxed.h_real(case) if case.query is HISTOGRAM else relaxed.c_real(case)
+    real = relaxed_least_squares.h_real(case) if case.query is HISTOGRAM else relaxed_least_squares.c_real(case)
     shape = real[-1].shape
     assert min(level.min() for level in real) > -0.05
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from duckanon.engines.groups.chain import chain
 from duckanon.engines.groups.hierarchy import Hierarchy
-from duckanon.engines.groups.isotonic import pool
+from duckanon.engines.groups.isotonic_regression import pool
 from duckanon.engines.groups.measurements import Measurements
-from duckanon.engines.groups.prices import _tables, _units, nearest_tree
 from duckanon.engines.groups.queries import CHAIN, FORWARD
+from duckanon.engines.groups.tree_least_squares import _tables, _units, nearest_tree
 
 PUBLISHED = Path(__file__).parents[3] / "fixtures" / "published"
 US = Hierarchy((np.array([0, 0]),))

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.gaussian_conditioning import look
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.isotonic import Floats
-from duckanon.engines.groups.sights import look
-from duckanon.engines.groups.walk import smooth
+from duckanon.engines.groups.isotonic_regression import Floats
+from duckanon.engines.groups.kalman_smoother import smooth
 
 FACTORS = 2
 ROUNDS = 30

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.groups import guaranteed
-from duckanon.engines.groups.acceptance import VARIANCES, tables
+from duckanon.engines.groups import confidence_intervals
+from duckanon.engines.groups.acceptance_regions import VARIANCES, tables
+from duckanon.engines.groups.discrete_laplace import WINDOWS, reaches, variance
 from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.isotonic_regression import sparse
 from duckanon.engines.groups.measurements import MOST, Measurements
-from duckanon.engines.groups.noise import variance
 from duckanon.engines.groups.queries import ABOVE, HISTOGRAM, INNER
 from duckanon.engines.groups.release import measure
-from duckanon.engines.groups.sparse import sparse
-from duckanon.engines.groups.tails import WINDOWS, reaches
 from tests.engines.groups.test_intervals import all_ends
 from tests.engines.seeded import Seeded
 
@@ -58,7 +57,7 @@ def chosen_above(case: Measurements, level: int, region: int, s: int, seen: np.n
     else:
         rows, parent = case.values[1].sum(axis=0, keepdims=True), 0
         whole, doubt = (case.totals[0] if case.totals else None), 2 * variance(case.scales[1])
-    curve = guaranteed._curve(rows, whole)[parent]
+    curve = confidence_intervals._curve(rows, whole)[parent]
     total = max(curve[0], 1.0)
     if known or s:
         share, unsure = max(seen[0], 0) / total, 0.0 if known else variance(scale) / total**2
@@ -91,7 +90,7 @@ def test_tests_on_counts_from_above(case: Measurements) -> None:
     for level, values in enumerate(case.values):
         totals = np.full(len(values), MOST) if case.totals is None else case.totals[level]
         low, high = (np.zeros((len(values), case.max_size), dtype=np.int64) for _ in range(2))
-        guaranteed._from_above(case, level, totals, low, high)
+        confidence_intervals._from_above(case, level, totals, low, high)
         first = [] if case.totals is None else [totals[:, None]]
         full = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
         for region, s in np.ndindex(low.shape):
@@ -139,7 +138,7 @@ def test_tests_on_counts(case: Measurements) -> None:
     for level, values in enumerate(case.values):
         totals = np.full(len(values), MOST) if case.totals is None else case.totals[level]
         low, high = (np.zeros(values.shape, dtype=np.int64) for _ in range(2))
-        guaranteed._from_counts(case, level, totals, low, high)
+        confidence_intervals._from_counts(case, level, totals, low, high)
         for region, s in np.ndindex(low.shape):
             seen = values[region].astype(float)
             # It is tested, and has no part in choosing the test.

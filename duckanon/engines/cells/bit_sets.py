@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.cells.knapsack import Feasible, Ints, Knapsack
-from duckanon.engines.cells.tables import NEVER, append_run, shape, take_in
+from duckanon.engines.cells.residue_tables import NEVER, append_run, shape, take_in
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.loops import assign
 

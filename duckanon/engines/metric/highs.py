@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.metric.scaled import FINEST
+from duckanon.engines.metric.scaled_program import FINEST
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

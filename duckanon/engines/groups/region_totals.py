@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.controlled_rounding import column, weigh
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.isotonic import Floats
-from duckanon.engines.groups.margins import column, weigh
+from duckanon.engines.groups.isotonic_regression import Floats
 
 # How far a region's shape is taken to lie from its parent's, relative variance of each size. Seen one by one the sizes
 # also tell the sum, which needs no likeness: there a doubtful look at shapes is the better one, as measured.

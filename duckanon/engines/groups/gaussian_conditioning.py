@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.groups.isotonic import Floats
-from duckanon.engines.groups.walk import inverse
+from duckanon.engines.groups.isotonic_regression import Floats
+from duckanon.engines.groups.kalman_smoother import inverse
 
 
 @compiled

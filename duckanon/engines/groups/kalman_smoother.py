@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.groups.isotonic_regression import Floats
 
 
 @compiled

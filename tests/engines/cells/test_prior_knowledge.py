@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.cells.audit import audit_table
-from duckanon.engines.cells.known import Fact, bounds_of_nu
+from duckanon.engines.cells.prior_knowledge import Fact, bounds_of_nu
 from duckanon.engines.cells.reduction import reduce
 from duckanon.errors import Infeasible, InvalidInput
 from tests.amounts import many

@@ -10,7 +10,7 @@ import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.groups.isotonic_regression import Floats
 from duckanon.engines.loops import argsort
 
 _SWEEPS = 60

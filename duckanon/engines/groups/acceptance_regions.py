@@ -16,11 +16,12 @@ from math import ceil
 import numpy as np
 
 from duckanon.engines.compiled import inlined
+from duckanon.engines.groups.discrete_laplace import beyond, quantiles
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.intervals import LEVEL
-from duckanon.engines.groups.isotonic import Floats
-from duckanon.engines.groups.tails import beyond, quantiles
+from duckanon.engines.groups.isotonic_regression import Floats
 
+# The chance that an interval holds the truth.
+LEVEL = 0.95
 # Variances of the prior, in squared scales; where it is wider still both sides get the same.
 VARIANCES = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 _SPLITS = np.concatenate(

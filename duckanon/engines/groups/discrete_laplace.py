@@ -13,7 +13,7 @@ import numpy as np
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.isotonic import Floats
+from duckanon.engines.groups.isotonic_regression import Floats
 
 # Means are taken over so many values; 0 stands for a value that is known.
 WINDOWS = (0, 1, 4, 16, 64, 256)
@@ -119,3 +119,14 @@ def _beyond(one: Floats, below: Floats, many: int, other: int, q: int) -> float:
             least = -((q - a) * other // many)
             found += one[i] * below[min(max(least + place, 0), len(below) - 1)]
     return found
+
+
+def variance(scale: Fraction) -> float:
+    """2 a / (1 - a)^2, and where the noise is next to none, not quite zero, so that it can be divided by."""
+    a = exp(-1 / scale)
+    return max(2 * a / expm1(-1 / scale) ** 2, 1e-12)
+
+
+def margin(scale: Fraction, terms: int, level: float) -> int:
+    """The smallest q with P(|X| <= q) >= level, X being one draw, or (terms = 2) the difference of two."""
+    return int(quantiles(scale, terms, np.array([(1 - level) / 2]))[0])

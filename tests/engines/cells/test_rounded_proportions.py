@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.cells import rounded as rounded_module
-from duckanon.engines.cells.rounded import TIES, rounded_bounds
+from duckanon.engines.cells import rounded_proportions as rounded_module
+from duckanon.engines.cells.rounded_proportions import TIES, rounded_bounds
 from duckanon.errors import Infeasible, InvalidInput
 from tests.amounts import many
 from tests.engines.cells import plain

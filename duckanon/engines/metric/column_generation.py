@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.metric.interior import Interior, solve
+from duckanon.engines.metric.interior_point import Interior, solve
 from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
 
