@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import duckdb
 
@@ -23,13 +23,11 @@ from duckanon.functions import (
     publishing,
 )
 from duckanon.functions.templates import macros
-from duckanon.functions.udf import Instance
+from duckanon.functions.udf import Instance, Progress
 from duckanon.governance.instance import Governance, governance_of
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst
-
-Progress = Callable[[str, float], None]
 
 
 def _silent(step: str, share: float) -> None:
@@ -65,6 +63,37 @@ def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:
 
     with governance.cursors.cursor() as cursor:
         return Guard(SharedCatalog(cursor, governance)).explain(text).rows()
+
+
+class Session(Protocol):
+    """What a steward's and an analyst's connection have in common: code that serves both asks for this.
+
+    role: 'steward' or 'analyst'. Results are fetched as from a DuckDB connection: `fetchall`, `df` and so on.
+    """
+
+    role: str
+
+    def sql(self, query: Any) -> Any:
+        """A lazy result, which runs when it is shown or fetched."""
+        ...
+
+    def execute(self, query: Any) -> Session:
+        """Run a statement, and return this connection to fetch from."""
+        ...
+
+    def cursor(self) -> Session:
+        """A second connection to the same database, for the same role."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Session: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def __getattr__(self, name: str) -> Any: ...
 
 
 class Connection:

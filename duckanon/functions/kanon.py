@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from time import perf_counter
@@ -19,9 +18,7 @@ from duckanon.functions.labels import answer
 from duckanon.functions.releasing import CLASSES, HASHES, Cell, absent, named_numbers, number, structs, write
 from duckanon.functions.schema import Table
 from duckanon.functions.templates import fill, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
-
-Progress = Callable[[str, float], None]
+from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
 
 
 def register(on: Instance, progress: Progress) -> None:

@@ -136,7 +136,7 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
         if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
             scripts.append(Script(where, code, node["name"], name, frozenset(said[id(node)].allow)))
         if kind in ("model", "snapshot"):
-            views[name] = View(code)
+            views[name] = View(sql=code)
     return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))
 
 
@@ -152,7 +152,7 @@ def _relation(node: dict[str, Any]) -> TableName:
 def _stored(node: dict[str, Any]) -> Stored:
     """A source's or seed's columns, where they are described. A description may leave some out: then none are known."""
     columns = {fold(name): str(one.get("data_type") or "") for name, one in (node.get("columns") or {}).items()}
-    return Stored(columns) if columns and all(columns.values()) else Stored({}, complete=False)
+    return Stored(columns=columns) if columns and all(columns.values()) else Stored(complete=False)
 
 
 def _database(path: Path) -> Corpus:

@@ -12,7 +12,7 @@ from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RowLevel
+from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RecordReads
 from duckanon.rewrite.rule_context import RuleContext
 
 
@@ -82,13 +82,13 @@ class AvailableReleases:
             "k-anonymous copy" if records else f"call of {call.function}",
             name,
             f"{call.function} of {context.label(name)}, which is protected, {what}. "
-            + self.offers(context, name, RowLevel.shown if records else ""),
+            + self.offers(context, name, RecordReads.shown if records else ""),
         )
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
         """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
         ways: dict[str, Callable[[], list[str]]] = {
-            RowLevel.shown: lambda: self._published(name, "records"),
+            RecordReads.shown: lambda: self._published(name, "records"),
             Conditional.shown: lambda: self._published(name, "shares", "counts"),
             Counts.shown: lambda: self._counts(context, name),
             GroupSizes.shown: lambda: self._sizes(context, name),

@@ -19,8 +19,7 @@ from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.recognize import Finding, Schema, spot
-from duckanon.rewrite.recognize import Stored as Known
+from duckanon.rewrite.recognize import Finding, Schema, findings_in
 from duckanon.rewrite.recognize.findings import Role
 
 T = TypeVar("T", bound=Finding)
@@ -98,7 +97,7 @@ class RuleContext:
     def recognised(self, query: Node) -> Sequence[Finding]:
         """What the recognisers say of a query. Where they give up, nothing is recognised, and so nothing released."""
         try:
-            return spot(query, self.schema)
+            return findings_in(query, self.schema)
         except Exception:
             if STRICT:
                 raise
@@ -111,7 +110,7 @@ class RuleContext:
         """The catalog as the recognisers read it. The query's names are full, and its views are written out."""
         stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
         held = {name: one.stored for name, one in self.catalog.protected.items() if one.stored is not None}
-        tables = {name: Known(one.types) for name, one in {**stored, **self.catalog.tables, **held}.items()}
+        tables = {**stored, **self.catalog.tables, **held}
         return Schema(
             tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
         )

@@ -53,7 +53,7 @@ class Case:
     names: dict[str, str]
     records: list[Record]
     asked: PaidQuestion
-    twin: plain.PaidQuestion
+    twin: plain.Counted
 
     def filled(self, con: duckdb.DuckDBPyConnection, records: list[Record]) -> None:
         columns = ", ".join(f'"{self.names[name]}" {kind}' for name, kind in KINDS.items())
@@ -113,7 +113,7 @@ def cases(draw: st.DrawFn) -> Case:
         asked: PaidQuestion = GroupSizesQuestion(
             **common, group=names["group"], hierarchy=tuple(map(key, keys)), max_size=size, is_unit=unit == "group"
         )
-        twin = plain.PaidQuestion(keys, [DOMAINS[one] for one in keys], kept, (), unit, "group", most, max_size=size)
+        twin = plain.Counted(keys, [DOMAINS[one] for one in keys], kept, (), unit, "group", most, max_size=size)
         return Case(names, records, asked, twin)
     keys = draw(st.lists(st.sampled_from(list(DOMAINS)), unique=True))
     events = sorted(draw(st.sets(st.sampled_from([OVER, YOUNG]))))
@@ -124,7 +124,7 @@ def cases(draw: st.DrawFn) -> Case:
         events=tuple(_written(one, names) for one in events),
         distinct=distinct,
     )
-    twin = plain.PaidQuestion(
+    twin = plain.Counted(
         keys, [DOMAINS[one] for one in keys], kept, [TESTS[one] for one in events], unit, None, most, distinct
     )
     return Case(names, records, asked, twin)
@@ -192,7 +192,7 @@ def test_the_sensitivity_is_reached(con: duckdb.DuckDBPyConnection) -> None:
         "epsilon": Fraction(1), "protects": "them",
     }  # fmt: skip
     counts = CountsQuestion(**common, keys=(Key("state", "domain_state", "VARCHAR", ("state",)),))  # type: ignore[arg-type]
-    twin = plain.PaidQuestion(["state"], [DOMAINS["state"]], lambda _: True)
+    twin = plain.Counted(["state"], [DOMAINS["state"]], lambda _: True)
     case = Case(names, records, counts, twin)
     assert case.exact(con, records).sum() == 2 == counts.scale
     distinct = replace(counts, keys=(), distinct=True)

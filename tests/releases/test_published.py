@@ -10,7 +10,7 @@ import pytest
 from duckanon.governance.ledger_state import Publication
 from duckanon.governance.locations import Location
 from duckanon.releases.published import answer, counts, suggestion
-from duckanon.rewrite.recognize import Conditional, Counts, Schema, spot
+from duckanon.rewrite.recognize import Conditional, Counts, Schema, findings_in
 
 DATABASE = "memory"
 COLUMNS = ("state", "sex", "disease", "age", "ok")
@@ -63,7 +63,7 @@ def published(
 def found(con: duckdb.DuckDBPyConnection, sql: str) -> list[Conditional | Counts]:
     types = {name: kind for name, kind, *_ in con.execute("DESCRIBE persons").fetchall()}
     schema = Schema.of({"memory.main.persons": types}, protected=["memory.main.persons"])
-    told = spot(sql.replace("persons", "memory.main.persons"), schema)
+    told = findings_in(sql.replace("persons", "memory.main.persons"), schema)
     return [one for one in told if isinstance(one, Conditional | Counts)]
 
 

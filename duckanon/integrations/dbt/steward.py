@@ -114,7 +114,7 @@ class Steward:
         with self._turn:
             self._copies.pop(model.name, None)
             if found and model.language == "sql":
-                self._copies[model.name] = View(model.code)
+                self._copies[model.name] = View(sql=model.code)
         return [f"{model.label} asks protected tables for more than a release: {one.told}" for one in found]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from duckanon.rewrite.recognize import RowLevel
+from duckanon.rewrite.recognize import RecordReads
 from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
     """Refuse reads of a protected table's records, with what may be asked instead."""
-    for found in context.found(RowLevel):
+    for found in context.found(RecordReads):
         if any(name == found.table for name, _ in context.reads):
             label = context.label(found.table)
             offers = context.releases.offers(context, found.table, found.shown)
