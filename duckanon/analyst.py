@@ -19,10 +19,10 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
 from duckanon.catalog.snapshot import Stored
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
-from duckanon.functions.templates import macros
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.rewrite.decision import Decision
 from duckanon.rewrite.rule_context import Refused
+from duckanon.specification import macros
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other
 # connection of the same process can have the file open with other ones.

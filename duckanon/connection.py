@@ -12,19 +12,19 @@ import duckdb
 from duckanon.errors import InvalidInput
 from duckanon.functions import (
     cells,
-    conditionals,
-    designs,
-    explaining,
-    groups,
-    kanon,
+    conditional_bounds,
+    explain_privacy,
+    group_sizes,
+    k_anonymize,
     metric,
-    perturb,
+    metric_perturb,
     policies,
-    publishing,
+    publications,
+    table_designs,
 )
-from duckanon.functions.templates import macros
 from duckanon.functions.udf import Instance, Progress
 from duckanon.governance.instance import Governance, governance_of
+from duckanon.specification import macros
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst
@@ -42,17 +42,17 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
     on, told = Instance(con), progress or _silent
-    kanon.register(on, told)
+    k_anonymize.register(on, told)
     cells.register(on)
-    conditionals.register(on)
-    designs.register(on, told)
+    conditional_bounds.register(on)
+    table_designs.register(on, told)
     governance = governance_of(on.identity, con)
-    groups.register(on, governance.once)
+    group_sizes.register(on, governance.once)
     policies.register(on, governance)
-    publishing.register(on, governance.publications)
-    explaining.register(on, lambda text: _explained(text, governance))
+    publications.register(on, governance.publications)
+    explain_privacy.register(on, lambda text: _explained(text, governance))
     metric.register(on, told)
-    perturb.register(on, governance)
+    metric_perturb.register(on, governance)
     con.execute(macros()).fetchall()
     return con
 

@@ -21,7 +21,6 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError, UnsupportedQuery
-from duckanon.functions.templates import table_functions
 from duckanon.governance.answers import Stale, drawn
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
@@ -34,6 +33,7 @@ from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
+from duckanon.specification import table_functions
 
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
 # More cells than anybody reads, most of them noise.

@@ -14,7 +14,7 @@ from duckanon.engines.cells.methods import METHODS as CELLS
 from duckanon.engines.groups.methods import MECHANISMS as GROUPS
 from duckanon.engines.kanon.methods import METHODS as KANON
 from duckanon.engines.metric.methods import METHODS as METRIC
-from duckanon.functions.specification import Argument, Function, functions
+from duckanon.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 88

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 TRY = """
 import duckdb, duckanon, pathlib
-from duckanon.functions.templates import sql_root
+from duckanon.specification import sql_root
 con = duckdb.connect()
 con.execute("SET enable_progress_bar = false").fetchall()
 duckanon.register(con)
@@ -65,13 +65,13 @@ def test_the_checkout_works_in_place(tmp_path: Path) -> None:
 
 
 def test_a_lost_sql_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from duckanon.functions import templates
+    from duckanon import specification
 
-    monkeypatch.setattr(templates, "__file__", str(tmp_path / "duckanon" / "functions" / "templates.py"))
-    templates.sql_root.cache_clear()
+    monkeypatch.setattr(specification, "__file__", str(tmp_path / "duckanon" / "specification.py"))
+    specification.sql_root.cache_clear()
     with pytest.raises(FileNotFoundError, match=r"^duckanon's folder sql/ is missing: install the package again\.$"):
-        templates.sql_root()
-    templates.sql_root.cache_clear()
+        specification.sql_root()
+    specification.sql_root.cache_clear()
 
 
 def test_import_is_light(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duckanon.engines.kanon.freeform import FREEFORM
+from duckanon.engines.kanon.methods.freeform import FREEFORM
 from tests.reference import DOCS, REGISTRIES, pages, written
 
 ROOT = DOCS.parent

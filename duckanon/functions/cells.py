@@ -12,7 +12,7 @@ import pyarrow as pa
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.schema import RESERVED, Table, is_number, plain_type
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 _BOUNDS = ("n", "lower", "upper", "feasible", "disclosed")

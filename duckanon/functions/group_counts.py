@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duckanon.functions.schema import RESERVED
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 
 # What may be wrong with a group, the worst last.
 _TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
-from duckanon.functions import demanded as demands
-from duckanon.functions.releasing import ROW, absent, number, structs
+from duckanon.functions import arguments, privacy_criteria
+from duckanon.functions.k_release import ROW, absent, number, structs
 from duckanon.functions.schema import Table
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 _REPORTED = (
@@ -115,7 +114,7 @@ def _report(
         raise InvalidInput("The table has no rows: there is nothing to report.")
     classes = members.values
     sizes = np.diff(classes.offsets.to_numpy()).astype(np.int64)
-    columns = demands.columns(classes.flatten()) if len(sensitive.as_py()) else []
+    columns = privacy_criteria.columns(classes.flatten()) if len(sensitive.as_py()) else []
     known = people.is_valid and people.values.null_count == 0
     population = people.values.to_numpy() if known else None
     return pa.array([asdict(report(sizes, columns, population, fraction.as_py(), least.as_py()))])

@@ -15,7 +15,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.cells import absent, one_list
 from duckanon.functions.schema import Table, is_number, is_numbers
-from duckanon.functions.templates import fill, identifier, literal, literals
+from duckanon.functions.sqltext import fill, identifier, literal, literals
 from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
 
 if TYPE_CHECKING:

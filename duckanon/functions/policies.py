@@ -12,9 +12,9 @@ from duckanon.catalog.names import parts
 from duckanon.catalog.policy import LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
+from duckanon.functions.policy_terms import TERMS, loaded, plain_terms
 from duckanon.functions.schema import Table, is_number
-from duckanon.functions.templates import fill, identifier, literal
-from duckanon.functions.terms import TERMS, loaded, plain_terms
+from duckanon.functions.sqltext import fill, identifier, literal
 from duckanon.functions.udf import Instance, register_engine, register_writer
 
 

@@ -33,7 +33,7 @@ from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
-from duckanon.functions.templates import identifier
+from duckanon.functions.sqltext import identifier
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]

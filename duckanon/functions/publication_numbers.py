@@ -11,7 +11,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.publication import Candidate
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import is_number
-from duckanon.functions.templates import identifier
+from duckanon.functions.sqltext import identifier
 
 # More cells than anybody reads.
 MOST = 200_000

@@ -15,7 +15,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import identifier
+from duckanon.functions.sqltext import identifier
 
 _CLASSES = "temp.main._dk_classes"
 _FITS = "temp.main._dk_fits"

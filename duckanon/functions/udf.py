@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
-from duckanon.functions.templates import refusal
+from duckanon.functions.sqltext import refusal
 
 # Told which step runs, and the share of the work that is done, from 0 to 1.
 Progress = Callable[[str, float], None]

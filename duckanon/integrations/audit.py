@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import literal
+from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.corpus import Corpus
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import literal
+from duckanon.functions.sqltext import literal
 
 # An argument with a number, a text, or a list of texts, as errors give examples.
 _ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from duckanon.functions.templates import identifier, table_functions
+from duckanon.functions.sqltext import identifier
 from duckanon.integrations.typing_sql import open_quote
+from duckanon.specification import table_functions
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

@@ -9,12 +9,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from duckanon.functions.templates import literal, sql_root
+from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.figures import before_and_after, shown
 from duckanon.integrations.results import fetch, text
 from duckanon.integrations.session import Session
 from duckanon.integrations.terminal import answers
+from duckanon.specification import sql_root
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

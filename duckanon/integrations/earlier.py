@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import identifier, literal
+from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.files import DataFile, is_database
 
 if TYPE_CHECKING:

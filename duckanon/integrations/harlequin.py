@@ -22,9 +22,10 @@ from harlequin_duckdb.cli_options import DUCKDB_OPTIONS
 import duckanon
 from duckanon.analyst import Analyst, Answer
 from duckanon.errors import DuckanonError
-from duckanon.functions.templates import identifier, literal, table_functions
+from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.roles import ROLES
 from duckanon.integrations.sentences import sentence, unprefixed
+from duckanon.specification import table_functions
 
 _ROLE = SelectOption(
     name="role",

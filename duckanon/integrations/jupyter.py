@@ -19,7 +19,7 @@ from IPython.display import display
 import duckanon
 from duckanon.analyst import Analyst
 from duckanon.connection import Session
-from duckanon.functions.templates import literal
+from duckanon.functions.sqltext import literal
 from duckanon.integrations.banner import Banner, Charged, banner, foretold
 from duckanon.integrations.roles import ROLES
 from duckanon.integrations.sentences import is_told, sentence, was_interrupted

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import literal
+from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import call, split, weights, whole
 from duckanon.integrations.complaints import one_sentence
 from duckanon.integrations.files import DataFile, free, put, source

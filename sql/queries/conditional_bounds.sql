@@ -1,4 +1,4 @@
--- What one call of conditional_bounds runs. functions/conditionals.py fills in, beside source.sql:
+-- What one call of conditional_bounds runs. functions/conditional_bounds.py fills in, beside source.sql:
 --   $share    the proportion                        $keys     the row columns as r1, ..., the column columns as c1, ...
 --   $in_rows  r1, ... in ascending order            $order    r1, ..., c1, ... in ascending order
 --   $answer   the engine's call                     $released the columns under their own names

@@ -1,4 +1,4 @@
--- The result of dp_group_sizes, after queries/group_counts.sql. functions/groups.py fills in:
+-- The result of dp_group_sizes, after queries/group_counts.sql. functions/group_sizes.py fills in:
 --   $call    the call, checked, as JSON in a literal   $ranks  a leaf's region at each level   $region  hash of a leaf
 --   $table   the table's name, a literal               $first  the smallest size               $released  names of columns
 , _dk_packed AS (

@@ -1,4 +1,4 @@
--- The result of group_sizes, after queries/group_counts.sql. functions/groups.py fills in:
+-- The result of group_sizes, after queries/group_counts.sql. functions/group_sizes.py fills in:
 --   $levels  the levels' numbers   $places  a leaf's region at each level   $leaf  its number   $released  names of columns
 , _dk_branches AS (
   SELECT $leaf AS leaf, unnest($levels) AS level, unnest($places) AS region FROM _dk_regions

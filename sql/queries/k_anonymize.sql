@@ -1,4 +1,4 @@
--- What one call of k_anonymize runs. functions/releasing.py fills in, beside source.sql, which leaves
+-- What one call of k_anonymize runs. functions/k_release.py fills in, beside source.sql, which leaves
 -- the columns to drop out:
 --   $cells         the released cells, as aggregates  $released   their names
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released

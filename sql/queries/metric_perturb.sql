@@ -1,4 +1,4 @@
--- What one call of metric_perturb runs. functions/perturb.py fills in, beside source.sql:
+-- What one call of metric_perturb runs. functions/metric_perturb.py fills in, beside source.sql:
 --   $mechanism  the mechanism's name, a literal     $mechanism_problem  the check of its columns
 --   $id         the column that names records       $call, $epsilon     the call, and its epsilon or NULL, as text
 WITH

@@ -1,4 +1,4 @@
--- The regions of a public table, inside queries/group_counts.sql. functions/groups.py fills in:
+-- The regions of a public table, inside queries/group_counts.sql. functions/group_sizes.py fills in:
 --   $table   its name, a literal             $absent   NULL AS "<column>" for each column of the hierarchy
 --   $problem the check of names and types    $columns  the hierarchy's columns as h1, ...
 (

@@ -1,4 +1,4 @@
--- What one call of table_designs runs. functions/designs.py fills in, beside source.sql:
+-- What one call of table_designs runs. functions/table_designs.py fills in, beside source.sql:
 --   $keys     the variables as v1, ...              $codes    each variable's codes
 --   $amount   a cell's records, as an aggregate     $flaws    what may be wrong with them, as an aggregate
 --   $answer   the engine's call

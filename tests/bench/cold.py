@@ -11,7 +11,7 @@ import sys
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from duckanon.functions.templates import sql_root
+from duckanon.specification import sql_root
 
 RUNS = 3
 VOTERS = f"FROM read_csv('{sql_root() / 'examples' / 'voters.csv'}')"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from duckanon.functions.templates import sql_root
 from duckanon.integrations.commands import app
+from duckanon.specification import sql_root
 
 VOTERS = str(sql_root() / "examples" / "voters.csv")
 ROOT = Path(__file__).resolve().parents[2]

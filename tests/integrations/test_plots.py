@@ -13,13 +13,13 @@ from typer.testing import CliRunner, Result
 
 import duckanon
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import sql_root
 from duckanon.integrations.commands import app
 from duckanon.integrations.plots import PICTURES, Picture, plot
 from duckanon.integrations.plots.given import Given, given
 from duckanon.integrations.plots.mechanism import ordered
 from duckanon.integrations.plots.picture import styled
 from duckanon.integrations.plots.style import number, short
+from duckanon.specification import sql_root
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<b>&\"$x$ & $y$' \x07\u202e"

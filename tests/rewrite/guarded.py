@@ -12,13 +12,13 @@ from sqlglot import parse_one
 from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.catalog.snapshot import Catalog, Macro, Protected, Stored, View
-from duckanon.functions.templates import table_functions
 from duckanon.governance.ledger_state import Publication
 from duckanon.governance.locations import Location
 from duckanon.releases.available import AvailableReleases
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision
+from duckanon.specification import table_functions
 
 TODAY = date(2026, 2, 28)
 PERSONS = TableName("x", "main", "persons")

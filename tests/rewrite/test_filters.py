@@ -15,11 +15,11 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError
-from duckanon.functions.templates import table_functions
 from duckanon.releases.available import AvailableReleases
 from duckanon.releases.paid_questions import CountsQuestion
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
+from duckanon.specification import table_functions
 
 ENUM = "ENUM('z', 'b', 'a', '7', 'ß')"
 WHOLE = {

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.freeform import FREEFORM
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS
+from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
 from duckanon.engines.kanon.ties import Hashes, settle
-from duckanon.engines.kanon.work import Work
 from duckanon.errors import InvalidInput
 
 

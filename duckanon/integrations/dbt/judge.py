@@ -12,13 +12,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from duckanon.functions.templates import identifier, literal, table_functions
+from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.audit import RELEASES, Listed, Verdict, audit
 from duckanon.integrations.corpus import Corpus, Script
 from duckanon.integrations.dbt.meta import Declared
 from duckanon.rewrite.calls import TABLES
 from duckanon.rewrite.recognize import Schema, TableName, fold
 from duckanon.rewrite.statements import statements
+from duckanon.specification import table_functions
 
 # Builds that keep rows of earlier runs beside those of this one.
 _ADDS = ("incremental", "snapshot")

@@ -71,7 +71,7 @@ def given(node: Declared, default: Mapping[str, Any], label: str, shared: Mappin
     default: terms for what the node does not say. shared: budgets of populations, as other tables say them. Raises
     InvalidInput where the terms are no policy, naming the table.
     """
-    from duckanon.functions.terms import loaded, plain_terms
+    from duckanon.functions.policy_terms import loaded, plain_terms
 
     said = {**default, **node.terms}
     if "epsilon" not in node.terms and said.get("population") in shared:

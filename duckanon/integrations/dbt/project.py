@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.templates import sql_root
+from duckanon.specification import sql_root
 
 _FOLDER = Path("macros", "duckanon")
 

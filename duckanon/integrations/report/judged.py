@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon.functions.templates import identifier, literal
+from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.calls import arguments, call
 from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.report.asked import Asked

@@ -1,0 +1,136 @@
+"""The query of a k-anonymous release: what k_anonymize and its coarser releases have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from duckanon.functions.privacy_criteria import Demanded
+from duckanon.functions.schema import RESERVED
+from duckanon.functions.sqltext import fill, identifier, literal, literals
+
+ROW = f'"{RESERVED}"'
+# A hash of each row's full content.
+HASHES = f"system.main.list(system.main.hash({ROW}))"
+# Row numbers from 1, class after class, and the label of each; the numbers of rows that are dropped.
+CLASSES = "STRUCT(members BIGINT[], labels INTEGER[], dropped BIGINT[])"
+
+
+def structs(columns: Sequence[str]) -> str:
+    """All rows' values of `columns`, as one list of structs; NULL without any."""
+    if not columns:
+        return "NULL"
+    fields = ", ".join(f"{literal(name)}: {ROW}.{identifier(name)}" for name in columns)
+    return f"system.main.list({{{fields}}})"
+
+
+def number(given: float | None) -> str:
+    """The number as a SQL literal."""
+    return "NULL::DOUBLE" if given is None else f"{given!r}::DOUBLE"
+
+
+def named_numbers(given: Mapping[str, int]) -> str:
+    """Whole numbers by name as one SQL value."""
+    pairs = ", ".join(f"{{'name': {literal(name)}, 'value': {value}}}" for name, value in given.items())
+    return f"[{pairs}]::STRUCT(name VARCHAR, value BIGINT)[]"
+
+
+def absent(columns: Sequence[str]) -> str:
+    """The columns that a call names, each once, and the one it must not find, as NULLs."""
+    once = {name.lower(): name for name in [*columns, RESERVED]}
+    return ", ".join(f"NULL AS {identifier(name)}" for name in once.values())
+
+
+def _in_order(cell: Sequence[str]) -> str:
+    """Sort keys under which two cells tie only if they are the same."""
+    keys = [identifier(name) for name in cell]
+    if len(keys) == 1:
+        keys.append(f"_dk_bytes({keys[0]})")
+    return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is released of one quasi-identifier. names: of its columns; a set has one, an interval two.
+
+    values: the columns of the source that it stands for, the same one twice or the ends of an earlier interval.
+    """
+
+    names: Sequence[str]
+    values: Sequence[str]
+
+    @staticmethod
+    def of(name: str, *, categorical: bool) -> Cell:
+        """The cell of a column of the table."""
+        return Cell([f"{name}_set"], [name]) if categorical else Cell([f"{name}_lo", f"{name}_hi"], [name, name])
+
+    @staticmethod
+    def over(name: str, *, categorical: bool) -> Cell:
+        """The cell of a coarser release over that of an earlier one."""
+        names = Cell.of(name, categorical=categorical).names
+        return Cell(names, names)
+
+    @property
+    def again(self) -> bool:
+        """Whether it covers cells and not values."""
+        return list(self.names) == list(self.values)
+
+    def aggregate(self) -> str:
+        """Its columns, from the records of a class."""
+        ends = [identifier(name) for name in self.names]
+        values = [f"{ROW}.{identifier(name)}" for name in self.values]
+        if len(ends) == 1:
+            return f"{'_dk_union' if self.again else '_dk_set'}({values[0]}) AS {ends[0]}"
+        return f"_dk_lowest({values[0]}) AS {ends[0]}, _dk_highest({values[1]}) AS {ends[1]}"
+
+    def holds(self) -> str:
+        """Whether a record's value, or the cell it had, lies inside."""
+        ends = [f"_dk_classes.{identifier(name)}" for name in self.names]
+        values = [f"{ROW}.{identifier(name)}" for name in self.values]
+        if len(ends) == 1:
+            test = "list_has_all" if self.again else "list_contains"
+            return f"({ends[0]} IS NULL OR system.main.{test}({ends[0]}, {values[0]}))"
+        return (
+            f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {values[0]} BETWEEN {ends[0]} AND {ends[1]} "
+            f"AND {values[1]} BETWEEN {ends[0]} AND {ends[1]})"
+        )
+
+
+def write(
+    source: str,
+    cells: Sequence[Cell],
+    k: int,
+    demanded: Demanded,
+    *,
+    dropped: Sequence[str],
+    replaced: Sequence[str],
+    problem: str,
+    classes: str,
+    suppressed: str | None = None,
+) -> str:
+    """The query that releases the rows of `source` in the classes that the call `classes` finds.
+
+    dropped, replaced: columns that are not released, and those for which the cells stand. suppressed: how many of the
+    `records` of `source` may be dropped, if that is not a share of them.
+    """
+    names = [name for cell in cells for name in cell.names]
+    hidden = structs(demanded.sensitive)
+    return fill(
+        "k_anonymize",
+        table=literal(source),
+        absent=absent([*replaced, *dropped, *demanded.sensitive]),
+        taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, RESERVED])})",
+        problem=problem,
+        classes=classes,
+        unmet=demanded.unmet(
+            f"(SELECT {hidden} AS members FROM _dk_labelled JOIN _dk_classes USING (label) GROUP BY class_id)"
+        ),
+        suppressed=suppressed or demanded.allowed("records"),
+        cells=", ".join(cell.aggregate() for cell in cells),
+        released=", ".join(f"_dk_classes.{identifier(name)}" for name in names),
+        released_in_order=", ".join(_in_order(cell.names) for cell in cells),
+        within=" AND ".join(cell.holds() for cell in cells),
+        k=str(k),
+        kept=", ".join(identifier(name) for name in replaced),
+        hidden=literals(names),
+    )
