@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from duckanon.integrations.console import converse
-from duckanon.integrations.session import Session
+from duckanon.integrations.cli.console import converse
+from duckanon.integrations.cli.session import Session
 from tests.documents import cells, examples, run
 from tests.walk import shell, steps, walk
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from duckanon.integrations.complaints import is_told, sentence
-from duckanon.integrations.script import run_script
-from duckanon.integrations.session import Session
+from duckanon.integrations.cli.errors import is_told, sentence
+from duckanon.integrations.cli.script import run_script
+from duckanon.integrations.cli.session import Session
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(sql|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)

@@ -23,8 +23,8 @@ import duckanon
 from duckanon.analyst import Analyst, Answer
 from duckanon.errors import DuckanonError
 from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations.error_sentences import sentence, unprefixed
 from duckanon.integrations.roles import ROLES
-from duckanon.integrations.sentences import sentence, unprefixed
 from duckanon.specification import table_functions
 
 _ROLE = SelectOption(

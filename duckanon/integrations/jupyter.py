@@ -20,9 +20,9 @@ import duckanon
 from duckanon.analyst import Analyst
 from duckanon.connection import Session
 from duckanon.functions.sqltext import literal
-from duckanon.integrations.banner import Banner, Charged, banner, foretold
+from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
+from duckanon.integrations.jupyter_banner import Banner, Charged, banner, foretold
 from duckanon.integrations.roles import ROLES
-from duckanon.integrations.sentences import is_told, sentence, was_interrupted
 
 if TYPE_CHECKING:
     import pandas as pd
