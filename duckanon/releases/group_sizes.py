@@ -7,7 +7,7 @@ another one, at its own price. How many groups there are is never told exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import sqlglot
@@ -247,23 +247,31 @@ def _objection(found: GroupSizes, policy: Policy, keys: Sequence[Key]) -> str | 
         if not used <= {*regions, "size"} or any(isinstance(part, Aggregate) for part in walk(one)):
             return "Regions and filters must be columns of the policy's hierarchy that have domains, or sizes."
     for role in found.columns:
-        shown = [_released(one, found.size) for one in role.where if one not in _there(found)]
-        if not {part.name for one in shown for part in walk(one) if isinstance(part, Column)} <= {*regions, "size"}:
+        if not _columns_of_release(role.where, found) <= {*regions, "size"}:
             return "Groups are counted by count(*), or under conditions on regions and sizes."
     if not found.columns or any(role.what == "derived" for role in found.columns):
         return "The query shows more than regions, sizes and numbers of groups: compute the rest around it."
-    if len(found.levels) > 1:
-        # The release has NULL for a region that a level does not tell, so a condition on it would drop the level.
-        told = set(regions[: min(map(len, found.levels))]) | {"size"}
-        conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
-        over = [_released(one, found.size) for one in conditions if one not in _there(found)]
-        if not {part.name for one in over for part in walk(one) if isinstance(part, Column)} <= told:
-            return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
-        for level in found.levels:
-            names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
-            if names != set(regions[: len(level)]) or len(names) != len(level):
-                return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
+    return _levels_objection(found, regions) if len(found.levels) > 1 else None
+
+
+def _levels_objection(found: GroupSizes, regions: Sequence[str]) -> str | None:
+    """Why the policy's release does not answer a query for several levels at once; None if it does."""
+    # The release has NULL for a region below the level, so a condition on that region would drop the level.
+    told = set(regions[: min(map(len, found.levels))]) | {"size"}
+    conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
+    if not _columns_of_release(conditions, found) <= told:
+        return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
+    for level in found.levels:
+        names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
+        if names != set(regions[: len(level)]) or len(names) != len(level):
+            return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
     return None
+
+
+def _columns_of_release(conditions: Iterable[Expr], found: GroupSizes) -> set[str]:
+    """The columns that conditions have when they are written over the release."""
+    released = [_released(one, found.size) for one in conditions if one not in _there(found)]
+    return {part.name for one in released for part in walk(one) if isinstance(part, Column)}
 
 
 def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:

@@ -97,9 +97,9 @@ def test_the_key_is_of_policy_and_edition_and_not_of_the_database() -> None:
     place = one.location
     assert replace(one, version=one.version + 1).key != one.key
     assert replace(one, edition=one.edition + 1).key != one.key
-    assert replace(one, place=type(place)("renamed", place.schema, place.name)).key == one.key
-    assert replace(one, place=type(place)(place.database, "other", place.name)).key != one.key
-    assert replace(one, place=type(place)(place.database, place.schema, place.name.upper())).key == one.key
+    assert replace(one, location=type(place)("renamed", place.schema, place.name)).key == one.key
+    assert replace(one, location=type(place)(place.database, "other", place.name)).key != one.key
+    assert replace(one, location=type(place)(place.database, place.schema, place.name.upper())).key == one.key
     # Words about the price are no part of the question.
     assert replace(one, protects="somebody").key == one.key
 
