@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.suppression.attacker import Attacker, Target
+from duckanon.engines.suppression.attacker import Attacker, Target, capacities
 from duckanon.engines.suppression.audit import Intervals, Published, intervals
 from duckanon.engines.suppression.master import Master
 from duckanon.engines.suppression.problem import Problem
@@ -96,7 +96,7 @@ def under_protected(problem: Problem, found: Intervals) -> Bools:
 
 class _Search:
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._attacker, self._master = problem, Attacker(problem), Master(problem)
+        self._problem, self._master = problem, Master(problem)
         alone = problem.primary.astype(np.float64)
         everything = alone + problem.free
         targets = [
@@ -105,8 +105,9 @@ class _Search:
             for direction in problem.directions
             if problem.demand[direction][cell] > 0
         ]
-        self._targets = [one for one in targets if not self._attacker.attack(one, alone).protects(one)]
-        if any(not self._attacker.attack(one, everything).protects(one) for one in self._targets):
+        first, last = Attacker(problem, alone), Attacker(problem, everything)
+        self._targets = [one for one in targets if not first.attack(one).protects(one)]
+        if any(not last.attack(one).protects(one) for one in self._targets):
             raise Infeasible("Some cells stay too narrow whatever is suppressed: let more cells be suppressed.")
 
     def relax(self) -> float:
@@ -132,8 +133,9 @@ class _Search:
     def _separate(self, pattern: Floats) -> int:
         """Add constraints that the pattern violates; how many."""
         added = 0
+        attacker = Attacker(self._problem, pattern)
         for target in self._targets:
-            attack = self._attacker.attack(target, pattern)
+            attack = attacker.attack(target)
             if not attack.protects(target):
-                added += self._master.cut(target, self._attacker.capacities(target, attack.duals), pattern)
+                added += self._master.cut(target, capacities(self._problem, target, attack.duals), pattern)
         return added
