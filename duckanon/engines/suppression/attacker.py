@@ -34,9 +34,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Attack:
-    """reached: the largest deviation, no more than the demand. duals: shape (equations,)."""
+    """reached: the largest deviation, the demand at most. used: the cells that deviate. duals: shape (equations,)."""
 
     reached: float
+    used: Ints
     duals: Floats
 
     def protects(self, target: Target) -> bool:
@@ -56,7 +57,7 @@ class Attacker:
         self._cells = np.flatnonzero(pattern > 0)
         share = pattern[self._cells]
         self._room = {way: share * room[self._cells] for way, room in problem.room.items()}
-        self._share = share
+        self._share, self._whole = share, bool((share == 1.0).all())
         equations, none = problem.table.equations, np.zeros(len(self._cells))
         self._program = Program(none, none, none, primal=True)
         self._program.add(equations[:, self._cells], np.zeros(equations.shape[0]), np.zeros(equations.shape[0]))
@@ -64,7 +65,8 @@ class Attacker:
     def attack(self, target: Target) -> Attack:
         """How far the target can deviate."""
         demand, at = float(target.demand), int(np.searchsorted(self._cells, target.cell))
-        most = self._share * demand
+        # Fractional patterns: a flow of `demand` units has no use for more, and less room gives sharper constraints.
+        most = np.inf if self._whole else self._share * demand
         lower, upper = -np.minimum(self._room[DOWN], most), np.minimum(self._room[UP], most)
         lower[at] = 0.0 if target.direction == UP else -demand
         upper[at] = demand if target.direction == UP else 0.0
@@ -73,7 +75,21 @@ class Attacker:
         found = self._program.solve()
         self._program.price_one(at, 0.0)
         assert found is not None, "no deviation at all is always possible"
-        return Attack(float(found.x[at]) * target.direction, found.duals)
+        return Attack(float(found.x[at]) * target.direction, self._cells[np.abs(found.x) > 1e-7], found.duals)
+
+    def publish(self, cell: int) -> None:
+        """From now on that cell of the pattern is published."""
+        self._fix(cell, 0.0)
+
+    def suppress(self, cell: int) -> None:
+        """That cell is suppressed again."""
+        self._fix(cell, 1.0)
+
+    def _fix(self, cell: int, share: float) -> None:
+        at = int(np.searchsorted(self._cells, cell))
+        self._share[at] = share
+        for way, room in self._problem.room.items():
+            self._room[way][at] = room[cell] if share else 0.0
 
 
 def capacities(problem: Problem, target: Target, duals: Floats) -> Floats:
