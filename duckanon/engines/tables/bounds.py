@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from duckanon.engines.tables.cells import Bools, Ints, keys
 from duckanon.engines.tables.consistency import check_consistency, contradiction
+from duckanon.engines.tables.decomposable import decomposable
 from duckanon.engines.tables.model import Model, build, check_variables
+from duckanon.engines.tables.part import part_around
 from duckanon.engines.tables.released import Releases
 from duckanon.engines.tables.search import Ends, NoSolutionError, Search
+from duckanon.engines.tables.single import single_conditional
 from duckanon.errors import DuckanonError, InvalidInput
 
 # Seconds that the programs may take.
@@ -69,8 +72,14 @@ def table_bounds(
     check_variables(releases, target)
     check_consistency(releases)
     listed = None if codes is None else wanted_cells(releases, target, codes)
-    model = build(releases, target, listed)
+    part = part_around(releases, frozenset(target))
     try:
+        for closed_form in (decomposable, single_conditional):
+            found = closed_form(releases, part, target, listed)
+            if found is not None:
+                cells, least, largest = found
+                return _checked(TargetBounds(cells, least, largest, least, largest))
+        model = build(releases, part, target, listed)
         ends = Search(model.system, time_limit).run(np.unique(model.column[model.column >= 0]))
     except NoSolutionError:
         raise contradiction(releases, target) from None

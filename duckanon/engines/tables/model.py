@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duckanon.engines.tables.cells import Ints, group, keys, places
+from duckanon.engines.tables.cells import Ints, keys, places
 from duckanon.engines.tables.clique import Clique, clique_cells
-from duckanon.engines.tables.junction import JunctionTree, Variables, component, tree, triangulate
+from duckanon.engines.tables.junction import Variables
+from duckanon.engines.tables.part import Part
 from duckanon.engines.tables.released import (
     UNBOUNDED,
     Counts,
@@ -22,7 +23,6 @@ from duckanon.engines.tables.released import (
     Released,
     Releases,
     RoundedShares,
-    counts,
 )
 from duckanon.engines.tables.system import Builder, System
 from duckanon.errors import InvalidInput
@@ -66,61 +66,17 @@ class Model:
     cliques: tuple[Cells, ...]
 
 
-def part_around(releases: Releases, target: Variables) -> tuple[JunctionTree, tuple[Released, ...]]:
-    """The cliques that matter for the target, the one that holds it first, and the tables inside them.
-
-    Where a separator's counts are known exactly, what lies beyond it tells nothing more: its counts become a table.
-    """
-    whole = tree(triangulate(releases.levels, [*(frozenset(t.scope) for t in releases.tables), target]))
-    at = min(
-        (i for i, clique in enumerate(whole.cliques) if target <= clique),
-        key=lambda i: float(np.prod([float(releases.levels[v]) for v in whole.cliques[i]])),
-    )
-    known = [table for table in releases.tables if table.known_counts]
-    cut, margins = [], {}
-    for link in whole.links:
-        separator = whole.separator(link)
-        source = next((table for table in known if separator <= set(table.scope)), None)
-        if source is not None:
-            cut.append(link)
-            margins[separator] = margin(source, tuple(sorted(separator)))
-        elif not separator and releases.n is not None:
-            cut.append(link)
-    part = component(whole, at, cut)
-    inside = [t for t in releases.tables if any(set(t.scope) <= clique for clique in part.cliques)]
-    # A separator inside a table that stays is told by that table already.
-    added = [
-        table
-        for separator, table in margins.items()
-        if any(separator <= clique for clique in part.cliques)
-        and not any(t.known_counts and separator <= set(t.scope) for t in inside)
-    ]
-    return part, (*inside, *added)
-
-
-def margin(table: Released, variables: tuple[int, ...]) -> Released:
-    """The exact counts of fewer variables, from a table that knows its counts."""
-    codes = table.codes[:, [table.scope.index(v) for v in variables]]
-    of, many = group(codes)
-    sums = np.zeros(many, dtype=np.int64)
-    assert isinstance(table.content, Counts)
-    np.add.at(sums, of, table.content.lower)
-    first = np.zeros(many, dtype=np.int64)
-    first[of] = np.arange(len(of))
-    return counts(table.name, variables, codes[first], sums)
-
-
-def build(releases: Releases, target: Sequence[int], codes: Ints | None) -> Model:
+def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | None) -> Model:
     """The model of the target's cells. codes: those to bound; None for all that may hold a record.
 
     Raises InvalidInput if the cliques are too large, or contradict the number of records.
     """
-    part, tables = part_around(releases, frozenset(target))
+    tables = part.tables
     least, most = releases.total()
     builder = Builder()
-    cliques = [_columns(builder, clique, releases, tables) for clique in part.cliques]
-    for a, b in part.links:
-        _link(builder, cliques[a], cliques[b], sorted(part.separator((a, b))), releases.levels)
+    cliques = [_columns(builder, clique, releases, tables) for clique in part.tree.cliques]
+    for a, b in part.tree.links:
+        _link(builder, cliques[a], cliques[b], sorted(part.tree.separator((a, b))), releases.levels)
     for table in tables:
         home = min((c for c in cliques if set(table.scope) <= set(c.clique.variables)), key=lambda c: len(c.clique))
         _add(builder, home, table, releases.levels)

@@ -4,14 +4,15 @@ A method is deterministic: over the same canonical records it returns the same l
 it is given a time limit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
 from time import monotonic
 
 import numpy as np
 
+from duckanon.engines import registry
 from duckanon.engines.kanon.control import Work
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels, best_consecutive, sampled_loss
@@ -35,20 +36,14 @@ MANY_RECORDS = 100_000
 GREEDY_WORK = 500_000_000
 
 
-@dataclass(frozen=True)
-class Method:
-    """A method of the registry: its name, what runs, its source, and what it costs for n records, m attributes.
+@dataclass(frozen=True, kw_only=True)
+class Method(registry.Method[Callable[[Records, int, Work], Labels]]):
+    """A method of k-anonymity. Its `limits` are for n records and m attributes; its options come in `Work.options`.
 
-    timed: whether it goes on to improve its result, and so obeys `Work.seconds`. options: what `Work.options` may set,
-    and the least value of each.
+    timed: whether it goes on to improve its result, and so obeys `Work.seconds`.
     """
 
-    name: str
-    run: Callable[[Records, int, Work], Labels]
-    source: str
-    cost: str
     timed: bool = False
-    options: Mapping[str, int] = field(default_factory=dict)
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -129,107 +124,124 @@ def _certified(solve: Callable[[Records, int, Labels, Work], Solution], records:
     return solution.labels
 
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method(
-            "auto",
-            partial(_refined, _start),
-            "the best of `order`, `bestcut` and, while n^2 m <= 5e8, `greedy`, improved by `refine`",
-            "as the methods it runs",
-            timed=True,
-        ),
-        Method(
-            "initial",
-            lambda records, k, _: initial(len(records), k),
-            "Liang and Samavi 2020, section 2.3",
-            "one sort",
-        ),
-        Method(
-            "order",
-            lambda records, k, work: _order(records, k, work)[1],
-            "dynamic programming over lexicographic orders, the Hilbert curve and the leaves of best cuts",
-            "O(n k m) for each order; above 100,000 records two orders",
-        ),
-        Method(
-            "bestcut",
-            lambda records, k, work: _bestcut(records, k, work)[1],
-            "top-down best cuts, then dynamic programming over their leaves",
-            "O(n m^2 log(n / k))",
-        ),
-        Method(
-            "greedy",
-            lambda records, k, work: greedy(records.space, k, work.progress),
-            "Liang and Samavi 2020, Algorithm 2",
-            "O(n^2 m)",
-        ),
-        Method(
-            "greedy_binary",
-            lambda records, k, work: greedy(decomposed(records).space, k, work.progress),
-            "Liang and Samavi 2020, Algorithm 2 with its line 3: a binary attribute for each category",
-            "O(n^2 m), where every category counts as an attribute",
-        ),
-        Method(
-            "kmember",
-            lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
-            "Byun, Kamra, Bertino and Li 2007",
-            "O(n^2 m)",
-        ),
-        Method(
-            "mondrian",
-            lambda records, k, _: mondrian(records, k),
-            "LeFevre, DeWitt and Ramakrishnan 2006, strict, with tight bounds",
-            "O(n (m + log n) log(n / k))",
-        ),
-        Method(
-            "mondrian_relaxed",
-            lambda records, k, _: mondrian(records, k, relaxed=True),
-            "LeFevre, DeWitt and Ramakrishnan 2006, relaxed, with tight bounds",
-            "O(n (m + log n) log(n / k))",
-        ),
-        Method(
-            "split_carry",
-            lambda records, k, work: split_carry(
-                records, k, work, work.options.get("sets", SETS), work.options.get("boundary")
-            ),
+METHODS = registry.by_name(
+    Method(
+        name="auto",
+        help="the best start that fits the size, improved by `refine`",
+        source="the best of `order`, `bestcut` and, while n^2 m <= 5e8, `greedy`, improved by `refine`",
+        limits="as the methods it runs",
+        run=partial(_refined, _start),
+        timed=True,
+    ),
+    Method(
+        name="initial",
+        help="sort by variance, cut into runs of k",
+        source="Liang and Samavi 2020, section 2.3",
+        limits="one sort",
+        run=lambda records, k, _: initial(len(records), k),
+    ),
+    Method(
+        name="order",
+        help="the best cuts of several good orders of the records",
+        source="dynamic programming over lexicographic orders, the Hilbert curve and the leaves of best cuts",
+        limits="O(n k m) for each order; above 100,000 records two orders",
+        run=lambda records, k, work: _order(records, k, work)[1],
+    ),
+    Method(
+        name="bestcut",
+        help="split top-down at the best place, then cut that order best",
+        source="top-down best cuts, then dynamic programming over their leaves",
+        limits="O(n m^2 log(n / k))",
+        run=lambda records, k, work: _bestcut(records, k, work)[1],
+    ),
+    Method(
+        name="greedy",
+        help="grow each class by the record that adds least",
+        source="Liang and Samavi 2020, Algorithm 2",
+        limits="O(n^2 m)",
+        run=lambda records, k, work: greedy(records.space, k, work.progress),
+    ),
+    Method(
+        name="greedy_binary",
+        help="as `greedy`, with a binary attribute for each category",
+        source="Liang and Samavi 2020, Algorithm 2 with its line 3: a binary attribute for each category",
+        limits="O(n^2 m), where every category counts as an attribute",
+        run=lambda records, k, work: greedy(decomposed(records).space, k, work.progress),
+    ),
+    Method(
+        name="kmember",
+        help="as `greedy`, each class starting far from the last one",
+        source="Byun, Kamra, Bertino and Li 2007",
+        limits="O(n^2 m)",
+        run=lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
+    ),
+    Method(
+        name="mondrian",
+        help="halve at the median of the widest attribute, equal values together",
+        source="LeFevre, DeWitt and Ramakrishnan 2006, strict, with tight bounds",
+        limits="O(n (m + log n) log(n / k))",
+        run=lambda records, k, _: mondrian(records, k),
+    ),
+    Method(
+        name="mondrian_relaxed",
+        help="halve at the median of the widest attribute, equal values on both sides if need be",
+        source="LeFevre, DeWitt and Ramakrishnan 2006, relaxed, with tight bounds",
+        limits="O(n (m + log n) log(n / k))",
+        run=lambda records, k, _: mondrian(records, k, relaxed=True),
+    ),
+    Method(
+        name="split_carry",
+        help="solve pieces of the order exactly and carry what lies on the border",
+        source=(
             "Liang and Samavi 2020, Algorithm 1, with S = 4 and l = k unless `options` says otherwise; "
-            "sub-problems by `exact`",
-            "linear in n; grows quickly with k",
-            timed=True,
-            options={"sets": 1, "boundary": 0},
+            "sub-problems by `exact`"
         ),
-        Method(
-            "bubble_carry",
-            lambda records, k, work: bubble_carry(
-                records, k, work, work.options.get("size"), work.options.get("accepted", ACCEPTED)
-            ),
+        limits="linear in n; grows quickly with k",
+        run=lambda records, k, work: split_carry(
+            records, k, work, work.options.get("sets", SETS), work.options.get("boundary")
+        ),
+        timed=True,
+        options={"sets": 1, "boundary": 0},
+    ),
+    Method(
+        name="bubble_carry",
+        help="solve overlapping pieces exactly, keep the best classes of each and carry the rest",
+        source=(
             "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept, "
-            "unless `options` says otherwise",
-            "linear in n, twice as many sub-problems as `split_carry`",
-            timed=True,
-            options={"size": 1, "accepted": 1},
+            "unless `options` says otherwise"
         ),
-        Method(
-            "exact",
-            partial(_certified, exact),
-            "set partition by column generation; up to 2,000 records",
-            "grows quickly with k and with attributes' distinct values; stops at a gap when its budget ends",
-            timed=True,
+        limits="linear in n, twice as many sub-problems as `split_carry`",
+        run=lambda records, k, work: bubble_carry(
+            records, k, work, work.options.get("size"), work.options.get("accepted", ACCEPTED)
         ),
-        Method(
-            "milp",
-            partial(_certified, milp),
-            "Liang and Samavi 2020, equations 21 to 35; up to 200 records",
-            "exponential in n: a baseline",
-            timed=True,
-        ),
-        Method(
-            "refine",
-            partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
+        timed=True,
+        options={"size": 1, "accepted": 1},
+    ),
+    Method(
+        name="exact",
+        help="column generation: the optimum, or a proven gap",
+        source="set partition by column generation",
+        limits="up to 2,000 records; grows quickly with k and distinct values; stops at a gap when its budget ends",
+        run=partial(_certified, exact),
+        timed=True,
+    ),
+    Method(
+        name="milp",
+        help="the paper's mixed-integer model",
+        source="Liang and Samavi 2020, equations 21 to 35",
+        limits="up to 200 records; exponential in n: a baseline",
+        run=partial(_certified, milp),
+        timed=True,
+    ),
+    Method(
+        name="refine",
+        help="dissolve neighbouring classes and rebuild them, let rings of records change places",
+        source=(
             "ruin and recreate (Schrimpf et al. 2000) and cyclic exchange (Thompson and Psaraftis 1993) "
-            "from the classes of `order`",
-            "O(n k m) times a fixed number of rounds, or as long as `seconds` says",
-            timed=True,
+            "from the classes of `order`"
         ),
-    )
-}
+        limits="O(n k m) times a fixed number of rounds, or as long as `seconds` says",
+        run=partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
+        timed=True,
+    ),
+)
