@@ -47,7 +47,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     conditional_bounds.register(on)
     table_designs.register(on, told)
     governance = governance_of(on.identity, con)
-    group_sizes.register(on, governance.once)
+    group_sizes.register(on, governance.stored_or_drawn)
     policies.register(on, governance)
     publications.register(on, governance.publications)
     explain_privacy.register(on, lambda text: _explained(text, governance))

@@ -21,7 +21,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError, UnsupportedQuery
-from duckanon.governance.answers import Stale, drawn
+from duckanon.governance.answers import Stale, day_charged
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
@@ -203,7 +203,7 @@ class Guard:
         days = {}
         with self._shared.lock:
             for question in decision.answers:
-                days[question.key] = drawn(self._shared.own, question.purchase)
+                days[question.key] = day_charged(self._shared.own, question.purchase)
                 most = _MOST_COUNTS if question.kind == "count" else _MOST_SIZES // question.max_size
                 if days[question.key] is None and mechanisms.cells(self._shared.own, question) > most:
                     raise UnsupportedQuery(
@@ -224,17 +224,17 @@ class Guard:
             state = states[fold(question.location.database)]
             population = state.population(question.location)
             assert population is not None
-            held = spent.get(population.name, population)
-            merged = replace(state, populations={**state.populations, population.name: held})
+            charged = spent.get(population.name, population)
+            merged = replace(state, populations={**state.populations, population.name: charged})
             affordable(merged, question.location, question.purchase.charge)
-            spent[population.name] = held.charged(question.epsilon)
+            spent[population.name] = charged.charged(question.epsilon)
 
     def _unpaid(self, decision: Decision) -> list[tuple[PaidQuestion, Step]]:
         steps = [step for step in decision.steps if step.epsilon is not None]
         return [(question, step) for question, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
 
     def _stand(self, question: PaidQuestion) -> None:
-        self._shared.governance.answers.stand(question.purchase, lambda con: mechanisms.draw(con, question))
+        self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
 
     def _verify(self, decision: Decision, catalog: Catalog) -> None:
         answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)

@@ -83,9 +83,9 @@ class Policy:
     @property
     def publishable(self) -> frozenset[str]:
         """The columns, folded, by which tables of counts and shares may be published."""
-        told = (*self.public, *self.hierarchy, *self.quasi_identifiers, *self.sensitive)
+        public = (*self.public, *self.hierarchy, *self.quasi_identifiers, *self.sensitive)
         hidden = (*self.drop, *(one for one in (self.unit, self.privacy_unit) if one is not None))
-        return frozenset(map(fold, told)) - frozenset(map(fold, hidden))
+        return frozenset(map(fold, public)) - frozenset(map(fold, hidden))
 
     @property
     def columns(self) -> tuple[str, ...]:

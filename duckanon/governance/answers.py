@@ -68,7 +68,7 @@ class Answers:
         self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
         self._opening = Lock()
 
-    def stand(self, purchase: Purchase, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+    def ensure(self, purchase: Purchase, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         """Have the answer to a question stand. Returns whether it was charged now.
 
         draw: reads the records and draws the noise, by a connection that it is given; it is called after the charge is
@@ -76,7 +76,7 @@ class Answers:
         charged. Raises MachineFailure, in a fixed sentence, where the answer cannot be made; that is charged.
         """
         with self._only_one(purchase), self._ledger.cursor() as con:
-            if stands(con, purchase):
+            if is_stored(con, purchase):
                 return False
             charged = self._charge(con, purchase)
             try:
@@ -97,7 +97,7 @@ class Answers:
                 raise Stale
             if population.edition != purchase.edition:
                 raise Stale
-            if drawn(con, purchase) is not None:
+            if day_charged(con, purchase) is not None:
                 return None
             affordable(state, location, charge)
             return {
@@ -139,7 +139,7 @@ class Answers:
             yield
 
 
-def stands(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
+def is_stored(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
     """Whether a question's answer is stored."""
     try:
         con.execute(f'SELECT 1 FROM {schema_of(purchase.location.database)}."{purchase.path[2]}" LIMIT 0').fetchall()
@@ -148,7 +148,7 @@ def stands(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
     return True
 
 
-def drawn(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
+def day_charged(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
     """The day on which a question was charged, if asking it now is free; else None.
 
     It is free while its answer stands, and where none could be made. An answer that was given and has been dropped
@@ -163,7 +163,7 @@ def drawn(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
     except duckdb.CatalogException:
         return None
     for recorded_at, stored in found:
-        if stands(con, purchase) or not stored:
+        if is_stored(con, purchase) or not stored:
             day: date = recorded_at.date()
             return day
     return None

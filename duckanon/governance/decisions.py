@@ -27,7 +27,7 @@ class Decisions:
         self._ledger = ledger
 
     def protect(
-        self, table: str, seen: Mapping[str, Any], terms: Mapping[str, Any], types: Mapping[str, str] | None = None
+        self, table: str, lookup: Mapping[str, Any], terms: Mapping[str, Any], types: Mapping[str, str] | None = None
     ) -> str:
         """Set the policy of a table. Saying the same twice is harmless. Returns a sentence that says what now holds.
 
@@ -35,16 +35,16 @@ class Decisions:
         None where it does not stand yet, and then it can have no domains. Raises InvalidInput for what is no table of a
         database, for a table that has another policy, and for what contradicts its population.
         """
-        location = locate(table, seen)
+        location = locate(table, lookup)
         _check_protectable(table, location)
         domains = Domains(location, types or {}, self._ledger)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             policy = _settled(location, terms, state)
-            held = state.tables.get(location.identity)
-            if held is not None and held.policy == policy:
+            current = state.tables.get(location.identity)
+            if current is not None and current.policy == policy:
                 return None
-            if held is not None:
+            if current is not None:
                 raise InvalidInput(
                     f"{location.label} is protected already: unprotect('{location.label}') first. What was "
                     "spent stays spent."
@@ -73,9 +73,9 @@ class Decisions:
             f"{state.tables[location.identity].policy.protects}."
         )
 
-    def unprotect(self, table: str, seen: Mapping[str, Any]) -> str:
+    def unprotect(self, table: str, lookup: Mapping[str, Any]) -> str:
         """End the policy of a table, which may be gone. Returns a sentence that says what now holds."""
-        location = expected(table, seen)
+        location = expected(table, lookup)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             if location.identity not in state.tables:
@@ -95,21 +95,21 @@ class Decisions:
             "published of it stays so."
         )
 
-    def open_table(self, table: str, seen: Mapping[str, Any], columns: Sequence[str]) -> str:
+    def open_table(self, table: str, lookup: Mapping[str, Any], columns: Sequence[str]) -> str:
         """Let analysts read a table as it is. table: may be a whole schema, as in 'public_data.*'.
 
         columns: of the table. Raises InvalidInput for a protected table, for a view that reads one, and for what is no
         table of a database.
         """
         whole = table.endswith(".*")
-        location = _schema(table, seen) if whole else locate(table, seen)
+        location = _schema(table, lookup) if whole else locate(table, lookup)
         _check_openable(table, location, whole=whole)
         read = self._read_by(location)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             if location.identity in state.tables:
                 raise InvalidInput(f"{location.label} is protected, so it cannot be opened: publish releases of it.")
-            shut = state.shut(read)
+            shut = state.protected_among(read)
             if shut is not None:
                 raise InvalidInput(
                     f"{location.label} is a view that reads {shut.location.label}, which is protected, so it cannot be "
@@ -131,9 +131,9 @@ class Decisions:
         )
         return f"{what} is open: analysts read it as it is."
 
-    def close_table(self, table: str, seen: Mapping[str, Any]) -> str:
+    def close_table(self, table: str, lookup: Mapping[str, Any]) -> str:
         """Take back `open_table`. Returns a sentence that says what now holds."""
-        location = _schema(table, seen) if table.endswith(".*") else expected(table, seen)
+        location = _schema(table, lookup) if table.endswith(".*") else expected(table, lookup)
         whole = (location.identity[0], ALL_TABLES)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
@@ -151,9 +151,9 @@ class Decisions:
         what = f"What is in {location.schema}" if location.name == ALL_TABLES else location.label
         return f"{what} is closed: analysts do not see it any more, and what they have read they know."
 
-    def new_edition(self, table: str, seen: Mapping[str, Any]) -> str:
+    def new_edition(self, table: str, lookup: Mapping[str, Any]) -> str:
         """Begin the next edition of a table's population. Returns a sentence that says what now holds."""
-        location = expected(table, seen)
+        location = expected(table, lookup)
 
         def line(state: LedgerState) -> Mapping[str, Any]:
             population = state.population(location)
@@ -276,7 +276,7 @@ def _check_budget(policy: Policy, known: Population | None, others: Sequence[Ide
         )
 
 
-def _schema(table: str, seen: Mapping[str, Any]) -> Location:
+def _schema(table: str, lookup: Mapping[str, Any]) -> Location:
     """All tables of a schema, as a place of its own."""
-    found = expected(table.removesuffix(".*") + '."*"', seen)
+    found = expected(table.removesuffix(".*") + '."*"', lookup)
     return replace(found, name=ALL_TABLES)

@@ -141,7 +141,7 @@ class Domains:
                 if types is None:
                     continue
                 opened = state.is_open((one.schema, one.object), list(types))
-                if not opened or state.shut(reads(cursor, Location(*path))):
+                if not opened or state.protected_among(reads(cursor, Location(*path))):
                     return None
             return _Opened(path, {fold(name): kind for name, kind in types.items()})
         return None

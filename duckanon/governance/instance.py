@@ -47,10 +47,10 @@ class Governance:
         self.publications = Publications(self.ledger)
         self._releases = StoredReleases(self.cursors, self.ledger)
 
-    def once(
+    def stored_or_drawn(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
@@ -60,23 +60,23 @@ class Governance:
     ) -> pa.Array:
         """A steward's release of this table and content: the stored one, or what `draw` makes, charged before that.
 
-        table: a name as the caller wrote it. seen: what the caller's connection sees of the catalog, as for
-        `places.locate`. content: all else that the release depends on. person: the column of which it was checked that
-        no value has two rows. action: 'charge', or 'perturb' for what is recorded beside the budget.
+        table: a name as the caller wrote it. lookup: as for `locations.locate`. content: all else that the release
+        depends on. person: the column of which it was checked that no value has two rows. action: 'charge', or
+        'perturb' for what is recorded beside the budget.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
-        location = locate(table, seen)
+        location = locate(table, lookup)
         standing = self.ledger.state(location.database).tables.get(location.identity)
         if standing is not None and action == "charge":
             _check_unit(standing, person)
         # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
         whole = {"table": location.identity, "definition": location.definition, **content}
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return self._releases.once(location, key, charge, draw, action)
+        return self._releases.stored_or_drawn(location, key, charge, draw, action)
 
-    def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
+    def protected(self, table: str, lookup: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
-        location = locate(table, seen)
+        location = locate(table, lookup)
         return location.identity in self.ledger.state(location.database).tables
 
     def states(self) -> dict[str, LedgerState]:
@@ -98,7 +98,7 @@ class Governance:
         for database in self.ledger.databases():
             state = LedgerState()
             for line in self.ledger.lines(database):
-                state = state.then(line)
+                state = state.after(line)
                 found.append(_line(database, line, state))
         return found
 
@@ -121,20 +121,20 @@ class Governance:
         """Every population that has a budget, as privacy_budget shows it."""
         found = []
         for database, state in self.states().items():
-            for name, one in sorted(state.populations.items()):
-                tables = sorted(held.location.label for held in state.tables.values() if held.policy.population == name)
-                if one.budget is not None and tables:
+            for name, population in sorted(state.populations.items()):
+                tables = sorted(one.location.label for one in state.tables.values() if one.policy.population == name)
+                if population.budget is not None and tables:
                     found.append(
                         {
                             "database": database,
                             "population": name,
                             "tables": tables,
-                            **_amount("epsilon", one.budget.total),
-                            **_amount("spent", one.spent),
-                            **_amount("remaining", one.budget.remaining),
-                            "charges": one.charges,
-                            "edition": one.edition,
-                            **_amount("spent_in_edition", one.in_edition),
+                            **_amount("epsilon", population.budget.total),
+                            **_amount("spent", population.spent),
+                            **_amount("remaining", population.budget.remaining),
+                            "charges": population.charges,
+                            "edition": population.edition,
+                            **_amount("spent_in_edition", population.in_edition),
                         }
                     )
         return found
@@ -145,7 +145,7 @@ class Governance:
         for database in self.ledger.databases():
             state, spent = LedgerState(), {}
             for line in self.ledger.lines(database):
-                state = state.then(line)
+                state = state.after(line)
                 if line.population is not None:
                     one = state.populations[line.population]
                     spent[line.population, one.edition] = {

@@ -218,7 +218,7 @@ class Ledger:
 
     def _then(self, database: str, state: LedgerState, last: Line | None, added: list[Line]) -> LedgerState:
         for line in added:
-            state, last = state.then(line), line
+            state, last = state.after(line), line
         if added and last is not None:
             self._known[database] = state, last
         return state

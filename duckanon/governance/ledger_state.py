@@ -58,7 +58,7 @@ class Line:
         return Fraction(self.epsilon) if self.action == "charge" and self.epsilon is not None else Fraction(0)
 
     @cached_property
-    def said(self) -> Mapping[str, Any]:
+    def details(self) -> Mapping[str, Any]:
         """The detail, read."""
         found: Mapping[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
@@ -152,7 +152,7 @@ class LedgerState:
     members: Mapping[Identity, str] = field(default_factory=dict)
     units: Mapping[Identity, str | None] = field(default_factory=dict)
     populations: Mapping[str, Population] = field(default_factory=dict)
-    loose: Mapping[Identity, tuple[Fraction, int]] = field(default_factory=dict)
+    before_policy: Mapping[Identity, tuple[Fraction, int]] = field(default_factory=dict)
     publications: Mapping[str, Publication] = field(default_factory=dict)
     opened: Mapping[Identity, tuple[str, ...]] = field(default_factory=dict)
 
@@ -166,12 +166,12 @@ class LedgerState:
         population = self.population(location)
         if population is not None:
             return population.spent, population.charges
-        return self.loose.get(location.identity, (Fraction(0), 0))
+        return self.before_policy.get(location.identity, (Fraction(0), 0))
 
-    def shut(self, read: Iterable[Identity]) -> TablePolicy | None:
+    def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:
         """A protected table among those that a view reads, by their identities or, as (None, name), by their names."""
         found = frozenset(read)
-        return next((held for one, held in self.tables.items() if one in found or (None, one[1]) in found), None)
+        return next((policy for one, policy in self.tables.items() if one in found or (None, one[1]) in found), None)
 
     def is_open(self, identity: Identity, columns: Sequence[str]) -> bool:
         """Whether analysts may read a table as it is. columns: those that it has now.
@@ -186,15 +186,17 @@ class LedgerState:
             return True
         return identity not in self.members and (identity[0], ALL_TABLES) in self.opened
 
-    def then(self, line: Line) -> LedgerState:
+    def after(self, line: Line) -> LedgerState:
         """What holds after one more line."""
         return replace(_AFTER[line.action](self, line), number=line.number)
 
 
 def _charge(state: LedgerState, line: Line) -> LedgerState:
     if line.population is None:
-        spent, charges = state.loose.get(line.location.identity, (Fraction(0), 0))
-        return replace(state, loose={**state.loose, line.location.identity: (spent + line.charge, charges + 1)})
+        spent, charges = state.before_policy.get(line.location.identity, (Fraction(0), 0))
+        return replace(
+            state, before_policy={**state.before_policy, line.location.identity: (spent + line.charge, charges + 1)}
+        )
     return _with(state, state.populations[line.population].charged(line.charge))
 
 
@@ -203,13 +205,13 @@ def _with(state: LedgerState, population: Population) -> LedgerState:
 
 
 def _protect(state: LedgerState, line: Line) -> LedgerState:
-    policy = Policy.load(line.said["policy"])
-    domains = {name: Domain(one[0], tuple(one[1])) for name, one in line.said["domains"].items()}
+    policy = Policy.load(line.details["policy"])
+    domains = {name: Domain(one[0], tuple(one[1])) for name, one in line.details["domains"].items()}
     identity = line.location.identity
     known = state.populations.get(policy.population, Population(policy.population, began=line.recorded_at))
     if identity not in state.members:
         # What was spent on the table before counts.
-        spent, charges = state.loose.get(identity, (Fraction(0), 0))
+        spent, charges = state.before_policy.get(identity, (Fraction(0), 0))
         known = replace(known, spent=known.spent + spent, charges=known.charges + charges)
     known = replace(known, epsilon=policy.epsilon, column=policy.privacy_unit is not None)
     return replace(
@@ -222,7 +224,7 @@ def _protect(state: LedgerState, line: Line) -> LedgerState:
 
 
 def _without(found: Mapping[Identity, Any], identity: Identity) -> Mapping[Identity, Any]:
-    return {one: held for one, held in found.items() if one != identity}
+    return {one: kept for one, kept in found.items() if one != identity}
 
 
 def _unprotect(state: LedgerState, line: Line) -> LedgerState:
@@ -230,21 +232,21 @@ def _unprotect(state: LedgerState, line: Line) -> LedgerState:
 
 
 def _publish(state: LedgerState, line: Line) -> LedgerState:
-    said = {**line.said, "of": line.location, "number": line.number}
+    details = {**line.details, "of": line.location, "number": line.number}
     for name in ("columns", "types", "variables", "given"):
-        said[name] = tuple(said.get(name, ()))
-    found = Publication(**said)
-    return replace(state, publications={**state.publications, fold(line.said["name"]): found})
+        details[name] = tuple(details.get(name, ()))
+    found = Publication(**details)
+    return replace(state, publications={**state.publications, fold(line.details["name"]): found})
 
 
 def _unpublish(state: LedgerState, line: Line) -> LedgerState:
-    name = fold(line.said["name"])
+    name = fold(line.details["name"])
     gone = replace(state.publications[name], withdrawn=True)
     return replace(state, publications={**state.publications, name: gone})
 
 
 def _open(state: LedgerState, line: Line) -> LedgerState:
-    return replace(state, opened={**state.opened, line.location.identity: tuple(line.said["columns"])})
+    return replace(state, opened={**state.opened, line.location.identity: tuple(line.details["columns"])})
 
 
 def _close(state: LedgerState, line: Line) -> LedgerState:

@@ -42,9 +42,9 @@ class Publications:
     def publish(
         self,
         release: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         of: str | None,
-        seen_of: Mapping[str, Any] | None,
+        lookup_of: Mapping[str, Any] | None,
         terms: Terms,
         audit: Audit,
     ) -> str:
@@ -53,8 +53,8 @@ class Publications:
         release, of: names as the caller wrote them; seen, seen_of: what the caller's connection sees where they are
         looked up. Raises InvalidInput for what cannot be published, and what `audit` raises: then nothing has changed.
         """
-        source = _committed(release, seen)
-        location = None if of is None or seen_of is None else locate(of, seen_of)
+        source = _committed(release, lookup)
+        location = None if of is None or lookup_of is None else locate(of, lookup_of)
         for _ in range(_TRIES):
             location, state = self._protected(source, location)
             candidate, records = self._audited(source, location, state, terms, audit)
@@ -68,10 +68,10 @@ class Publications:
             "nobody writes."
         )
 
-    def unpublish(self, release: str, seen: Mapping[str, Any]) -> str:
+    def unpublish(self, release: str, lookup: Mapping[str, Any]) -> str:
         """Withdraw a publication: its copy is dropped, and it stays in every later audit. Returns a sentence."""
         written = parts(release)
-        database = written[0] if len(written) == 3 else seen["database"]
+        database = written[0] if len(written) == 3 else lookup["database"]
         name = fold(written[-1])
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
@@ -115,8 +115,8 @@ class Publications:
                 raise InvalidInput(
                     "Of which protected table is it? " + ("Say so, as in of := 'persons'." if state.tables else _NONE)
                 )
-            (held,) = state.tables.values()
-            location = Location(database, held.location.schema, held.location.name)
+            (only,) = state.tables.values()
+            location = Location(database, only.location.schema, only.location.name)
         if location.identity not in state.tables:
             raise InvalidInput(f"{location.label} is not protected. {_NONE}")
         _check_name(source, state)
@@ -132,13 +132,13 @@ class Publications:
             try:
                 cursor.execute(f"CREATE TEMP TABLE _dk_release AS FROM {quoted(source.path)}").fetchall()
                 columns = described(cursor, STAGED)
-                held = described(cursor, of)
+                source_columns = described(cursor, of)
             except duckdb.Error:
                 raise InvalidInput(
                     f"{source.label} or {location.label} cannot be read: a release must be a table, or a view without "
                     "functions of duckanon."
                 ) from None
-            records = fingerprint(cursor, of, held)
+            records = fingerprint(cursor, of, source_columns)
             candidate = Candidate(
                 release=STAGED,
                 of=of,
@@ -146,7 +146,7 @@ class Publications:
                 label=location.label,
                 terms=terms,
                 columns=columns,
-                source=held,
+                source=source_columns,
                 policy=state.tables[location.identity].policy,
                 totals=_sold(location, state),
                 earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
@@ -198,8 +198,8 @@ class Publications:
             copy = _copy(location.database, source.name)
             cursor.execute(f"CREATE TABLE {copy} AS {_sorted(source, candidate)}").fetchall()
             same = fingerprint(cursor, copy, described(cursor, copy)) == candidate.content
-            held = described(cursor, candidate.of)
-            if not same or fingerprint(cursor, candidate.of, held) != records:
+            records_now = fingerprint(cursor, candidate.of, described(cursor, candidate.of))
+            if not same or records_now != records:
                 raise _Changed
 
         self._ledger.append(location.database, line, beside)
@@ -227,8 +227,8 @@ def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, An
     }
 
 
-def _committed(release: str, seen: Mapping[str, Any]) -> Location:
-    source = locate(release, seen)
+def _committed(release: str, lookup: Mapping[str, Any]) -> Location:
+    source = locate(release, lookup)
     if not source.lasting or fold(source.schema or "") == SCHEMA:
         raise InvalidInput(
             f"{release} is no table or view that lasts, so it cannot be published: CREATE TABLE it in a database, and "
@@ -268,8 +268,8 @@ def _elsewhere(location: Location, state: LedgerState) -> list[str]:
 def _sold(location: Location, state: LedgerState) -> bool:
     """Whether noisy numbers of the population are sold, or were: then every total is taken for known."""
     name = state.members[location.identity]
-    held = [one for one in state.tables.values() if one.policy.population == name]
-    return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in held)
+    tables = [one for one in state.tables.values() if one.policy.population == name]
+    return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in tables)
 
 
 def _basis(location: Location, state: LedgerState) -> tuple[TablePolicy | None, bool, Mapping[str, Publication]]:

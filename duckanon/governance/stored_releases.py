@@ -35,7 +35,7 @@ class StoredReleases:
         self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
         self._opening = Lock()
 
-    def once(
+    def stored_or_drawn(
         self, location: Location, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
     ) -> pa.Array:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.

@@ -46,26 +46,28 @@ class AvailableReleases:
         if text is not None:
             put = noisy_aggregates.count_columns(context, found, node, f"({text}) AS _dk_counts")
             if put is not None and order_limit(node, put):
-                _stands(context, found, node, put)
+                _settle_from_publication(context, found, node, put)
                 return None
         return noisy_aggregates.counts(context, found, node)
 
-    def _shares_answered(self, context: RuleContext, told: Sequence[Conditional], node: Node) -> str | None:
+    def _shares_answered(self, context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
         """Shares from a publication that has them, else as quotients of noisy counts; else what would be published."""
-        name = told[0].table
-        text = published.answer(told, self.publications.get(name, ()), name.catalog)
+        name = conditionals[0].table
+        text = published.answer(conditionals, self.publications.get(name, ()), name.catalog)
         put = None
-        if text is not None and noisy_aggregates.objection(told) is None:
-            put = noisy_aggregates.share_columns(context, told, node, f"({text}) AS _dk_shares")
+        if text is not None and noisy_aggregates.objection(conditionals) is None:
+            put = noisy_aggregates.share_columns(context, conditionals, node, f"({text}) AS _dk_shares")
         if put is not None:
-            _stands(context, told[0], node, put)
+            _settle_from_publication(context, conditionals[0], node, put)
             return None
-        reason = noisy_aggregates.shares(context, told, node)
+        reason = noisy_aggregates.shares(context, conditionals, node)
         if reason is None:
             return None
-        told_apart = published.columns_of(told) <= context.policy(name).publishable
+        may_publish = published.columns_of(conditionals) <= context.policy(name).publishable
         way = (
-            published.suggestion(told, context.written(name), context.columns(name), self.taken) if told_apart else None
+            published.suggestion(conditionals, context.written(name), context.columns(name), self.taken)
+            if may_publish
+            else None
         )
         return reason if way is None else f"{reason} A steward could publish the shares: {way}."
 
@@ -107,18 +109,18 @@ class AvailableReleases:
         return [f"FROM {found}"] if found is not None else []
 
     def _counts(self, context: RuleContext, name: TableName) -> list[str]:
-        held = context.catalog.protected[name]
-        if held.policy.per_query is None or not held.stands:
+        protected = context.catalog.protected[name]
+        if protected.policy.per_query is None or not protected.stands:
             return []
         stored = {fold(one): one for one in context.columns(name)}
-        told = [fold(one) for one in (*held.policy.public, *held.policy.hierarchy)]
-        keys = [stored[one] for one in told if one in held.domains and one in stored][:1]
+        public = [fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)]
+        keys = [stored[one] for one in public if one in protected.domains and one in stored][:1]
         shown = "".join(f"{quoted([one]) if not one.isidentifier() else one}, " for one in keys)
         grouped = " GROUP BY ALL" if keys else ""
         return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
 
 
-def _stands(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
+def _settle_from_publication(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
     """Put what follows from a publication in the place of a node."""
     context.replace(node, put)
     reason = "It follows from what a steward published, and costs nothing."

@@ -42,13 +42,13 @@ _NONE = "The policy offers no group sizes: ask the steward to protect the table 
 
 def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
     """The hierarchy that the policy's release tells, as far as its columns have domains; None where it offers none."""
-    held = context.catalog.protected[name]
-    policy = held.policy
-    if policy.per_query is None or policy.max_size is None or policy.unit is None or not held.stands:
+    protected = context.catalog.protected[name]
+    policy = protected.policy
+    if policy.per_query is None or policy.max_size is None or policy.unit is None or not protected.stands:
         return None
     keys: list[Key] = []
     for column in policy.hierarchy:
-        found = key(held, column)
+        found = key(protected, column)
         if found is None:
             break
         keys.append(found)
@@ -86,7 +86,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     reason = _call_objection(call, policy, keys)
     if reason is not None:
         return f"{reason}: FROM {paste}."
-    question = _asked(
+    question = _question(
         context,
         name,
         keys[: len(call.texts("hierarchy") or [])],
@@ -101,7 +101,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     for part, value in table(question.path).args.items():
         if part in ("this", "db", "catalog"):
             call.node.set(part, value)
-    _stand(context, name, question, Verdict.RELEASED)
+    _settle(context, name, question, Verdict.RELEASED)
     return None
 
 
@@ -139,7 +139,7 @@ def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | No
     return None
 
 
-def _asked(
+def _question(
     context: RuleContext,
     name: TableName,
     keys: Sequence[Key],
@@ -149,14 +149,14 @@ def _asked(
     mechanism: str = "auto",
     split: tuple[str, ...] | None = None,
 ) -> GroupSizesQuestion:
-    held = context.catalog.protected[name]
+    protected = context.catalog.protected[name]
     stored = {fold(one): one for one in context.columns(name)}
     return GroupSizesQuestion(
-        **basis(held, epsilon),
-        group=stored[fold(held.policy.unit or "")],
+        **basis(protected, epsilon),
+        group=stored[fold(protected.policy.unit or "")],
         hierarchy=tuple(keys),
         max_size=max_size,
-        is_unit=held.policy.unit_is_group,
+        is_unit=protected.policy.unit_is_group,
         mechanism=mechanism,
         split=split,
     )
@@ -178,15 +178,15 @@ def _check(question: GroupSizesQuestion, policy: Policy) -> str | None:
     return None
 
 
-def _stand(context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict) -> None:
+def _settle(context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict) -> None:
     context.answers.append(question)
-    held = context.catalog.protected[name]
+    protected = context.catalog.protected[name]
     reason = (
         f"The numbers have noise, which protects {question.protects}; low and high hold the true one in 95 of 100 "
         "cases."
     )
     context.steps.append(
-        Step(KIND, context.label(name), verdict, reason, question.epsilon, held.remaining, question.edition)
+        Step(KIND, context.label(name), verdict, reason, question.epsilon, protected.remaining, question.edition)
     )
 
 
@@ -203,7 +203,7 @@ def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     if reason is not None:
         return reason
     assert policy.per_query is not None and policy.max_size is not None  # noqa: PT018
-    question = _asked(context, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
+    question = _question(context, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
     reason = _check(question, policy)
     if reason is not None:
         return reason
@@ -218,7 +218,7 @@ def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
             "sizes, as in SELECT ... FROM (query) ORDER BY size."
         )
     context.replace(node, replacement)
-    _stand(context, name, question, Verdict.REWRITTEN)
+    _settle(context, name, question, Verdict.REWRITTEN)
     return None
 
 
@@ -257,9 +257,9 @@ def _objection(found: GroupSizes, policy: Policy, keys: Sequence[Key]) -> str | 
 def _levels_objection(found: GroupSizes, regions: Sequence[str]) -> str | None:
     """Why the policy's release does not answer a query for several levels at once; None if it does."""
     # The release has NULL for a region below the level, so a condition on that region would drop the level.
-    told = set(regions[: min(map(len, found.levels))]) | {"size"}
+    in_every_level = set(regions[: min(map(len, found.levels))]) | {"size"}
     conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
-    if not _columns_of_release(conditions, found) <= told:
+    if not _columns_of_release(conditions, found) <= in_every_level:
         return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
     for level in found.levels:
         names = {one.name for at in level if isinstance(one := found.regions[at], Column)}

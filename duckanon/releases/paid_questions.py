@@ -166,32 +166,32 @@ class GroupSizesQuestion(PaidQuestion):
         return f"{sizes}, by {by}{more}{self._filtered}"
 
 
-def basis(held: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
+def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
     """What a question about a protected table has from its policy."""
-    assert held.stored is not None
-    database, schema, table = held.stored.path
+    assert protected.stored is not None
+    database, schema, table = protected.stored.path
     return {
         "location": Location(database, schema, table),
-        "version": held.version,
-        "edition": held.edition,
-        "privacy_unit": held.policy.privacy_unit and _stored(held, held.policy.privacy_unit),
-        "contributions": held.policy.contributions,
+        "version": protected.version,
+        "edition": protected.edition,
+        "privacy_unit": protected.policy.privacy_unit and _stored(protected, protected.policy.privacy_unit),
+        "contributions": protected.policy.contributions,
         "epsilon": epsilon,
-        "protects": held.policy.protects,
+        "protects": protected.policy.protects,
         "filter": tuple(sorted(set(filter))),
     }
 
 
-def key(held: Protected, column: str) -> Key | None:
+def key(protected: Protected, column: str) -> Key | None:
     """The key that a column of a protected table gives; None where its policy has no domain for it."""
-    assert held.stored is not None
-    domain, kind = held.domains.get(fold(column)), held.stored.types.get(fold(column))
+    assert protected.stored is not None
+    domain, kind = protected.domains.get(fold(column)), protected.stored.types.get(fold(column))
     if domain is None or kind is None:
         return None
-    return Key(_stored(held, column), domain.table, kind, tuple(map(fold, domain.columns)))
+    return Key(_stored(protected, column), domain.table, kind, tuple(map(fold, domain.columns)))
 
 
-def _stored(held: Protected, column: str) -> str:
+def _stored(protected: Protected, column: str) -> str:
     """The column's name as the table has it."""
-    assert held.stored is not None
-    return {fold(name): name for name in held.stored.columns}.get(fold(column), column)
+    assert protected.stored is not None
+    return {fold(name): name for name in protected.stored.columns}.get(fold(column), column)
