@@ -1,6 +1,6 @@
-"""What holds after the lines of a ledger: policies, populations and their budgets, publications, open tables.
+"""The state after the lines of a ledger: policies, populations and their budgets, publications, open tables.
 
-The ledger is the only truth; everything here is a fold over its lines.
+Nothing else is stored: the state is computed from the lines, one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.governance.locations import Identity, Location
 
-# In the place of a table's name: every table of the schema.
+# In place of a table's name, it means every table of the schema.
 ALL_TABLES = "*"
 
 
@@ -29,8 +29,8 @@ class Line:
     action: 'charge', 'perturb' (a draw of metric privacy, recorded beside the budget), 'protect', 'unprotect',
     'publish', 'unpublish', 'open', 'close' or 'edition'. population: whose budget a charge spends; None for a table
     that was never protected. edition: of the population, when the line was written. epsilon: exact, of a charge. unit:
-    what a charge protects, in words. release: the key of what a charge was for. detail: JSON, what else later lines
-    depend on.
+    what a charge protects, in words. release: the key of the release that was charged. detail: JSON, with what the
+    state needs besides.
     """
 
     number: int
@@ -54,23 +54,23 @@ class Line:
 
     @property
     def charge(self) -> Fraction:
-        """What the line cost a budget; zero for everything but a charge."""
+        """The epsilon that the line spends; zero for everything but a charge."""
         return Fraction(self.epsilon) if self.action == "charge" and self.epsilon is not None else Fraction(0)
 
     @cached_property
     def details(self) -> Mapping[str, Any]:
-        """The detail, read."""
+        """The detail, parsed."""
         found: Mapping[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
 
 
 @dataclass(frozen=True)
 class Population:
-    """Whom a budget belongs to.
+    """A population, to which a budget belongs.
 
-    epsilon: the budget; None before there was one. column: whether the privacy unit is identified by a column of each
-    table; else it is a record, of one table. edition: the current one, from 1, which began at `began`. spent,
-    in_edition: ever, and in the current edition.
+    epsilon: the budget; None if there is none yet. column: whether a column of each table identifies the privacy unit;
+    if not, it is a record of its only table. edition: the current one, counted from 1. began: when it began. spent,
+    in_edition: in all, and in the current edition.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Population:
 
 @dataclass(frozen=True)
 class TablePolicy:
-    """A table's policy as it stands. version: the number of the line that set it. domains: by folded column."""
+    """A table's current policy. version: the number of the line that set it. domains: by folded column."""
 
     location: Location
     policy: Policy
@@ -103,14 +103,14 @@ class TablePolicy:
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published, for good. of: the protected table. kind: 'records', 'counts' or 'shares'.
+    """A publication. of: the protected table. kind: 'records', 'counts' or 'shares'.
 
     name: of the immutable copy in the schema duckanon. columns, types: of the copy. variables, given: of a table of
     counts or shares, by the names of the protected table. value: the column that holds them. digits, base: how it was
     rounded. edition: of the population, when it was published. day: when. content: a hash of the copy. records: a hash
-    of the protected table as it was then, which is for no analyst's eyes. totals: whether it was audited for readers
-    who know how many records each row of shares stands for. changes: whether the steward accepted that the records had
-    changed since an earlier publication. withdrawn: whether it is no longer readable; it stays in every later audit.
+    of the protected table as it was then, which analysts never see. totals: whether the audit assumed that readers know
+    the number of records behind each row of shares. changes: whether the steward accepted that the records had changed
+    since an earlier publication. withdrawn: whether it can no longer be read; later audits still count it.
     """
 
     name: str
@@ -140,11 +140,12 @@ class Publication:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """All that holds in one database after line `number`.
+    """The state of one database after line `number`.
 
-    tables: policies that stand. members: the population of every table that ever had a policy. units: the column of its
-    privacy unit; a table keeps both for good. loose: what was spent on tables before they had one. publications: by
-    folded name. opened: what was opened: a table by its identity, with its columns; a schema by (schema, EVERY).
+    tables: the current policies. members: the population of every table that ever had a policy. units: its privacy
+    unit's column; a table keeps both for good. before_policy: what was spent on a table before it had a policy, and in
+    how many charges. publications: by folded name. opened: the columns of each open table; an open schema is
+    (schema, ALL_TABLES).
     """
 
     number: int = 0
@@ -162,22 +163,25 @@ class LedgerState:
         return None if name is None else self.populations[name]
 
     def spent(self, location: Location) -> tuple[Fraction, int]:
-        """What was spent on a table's population, or on a table that never had one, and in how many charges."""
+        """What was spent on a table's population, or on the table if it has none, and in how many charges."""
         population = self.population(location)
         if population is not None:
             return population.spent, population.charges
         return self.before_policy.get(location.identity, (Fraction(0), 0))
 
     def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:
-        """A protected table among those that a view reads, by their identities or, as (None, name), by their names."""
+        """The policy of a protected table among those that a view reads; None if none is protected.
+
+        read: the tables' identities, or (None, name) where only the name is known.
+        """
         found = frozenset(read)
         return next((policy for one, policy in self.tables.items() if one in found or (None, one[1]) in found), None)
 
     def is_open(self, identity: Identity, columns: Sequence[str]) -> bool:
         """Whether analysts may read a table as it is. columns: those that it has now.
 
-        A table that was opened by its name is open while it has the columns that it had then. One that was ever
-        protected is not open because its schema is.
+        A table that was opened by name stays open while it has the same columns. A table that was ever protected is not
+        opened by opening its schema.
         """
         if identity in self.tables:
             return False
@@ -187,7 +191,7 @@ class LedgerState:
         return identity not in self.members and (identity[0], ALL_TABLES) in self.opened
 
     def after(self, line: Line) -> LedgerState:
-        """What holds after one more line."""
+        """The state after one more line."""
         return replace(_AFTER[line.action](self, line), number=line.number)
 
 
@@ -210,7 +214,7 @@ def _protect(state: LedgerState, line: Line) -> LedgerState:
     identity = line.location.identity
     known = state.populations.get(policy.population, Population(policy.population, began=line.recorded_at))
     if identity not in state.members:
-        # What was spent on the table before counts.
+        # What was spent on the table before it had a policy counts too.
         spent, charges = state.before_policy.get(identity, (Fraction(0), 0))
         known = replace(known, spent=known.spent + spent, charges=known.charges + charges)
     known = replace(known, epsilon=policy.epsilon, column=policy.privacy_unit is not None)

@@ -1,4 +1,4 @@
-"""Which table a name means to a connection, and which database's ledger keeps its charges."""
+"""Which table a name means to a connection, and in which database's ledger it is charged."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Identity = tuple[str | None, str]
 
 @dataclass(frozen=True)
 class Location:
-    """A table as the ledger knows it.
+    """A table as the ledger names it.
 
-    database: whose ledger keeps the charges. schema: None where the name is a file's, a data frame's or a CTE's; these
-    and temporary tables are charged in the current database. definition: a view's SQL, else empty. made: the statement
-    that made a table or view, as far as known.
+    database: in whose ledger it is charged. schema: None for the name of a file, a data frame or a CTE; these and
+    temporary tables are charged in the current database. definition: a view's SQL; empty for others. made: the
+    CREATE statement, if known.
     """
 
     database: str
@@ -34,25 +34,25 @@ class Location:
 
     @property
     def identity(self) -> Identity:
-        """What equals what within one ledger: DuckDB's names ignore case, those of files do not."""
+        """Equal for the same table within one ledger: DuckDB's names ignore case, those of files do not."""
         return (None, self.name) if self.schema is None else (fold(self.schema), fold(self.name))
 
     @property
     def path(self) -> tuple[str, str, str]:
-        """The full name, of a table or view of a database."""
+        """The full name of a table or view of a database."""
         return self.database, self.schema or "", self.name
 
     @property
     def lasting(self) -> bool:
-        """Whether it is a table or view of a database, and no temporary one."""
+        """Whether it is a table or view of a database that is not temporary."""
         return self.schema is not None and self.schema != TEMPORARY
 
 
 def locate(name: str, lookup: Mapping[str, Any]) -> Location:
     """The table that `name` means to a connection.
 
-    seen: what the connection sees: database and schema (the current ones), path (its search path), and found, tables
-    and views that the last part of `name` may mean, each with database, schema, name and definition, and sql if known.
+    lookup: what the connection sees: database and schema (the current ones), path (its search path), and found (the
+    tables and views that the last part of `name` may mean, each with database, schema, name, definition and sql).
     Raises InvalidInput for a name that is not on the search path and that several tables have.
     """
     wanted = _written(name)
@@ -60,8 +60,8 @@ def locate(name: str, lookup: Mapping[str, Any]) -> Location:
     for full in candidates(wanted, search_path(lookup["database"], lookup["schema"], lookup["path"])):
         if full in standing:
             return _location(standing[full], lookup)
-    # A view of another database finds its own neighbours. To charge a table that a CTE only shares its name with is the
-    # lesser evil.
+    # A view in another database reads tables there. Charging a table for a CTE that only has its name is the lesser
+    # evil.
     beyond = [full for full in standing if not wanted.catalog and wanted.schema in ("", full.schema)]
     if len(beyond) > 1:
         raise InvalidInput(
@@ -71,7 +71,7 @@ def locate(name: str, lookup: Mapping[str, Any]) -> Location:
 
 
 def expected(name: str, lookup: Mapping[str, Any]) -> Location:
-    """The place of a table that is gone: the first one where it could have been."""
+    """The location of a table that may be gone: then the first one where it could have been."""
     found = locate(name, lookup)
     if found.schema is not None:
         return found

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.protectable import unfit
+from duckanon.catalog.protectable import obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger_state import LedgerState, Line
@@ -223,4 +223,4 @@ def test_which_tables_are_open() -> None:
     ],
 )
 def test_tables_that_lie_there_as_they_are_read(sql: str, fits: bool) -> None:
-    assert (unfit(sql) is None) == fits
+    assert (obstacle(sql) is None) == fits
