@@ -57,7 +57,7 @@ class Domains:
         self._copies: dict[str, _Copy] = {}
 
     def check(self, policy: Policy, state: LedgerState) -> None:
-        """Plan the copies. Raises InvalidInput for a source that is neither a list of fitting values nor an open table."""
+        """Plan the copies. Raises InvalidInput unless each source is a list of fitting values or an open table."""
         for column, source in policy.domains.items():
             if fold(column) not in self._types:
                 raise InvalidInput(f'domains names a column "{column}", which {self._location.label} does not have.')

@@ -68,7 +68,7 @@ class Publications:
         )
 
     def unpublish(self, release: str, lookup: Mapping[str, Any]) -> str:
-        """Withdraw a publication: its copy is dropped, and later audits still count it. Returns a sentence for people."""
+        """Withdraw a publication: its copy is dropped, and later audits still count it. Returns a sentence."""
         written = parts(release)
         database = written[0] if len(written) == 3 else lookup["database"]
         name = fold(written[-1])

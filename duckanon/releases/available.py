@@ -1,4 +1,4 @@
-"""The kinds of release together: which one answers a finding, and what may be asked instead of what is refused."""
+"""All kinds of release together: which one answers a finding, and what may be asked instead of what is refused."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from duckanon.rewrite.rule_context import RuleContext
 
 @dataclass(frozen=True)
 class AvailableReleases:
-    """What an analyst can get.
+    """The releases that an analyst can get.
 
-    publications: of each protected table, those that can be read. taken: names of all publications, withdrawn ones too.
+    publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
-        """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
+        """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
         first = found[0]
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
@@ -41,7 +41,7 @@ class AvailableReleases:
         return "The query asks for several things at once: ask for one release after the other."
 
     def _counts_answered(self, context: RuleContext, found: Counts, node: Node) -> str | None:
-        """Counts from a publication that has them, else with noise."""
+        """Answer counts from a publication that has them, else with noise."""
         text = published.counts(found, self.publications.get(found.table, ()), found.table.catalog)
         if text is not None:
             put = noisy_aggregates.count_columns(context, found, node, f"({text}) AS _dk_counts")
@@ -51,7 +51,7 @@ class AvailableReleases:
         return noisy_aggregates.counts(context, found, node)
 
     def _shares_answered(self, context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
-        """Shares from a publication that has them, else as quotients of noisy counts; else what would be published."""
+        """Answer shares from a publication, else as quotients of noisy counts; else suggest what could be published."""
         name = conditionals[0].table
         text = published.answer(conditionals, self.publications.get(name, ()), name.catalog)
         put = None
@@ -72,7 +72,7 @@ class AvailableReleases:
         return reason if way is None else f"{reason} A steward could publish the shares: {way}."
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
-        """Settle a call on a protected table, or refuse it."""
+        """Answer a call on a protected table, or refuse it."""
         if call.function == "dp_group_sizes" and call.tables.get("tbl") == name:
             reason = group_sizes.of_call(context, call, name)
             if reason is not None:
@@ -88,7 +88,7 @@ class AvailableReleases:
         )
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
-        """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
+        """What may be asked of a table instead, in a sentence, what comes nearest to a kind of question first."""
         ways: dict[str, Callable[[], list[str]]] = {
             RecordReads.shown: lambda: self._published(name, "records"),
             Conditional.shown: lambda: self._published(name, "shares", "counts"),
@@ -121,7 +121,7 @@ class AvailableReleases:
 
 
 def _settle_from_publication(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
-    """Put what follows from a publication in the place of a node."""
+    """Replace a node by what follows from a publication."""
     context.replace(node, put)
     reason = "It follows from what a steward published, and costs nothing."
     context.steps.append(Step(found.shown, context.label(found.table), Verdict.RELEASED, reason))

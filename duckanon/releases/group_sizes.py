@@ -1,8 +1,8 @@
 """Group sizes with noise: how many groups of each size live in each region of the policy's hierarchy.
 
-All group-size queries of a table read one release, of the whole hierarchy at the policy's price. So the second and
-every later one is free, and what they say of different regions and sizes agrees. A call of dp_group_sizes may ask for
-another one, at its own price. How many groups there are is never told exactly.
+All group-size queries of a table read one release, of the whole hierarchy, for the policy's epsilon per query. So every
+query after the first is free, and answers about different regions and sizes agree. A call of dp_group_sizes may ask for
+another release with its own epsilon. The number of groups is never released exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.rule_context import RuleContext, literal, literals, type_of_count, written_columns
 
 KIND = "group sizes"
-# More noise than that is not drawn: what follows it grows with its scale.
+# The engine's work grows with the scale of the noise.
 _WIDEST = 10**6
 _MOST_CELLS = 20_000_000
 # The alias of the release in the text that runs.
@@ -41,7 +41,7 @@ _NONE = "The policy offers no group sizes: ask the steward to protect the table 
 
 
 def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
-    """The hierarchy that the policy's release tells, as far as its columns have domains; None where it offers none."""
+    """The hierarchy of the policy's release, down to the first column without a domain; None if there is no release."""
     protected = context.catalog.protected[name]
     policy = protected.policy
     if policy.per_query is None or policy.max_size is None or policy.unit is None or not protected.stands:
@@ -56,7 +56,7 @@ def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
 
 
 def suggestion(context: RuleContext, name: TableName) -> str | None:
-    """The call that the policy offers, ready to paste; None where it offers none."""
+    """The call that the policy allows, as text to paste; None if it offers no release."""
     policy, keys = context.policy(name), offered(context, name)
     if keys is None:
         return None
@@ -78,7 +78,7 @@ def _exact(number: Fraction) -> str:
 
 
 def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
-    """Put the release in the place of a call of dp_group_sizes; the reason if the policy does not allow it."""
+    """Replace a call of dp_group_sizes by the release. Returns why the policy does not allow it, else None."""
     paste = suggestion(context, name)
     if paste is None:
         return _NONE
@@ -110,7 +110,7 @@ def _epsilon(call: Call) -> Fraction | None:
 
 
 def _split(call: Call) -> tuple[str, ...] | None:
-    """Shares of epsilon that add up to one, from numbers in their proportion."""
+    """The call's split as shares of epsilon that add up to one; empty if it is not made of positive numbers."""
     if "split" not in call.arguments:
         return None
     numbers = [rational(str(one.this)) or Fraction(0) for one in call.arguments["split"].expressions]
@@ -163,7 +163,7 @@ def _question(
 
 
 def _check(question: GroupSizesQuestion, policy: Policy) -> str | None:
-    """What speaks against a question, whatever the records."""
+    """Why a question cannot be answered, whatever the records are; None if it can."""
     from duckanon.engines.groups.release import check
 
     try:
@@ -194,7 +194,7 @@ def _settle(context: RuleContext, name: TableName, question: GroupSizesQuestion,
 
 
 def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
-    """Put the release in the place of a node that asks for `found`; the reason if that cannot be done."""
+    """Replace the node that asks for `found` by the release. Returns why that cannot be done, else None."""
     name = found.table
     policy, keys = context.policy(name), offered(context, name)
     if keys is None:
@@ -275,7 +275,7 @@ def _columns_of_release(conditions: Iterable[Expr], found: GroupSizes) -> set[st
 
 
 def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:
-    """The open table of all units, and their column in it, with which the groups are joined to find those of size 0."""
+    """The open table of all units, and their column in it, if the groups are joined with it to find those of size 0."""
     if len(found.sources) != 2 or found.regions or found.filter or found.frame or found.joins or not found.zeros:
         return None
     first, second = found.sources
@@ -295,7 +295,7 @@ def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:
 
 
 def _with_zeros(release: str, units: str, column: str) -> str:
-    """The release, with the units that have no group in it as groups of size 0. The table of units is open."""
+    """The release with a count of groups of size 0: the units of an open table that have no group."""
     known = f"SELECT count(DISTINCT {quoted([column])}) FROM {units} AS _dk_units"
     return (
         f"(SELECT 0 AS level, size, groups FROM {release} AS _dk_sizes WHERE level = 0 UNION ALL "

@@ -51,7 +51,7 @@ class _No(Exception):
 
 
 def counts(context: RuleContext, found: Counts, node: Node) -> str | None:
-    """Put noisy counts in the place of a node that asks for `found`; the reason if that cannot be done."""
+    """Replace the node that asks for `found` by noisy counts. Returns why that cannot be done, else None."""
     try:
         question, keys = _counts_question(context, found)
     except (_No, NotTotal, InvalidInput) as no:
@@ -112,7 +112,7 @@ def _counts_question(context: RuleContext, found: Counts) -> tuple[CountsQuestio
 
 
 def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
-    """Put quotients of noisy counts in the place of a node that asks for shares; the reason if that cannot be done."""
+    """Replace a node that asks for shares by quotients of noisy counts. Returns why that cannot be done, else None."""
     first = conditionals[0]
     try:
         question, order, cells = _shares_question(context, conditionals)
@@ -130,7 +130,7 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
 
 
 def objection(conditionals: Sequence[Conditional]) -> str | None:
-    """Why the shares of one SELECT are not followed, wherever they would come from; None if they are."""
+    """Why the shares of one SELECT have no form that any release can answer; None if they have."""
     first = conditionals[0]
     if any(one.weight is not None for one in conditionals):
         return "Shares are released of numbers of records, not of sums."
@@ -154,9 +154,10 @@ def objection(conditionals: Sequence[Conditional]) -> str | None:
 
 
 def share_columns(context: RuleContext, conditionals: Sequence[Conditional], node: Node, source: str) -> Node | None:
-    """The query's own columns over a source with the keys k0, ... and the shares p0, ...; None if that is not followed.
+    """The query's own columns over a source with the keys k0, ... and the shares p0, ...; None if that cannot be
+    written.
 
-    Filters by the rows' own columns choose among the rows; all others are a matter of the source.
+    Filters on the rows' own columns are applied here; the source must apply all others.
     """
     first = conditionals[0]
     distinct = isinstance(node, exp.Select) and node.args.get("distinct")
@@ -218,7 +219,7 @@ def _shares_question(
 
 
 class _Cells(NamedTuple):
-    """The cells of a share, as conditions over e0, ...: those that it is a share of, and what of these it counts."""
+    """The cells of a share, as conditions on e0, ...: `of` is the whole, and `event` the part of it that is counted."""
 
     of: str
     event: str
@@ -258,7 +259,7 @@ def _quotients(conditionals: Sequence[Conditional], answer: str, rows: int, keys
 
 
 def _is_followed(found: Conditional, role: Role) -> bool:
-    """Whether the ratio inside is a DOUBLE, and NULL where nothing is divided by."""
+    """Whether the ratio is a DOUBLE, and NULL where the divisor is zero."""
     if role.expr is None:
         return False
     for one in walk(core(role.expr), into=lambda part: not isinstance(part, Aggregate)):
@@ -275,7 +276,7 @@ def _is_followed(found: Conditional, role: Role) -> bool:
 
 
 def _offering(context: RuleContext, name: TableName) -> Protected:
-    """The table, if its policy offers answers with noise and it has what the policy names."""
+    """The protected table, if its policy offers noisy answers and it has all columns of the policy. Raises _No."""
     protected = context.catalog.protected[name]
     policy = protected.policy
     if policy.per_query is None:
@@ -291,7 +292,7 @@ def _one_table(found: Counts | Conditional) -> None:
 
 
 def _public(context: RuleContext, name: TableName, expr: Expr) -> Key:
-    """The key that an expression stands for: a column that the policy tells, with a domain."""
+    """The key for an expression: it must be a column that the policy calls public and that has a domain. Raises _No."""
     protected = context.catalog.protected[name]
     allowed = [*protected.policy.public, *protected.policy.hierarchy]
     public = {fold(one) for one in allowed}
@@ -304,7 +305,7 @@ def _public(context: RuleContext, name: TableName, expr: Expr) -> Key:
 
 
 def _sorted(keys: Sequence[Key]) -> tuple[Key, ...]:
-    """Keys in one order, so that counts by the same keys are one question, and shares of them too."""
+    """Keys in a fixed order, so that counts by the same keys are one question, and so are shares of them."""
     return tuple(sorted(keys, key=lambda one: fold(one.column)))
 
 

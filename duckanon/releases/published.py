@@ -1,7 +1,7 @@
 """Conditional tables and counts that follow from a publication: exactly, or by adding up its counts or shares.
 
-Pure functions: what was asked, as the recognisers found it, and what is published; SQL over the immutable copy comes
-out. Nothing here reads a protected record, and what does not follow gets no answer.
+These are pure functions: from what the recognisers found in a query, and from the publications, they make SQL over an
+immutable copy. No protected record is read, and what does not follow from a publication gets no answer.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from duckanon.rewrite.recognize import Conditional, Counts
 from duckanon.rewrite.recognize.findings import Found
 
 _MOST_DIGITS = 12
-# Sums of shares are right to so many decimals: the shares are the nearest DOUBLE of a quotient each.
+# One over the precision of sums of shares: each share is the DOUBLE nearest to its quotient.
 _SHARP = 10**12
 
 
 def answer(conditionals: Sequence[Conditional], publications: Sequence[Publication], database: str) -> str | None:
     """A query for the shares of one query, of columns k0, ... (rows, then cols) and p0, ..., over a publication's copy.
 
-    told: the shares that the query shows, in order. publications: of the database. p0, ... have the scale and the
-    rounding that each share has inside, as in `round(100 * share, 1)`. The newest publication that has it is read.
-    None where no publication has it, or where the shares are not of a form that can be followed.
+    conditionals: the shares that the query shows, in order. publications: of the database. p0, ... have the scale and
+    the rounding of each share, as in `round(100 * share, 1)`. The newest publication that has them is read. None if
+    there is none, or if the shares have no form that can be followed.
     """
     first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
@@ -51,9 +51,9 @@ def answer(conditionals: Sequence[Conditional], publications: Sequence[Publicati
 
 
 def counts(found: Counts, publications: Sequence[Publication], database: str) -> str | None:
-    """A query for plain counts of records, of columns k0, ... and n, over the copy of a table of counts; None without.
+    """A query for counts of records, of columns k0, ... and n, over a published table of counts; None if none has them.
 
-    A combination of keys without records has no row, as in a query of the records.
+    A combination of keys without records has no row, as in a query over the records.
     """
     keys = _columns(found.keys)
     whole = (tuple(range(len(found.keys))),)
@@ -81,9 +81,9 @@ def counts(found: Counts, publications: Sequence[Publication], database: str) ->
 def suggestion(
     conditionals: Sequence[Conditional], label: str, columns: Sequence[str], taken: Iterable[str] = ()
 ) -> str | None:
-    """What a steward would run so that the shares of one query follow from a publication; None for what cannot.
+    """The statements with which a steward could publish the shares of one query; None if they cannot be published.
 
-    label: the table's name, as people write it. columns: of the table, as stored. taken: names that are given already.
+    label: the table's name for people. columns: of the table, as stored. taken: names that are not free.
     """
     first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
@@ -109,7 +109,7 @@ def suggestion(
 
 
 def columns_of(conditionals: Sequence[Conditional]) -> set[str]:
-    """Every column that shares look at, folded."""
+    """Every column on which shares depend, folded."""
     exprs = [one for found in conditionals for one in (*found.rows, *found.cols, *found.of, *found.event)]
     return set(_names(exprs))
 
@@ -134,7 +134,7 @@ def _is_one_table(found: Found) -> bool:
 
 
 def _is_form(found: Conditional, rows: Sequence[str]) -> bool:
-    """Whether it is shares of records, within the rows of the others, filtered by rows, and rounded to decimals."""
+    """Whether these are shares of records within `rows`, filtered by the rows' columns only, and rounded to decimals."""
     own = _columns(found.rows)
     places = found.decimals
     return (
@@ -168,14 +168,14 @@ def _are_total(conditions: Iterable[Expr], publication: Publication) -> bool:
 
 
 def _cells_by(publication: Publication) -> list[str]:
-    """What tells a publication's cells apart, folded."""
+    """The columns that identify a publication's cells, folded."""
     return [fold(one) for one in (*publication.given, *publication.variables)]
 
 
 def _is_as_rounded(
     conditionals: Sequence[Conditional], rows: Sequence[str], keys: Sequence[str], publication: Publication
 ) -> bool:
-    """Whether rounded shares are asked for just as they were published: sums of them would not be."""
+    """Whether rounded shares are asked for exactly as they were published: sums of them would be wrong."""
     whole = set(rows) == {fold(one) for one in publication.given} and set(keys) == set(_cells_by(publication))
     return whole and all(not one.of and not one.event and one.decimals == publication.digits for one in conditionals)
 
@@ -239,9 +239,9 @@ def _query(
     *,
     every: bool = False,
 ) -> str:
-    """Cells, their numbers added up (a0, b0, ...), b0, ... added up within rows, and the shares of these.
+    """A query for shares: numbers added up in each cell (a0, b0, ...), b0, ... added up within rows, and the quotients.
 
-    every: whether cells of which the publication says 0 hold records.
+    every: whether cells with a published 0 are kept: a rounded share of 0 may have records.
     """
     write, first = Renderer(), conditionals[0]
     named = [f"{write.text(key)} AS k{at}" for at, key in enumerate([*first.rows, *first.cols])]
@@ -261,7 +261,7 @@ def _query(
 
 
 def _quotient(found: Conditional, above: str, below: str) -> str:
-    """A share from two counts: exact, and rounded half upwards where it is rounded."""
+    """A share of two counts in SQL: exact, or rounded half upwards."""
     scale, places = Fraction(found.scale), found.decimals
     count, total = f"CAST({above} AS HUGEINT)", f"CAST({below} AS HUGEINT)"
     if places is None:
@@ -270,7 +270,7 @@ def _quotient(found: Conditional, above: str, below: str) -> str:
 
 
 def _rescaled(found: Conditional, share: str) -> str:
-    """A share that is a DOUBLE, in the scale and rounding that are asked for."""
+    """A share that is a DOUBLE, with the scale and rounding that are asked for."""
     scale, places = Fraction(found.scale), found.decimals
     if places is None:
         return share if scale == 1 else f"({share}) * {scale.numerator} / CAST({scale.denominator} AS DOUBLE)"
@@ -279,7 +279,7 @@ def _rescaled(found: Conditional, share: str) -> str:
 
 
 def _moved(whole: str, digits: int) -> str:
-    """A whole number with its point moved: of hundredths, hundredths."""
+    """A whole number of units of 10^-digits in SQL, as a DOUBLE."""
     return f"CAST({whole} AS DOUBLE) {'/' if digits >= 0 else '*'} {10 ** abs(digits)}"
 
 
@@ -304,7 +304,7 @@ def _all_of(conditions: Iterable[Expr]) -> str:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken."""
+    """The name, or the name with a number, so that it is not taken."""
     used, found, number = {fold(one) for one in taken}, name, 1
     while fold(found) in used:
         number += 1
