@@ -134,7 +134,7 @@ def _is_one_table(found: Found) -> bool:
 
 
 def _is_form(found: Conditional, rows: Sequence[str]) -> bool:
-    """Whether these are shares of records within `rows`, filtered by the rows' columns only, and rounded to decimals."""
+    """Whether these are shares of records within `rows`, filtered by the rows' columns, and rounded to decimals."""
     own = _columns(found.rows)
     places = found.decimals
     return (
