@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -9,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests import extras
 
 ROOT = Path(__file__).parents[1]
 TRY = """
@@ -88,6 +91,24 @@ def test_import_is_light(tmp_path: Path) -> None:
     )
     # On a busy machine DuckDB draws a progress bar first.
     assert run(code, ROOT, tmp_path)[-1] == "[]"
+
+
+def test_every_extra_that_tests_need_is_declared() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(extras.LIBRARIES) <= set(declared)
+    assert set(extras.NEEDED.values()) <= set(extras.LIBRARIES)
+    assert [part for part in extras.NEEDED if not (ROOT / part).exists()] == []
+    assert set(declared) - {"all-dev", "cli", "jupyter", "plot"} <= set(re.split(r"[\[\],]", declared["all-dev"][0]))
+
+
+def test_a_skip_for_a_missing_extra_fails_where_all_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.LIBRARIES, "dbt", ("no_such_library",))
+    monkeypatch.delenv("DUCKANON_ALL_EXTRAS", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"^needs the extra dbt: pip install -e '\.\[dev,dbt\]'$"):
+        extras.needs("dbt")
+    monkeypatch.setenv("DUCKANON_ALL_EXTRAS", "1")
+    with pytest.raises(pytest.fail.Exception, match=r"^needs the extra dbt"):
+        extras.needs("dbt")
 
 
 def test_exceptions_from_the_limits_of_functions_are_needed() -> None:
