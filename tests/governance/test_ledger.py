@@ -18,6 +18,7 @@ import pytest
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.instance import Governance, governance_of
+from duckanon.governance.ledger_state import Line
 from tests.governance.without_sql import CHARGE, answer, governance, protect, seen
 
 
@@ -348,3 +349,22 @@ def test_what_a_user_calls_by_our_names_stands_for_nothing() -> None:
             ask(made, 3)
         assert [line["number"] for line in made.lines()] == [1, 2, 3]
         assert len(ledger) == len(releases) == 1
+
+
+def test_lines_that_are_known_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long ledger only the last known line and later ones are read."""
+    from duckanon.governance import ledger
+
+    real, read = ledger._lines, []
+
+    def lines(con: duckdb.DuckDBPyConnection, database: str, after: int) -> list[Line]:
+        read.append(after)
+        return real(con, database, after)
+
+    with duckdb.connect() as con:
+        made = governance(con)
+        for number in range(5):
+            ask(made, number)
+        monkeypatch.setattr(ledger, "_lines", lines)
+        assert made.ledger.state("memory").number == 5
+        assert read == [4]
