@@ -3,10 +3,10 @@
 Run: python -m tests.bench.tables FOLDER [--short]
 
 FOLDER holds czech_autoworkers.csv, adult.parquet and nltcs.csv; without it, what is made here is measured alone.
---short leaves the random sets out. The twins are enumeration of all tables, on random small sets, and one integer program of HiGHS for each bound over the
-whole cross-classification (`milp` of scipy), on the Czech tables. Both must agree, or the run stops. Seconds are
-those of the processor, which one thread uses; each figure is one run, after a first one that compiles. "proven": share of the target's cells whose both bounds are reached by whole
-tables.
+--short leaves the random sets out. The twins are enumeration of all tables, on random small sets, and one integer
+program of HiGHS for each bound over the whole cross-classification (`milp` of scipy), on the Czech tables. Both must
+agree, or the run stops. Seconds are those of the processor, which one thread uses; each figure is one run, after a
+first one that compiles. "proven": share of the target's cells whose both bounds are reached by whole tables.
 """
 
 from __future__ import annotations
