@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.groups.gaussian_conditioning import look
+from duckanon.engines.groups.gaussian_conditioning import Model, condition
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 from duckanon.engines.groups.kalman_smoother import smooth
@@ -107,17 +107,23 @@ def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
     tau, kappa = np.full(sizes, _TENTH), np.ones(len(found.start) - 1)
     counted = np.bincount(found.size, minlength=sizes)
     factors = _first_factors(found, sizes)
-    mean, spread = np.empty(len(found.size)), np.empty(len(found.size))
+    region = np.repeat(np.arange(len(kappa)), np.diff(found.start))
+    posterior_of = condition if found.plain else smooth
     for _ in range(ROUNDS):
-        squares, crossed, moments = _expect(
-            found.start, found.size, found.expected, found.chance, found.seen, found.blur, found.plain,
-            tau, kappa, factors, mean, spread,
+        own_variance = tau[found.size] * kappa[region] * (found.expected * found.expected)
+        trends = found.expected * factors[:, found.size]
+        posterior = posterior_of(Model(found.start, own_variance + found.chance, trends, found.blur), found.seen)
+        squares, crossed, squared = np.zeros(sizes), np.zeros((sizes, FACTORS)), np.zeros((sizes, FACTORS, FACTORS))
+        _moments(
+            found.start, found.size, found.expected, found.chance, own_variance, trends, posterior.mean,
+            posterior.variance, posterior.own, posterior.coefficients, posterior.covariance, tau, factors, kappa,
+            squares, crossed, squared,
         )  # fmt: skip
         common = (squares.sum() + _TAU_WEIGHT * _TENTH) / (counted.sum() + _TAU_WEIGHT)
         tau = (squares + _TAU_WEIGHT * common) / (counted + _TAU_WEIGHT)
-        solved = np.linalg.solve(moments + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
+        solved = np.linalg.solve(squared + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
         factors = np.ascontiguousarray(solved[:, :, 0].T, dtype=np.float64)
-    return found.expected + mean, spread
+    return found.expected + posterior.mean, posterior.variance
 
 
 def _first_factors(found: Cells, sizes: int) -> Floats:
@@ -134,69 +140,59 @@ def _first_factors(found: Cells, sizes: int) -> Floats:
 
 
 @compiled
-def _expect(
+def _moments(
     start: Ints,
     size: Ints,
     expected: Floats,
     chance: Floats,
-    seen: Floats,
-    blur: Floats,
-    plain: bool,
-    tau: Floats,
-    kappa: Floats,
-    factors: Floats,
+    own_variance: Floats,
+    trends: Floats,
     mean: Floats,
-    spread: Floats,
-) -> tuple[Floats, Floats, Floats]:
-    """One round: each region's posterior into `mean` and `spread`, its new kappa, and sums over regions for each size.
+    variance: Floats,
+    own: Floats,
+    f: Floats,
+    covariance: Floats,
+    tau: Floats,
+    factors: Floats,
+    kappa: Floats,
+    squares: Floats,
+    crossed: Floats,
+    squared: Floats,
+) -> None:
+    """Expectations under the posterior: each region's new kappa into `kappa`, and sums over regions for each size.
 
-    The sums: squares of e_s / kappa, products of the relative deviation with f / kappa, and products of f with f /
-    kappa.
+    The sums: into squares, (sizes,), e_s^2 / kappa; into crossed, (sizes, factors), the relative deviation times
+    f / kappa; into squared, (sizes, factors, factors), f f' / kappa. f: the posterior means, (regions, factors).
     """
-    many, sizes = factors.shape
-    squares, crossed, moments = np.zeros(sizes), np.zeros((sizes, many)), np.zeros((sizes, many, many))
+    many = len(factors)
     for c in range(len(start) - 1):
-        a, b = start[c], start[c + 1]
-        if a == b:
+        if start[c] == start[c + 1]:
             continue
-        length = b - a
-        own_variance, steps, trends = np.empty(length), np.empty(length), np.empty((many, length))
-        for j in range(length):
-            own_variance[j] = tau[size[a + j]] * kappa[c] * expected[a + j] ** 2
-            steps[j] = own_variance[j] + chance[a + j]
-            for k in range(many):
-                trends[k, j] = expected[a + j] * factors[k, size[a + j]]
-        if plain:
-            f, covariance, own = look(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
-        else:
-            f, covariance, own = smooth(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
         strange = 0.0
-        for j in range(length):
-            if expected[a + j] <= 0 or steps[j] <= 0:
+        for i in range(start[c], start[c + 1]):
+            steps = own_variance[i] + chance[i]
+            if expected[i] <= 0 or steps <= 0:
                 continue
-            s = size[a + j]
-            rest, rest_variance = mean[a + j], spread[a + j]
+            s = size[i]
+            rest, rest_variance = mean[i], variance[i]
             for k in range(many):
-                rest -= f[k] * trends[k, j]
+                rest -= f[c, k] * trends[k, i]
                 for m in range(many):
-                    # The spread is that of all the deviation; the residual's swaps the pull of the trends for `own`.
-                    pull = (trends[k, j] - own[k, j]) * (trends[m, j] - own[m, j])
-                    rest_variance += (own[k, j] * own[m, j] - pull) * covariance[k, m]
-            part = own_variance[j] / steps[j]
-            square = (part * part * (rest * rest + max(0.0, rest_variance)) + part * chance[a + j]) / expected[
-                a + j
-            ] ** 2
+                    # The posterior variance is that of the whole deviation; the residual's has `own` for the trends.
+                    pull = (trends[k, i] - own[k, i]) * (trends[m, i] - own[m, i])
+                    rest_variance += (own[k, i] * own[m, i] - pull) * covariance[c, k, m]
+            part = own_variance[i] / steps
+            square = part * part * (rest * rest + max(0.0, rest_variance)) + part * chance[i]
+            square /= expected[i] * expected[i]
             strange += square / tau[s]
-            square /= kappa[c]
-            squares[s] += square
-            relative = part * rest / expected[a + j]
+            squares[s] += square / kappa[c]
+            relative = part * rest / expected[i]
             for k in range(many):
-                together = relative * f[k]
+                together = relative * f[c, k]
                 for m in range(many):
-                    product = f[k] * f[m] + covariance[k, m]
-                    moments[s, k, m] += product / kappa[c]
+                    product = f[c, k] * f[c, m] + covariance[c, k, m]
+                    squared[s, k, m] += product / kappa[c]
                     together += factors[m, s] * product
-                    together -= part * own[m, j] * covariance[m, k] / expected[a + j]
+                    together -= part * own[m, i] * covariance[c, m, k] / expected[i]
                 crossed[s, k] += together / kappa[c]
-        kappa[c] = (strange + _KAPPA_WEIGHT) / (length + _KAPPA_WEIGHT)
-    return squares, crossed, moments
+        kappa[c] = (strange + _KAPPA_WEIGHT) / (start[c + 1] - start[c] + _KAPPA_WEIGHT)
