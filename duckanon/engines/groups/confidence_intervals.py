@@ -40,8 +40,6 @@ _NEVER = 1e300
 # Cells that are worked on at a time.
 _BLOCK = 1 << 14
 
-Means = tuple[Floats | float, Floats | float]
-
 
 def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
     """The low and the high ends, one int64 array a level, of intervals for each number, widened to hold `levels`.
@@ -168,40 +166,41 @@ class _Above:
         own, sums = self.seen[:, :-1].copy(), self.curve[:, :-1].copy()
         own[:, 0], sums[:, 0] = 0, 0.0
         own, sums = np.cumsum(own, axis=1), np.cumsum(sums, axis=1)
-        bound, expected = np.zeros(self.shares.shape), np.full(self.shares.shape, _NEVER)
+        expected, chosen = np.full(self.shares.shape, _NEVER), np.zeros(self.shares.shape, dtype=np.int64)
         for i, many in enumerate(WINDOWS):
-            # Size 1 comes after t_1 alone.
-            only_first = many == (0 if self.known else 1)
             for k, other in enumerate(WINDOWS):
-                # Private t_1 is tested beside t_2, by what the later values expect.
-                if only_first and other <= sizes - 1 and (self.known or other <= 1):
-                    top = self.seen[:, :1].astype(np.float64), self.shares[:, :1] * self.curve[:, :1]
-                    after = self._means(own, sums, slice(0, 1), other)
-                    _keep_least(bound[:, :1], expected[:, :1], top, after, reach[i, k])
+                # Size 1 comes after t_1 alone; private t_1 is tested beside t_2, by what the later values expect.
+                if many == (0 if self.known else 1) and other <= sizes - 1 and (self.known or other <= 1):
+                    found = self.shares[:, :1] * self.curve[:, :1]
+                    found = found - self._expected(sums, slice(0, 1), other, self.shares[:, :1]) + reach[i, k]
+                    _keep_least(expected[:, :1], chosen[:, :1], found, i * len(WINDOWS) + k)
                 if 0 < many < sizes - other:
                     places = slice(many, sizes - other)
-                    before = self._means(own, sums, slice(0, sizes - other - many), many, self.shares[:, places])
-                    after = self._means(own, sums, places, other)
-                    _keep_least(bound[:, places], expected[:, places], before, after, reach[i, k])
-        return bound, expected
+                    shares = self.shares[:, places]
+                    found = self._expected(sums, slice(0, sizes - other - many), many, shares)
+                    found = found - self._expected(sums, places, other, shares) + reach[i, k]
+                    _keep_least(expected[:, places], chosen[:, places], found, i * len(WINDOWS) + k)
+        windows, place = np.array(WINDOWS), np.arange(sizes)
+        back, ahead = windows[chosen // len(WINDOWS)], windows[chosen % len(WINDOWS)]
+        before = (own - np.take_along_axis(own, np.maximum(place - back, 0), axis=1)) / np.maximum(back, 1)
+        before[:, 0] = self.seen[:, 0]
+        after = (np.take_along_axis(own, np.minimum(place + ahead, sizes - 1), axis=1) - own) / np.maximum(ahead, 1)
+        # Floats round: outward, by more than they can.
+        bound = before - after + reach.reshape(-1)[chosen] + 1e-9 + 1e-15 * (np.abs(before) + np.abs(after))
+        return np.where(expected < _NEVER, bound, 0.0), expected
 
-    def _means(self, own: Ints, sums: Floats, places: slice, many: int, shares: Floats | None = None) -> Means:
-        """The mean of so many values of t after each of these places, as seen and as expected; none: zero."""
+    def _expected(self, sums: Floats, places: slice, many: int, shares: Floats) -> Floats:
+        """What is expected of the mean of so many values of t after each of these places; of none: zero."""
         if many == 0:
-            return 0.0, 0.0
-        ahead = slice(places.start + many, places.stop + many)
-        shares = self.shares[:, places] if shares is None else shares
-        return (own[:, ahead] - own[:, places]) / many, shares * (sums[:, ahead] - sums[:, places]) / many
+            return np.zeros((1, 1))
+        return shares * (sums[:, places.start + many : places.stop + many] - sums[:, places]) / many
 
 
-def _keep_least(bound: Floats, expected: Floats, before: Means, after: Means, reach: float) -> None:
-    """Put the bound of two windows where it is the least expected one so far. before, after: seen and expected."""
-    found = before[1] - after[1] + reach
+def _keep_least(expected: Floats, chosen: Ints, found: Floats, which: int) -> None:
+    """Where `found` is less than what was expected so far, it takes that place, and `which` is chosen."""
     less = found < expected
-    expected[less] = np.broadcast_to(found, less.shape)[less]
-    # Floats round: outward, by more than they can.
-    outward = before[0] - after[0] + reach + 1e-9 + 1e-15 * (np.abs(before[0]) + np.abs(after[0]))
-    bound[less] = np.broadcast_to(outward, less.shape)[less]
+    np.copyto(expected, found, where=less)
+    np.copyto(chosen, which, where=less)
 
 
 def _terms(sizes: int, known: bool) -> Ints:

@@ -12,7 +12,9 @@ just different. All of it is fitted to the noisy counts alone by expectation and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -27,6 +29,8 @@ ROUNDS = 30
 # What is believed before the data speaks: shapes differ by a tenth, with the weight of so many regions (or sizes).
 _TENTH = 0.01
 _TAU_WEIGHT, _KAPPA_WEIGHT = 5.0, 4.0
+# Cells that are worked on at a time.
+_BLOCK = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,54 +56,36 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
 
     noisy: t_s or, if `plain`, n_s; (regions, max_size), with each region's variance.
     """
-    active = (above > 0).sum(axis=1)
-    start = np.concatenate([[0], np.cumsum(active[parent])])
-    size = np.empty(start[-1], dtype=np.int64)
-    expected, chance, seen, blur = (np.empty(start[-1]) for _ in range(4))
-    found = Cells(start, size, expected, chance, seen, blur, plain)
-    _gather(
-        above, above.sum(axis=1), parent, totals, noisy, variances, plain,
-        start, size, found.expected, found.chance, found.seen, found.blur,
-    )  # fmt: skip
-    return found
+    whole = above.sum(axis=1)[parent]
+    share = np.divide(totals, whole, out=np.zeros(len(parent)), where=whole > 0)
+    table = share[:, None] * above[parent]
+    region, size = np.nonzero(above[parent] > 0)
+    start = np.concatenate([[0], np.cumsum(np.bincount(region, minlength=len(parent)))])
+    expected = table[region, size]
+    chance = expected * (1 - share[region])
+    if plain:
+        return Cells(start, size, expected, chance, noisy[region, size] - expected, variances[region], plain)
+    # What is expected of t_s: the total less what is expected of all smaller sizes.
+    left = np.cumsum(np.column_stack([totals.astype(np.float64), -table[:, :-1]]), axis=1)[region, size]
+    first = np.concatenate([[0], size[:-1] + 1])
+    first[start[:-1][np.diff(start) > 0]] = 0
+    sums = _run_sums(noisy, region, first, size)
+    observations = size - first + 1
+    return Cells(start, size, expected, chance, sums / observations - left, variances[region] / observations, plain)
 
 
-@compiled
-def _gather(
-    above: Ints,
-    whole: Ints,
-    parent: Ints,
-    totals: Ints,
-    noisy: Floats,
-    variances: Floats,
-    plain: bool,
-    start: Ints,
-    size: Ints,
-    expected: Floats,
-    chance: Floats,
-    seen: Floats,
-    blur: Floats,
-) -> None:
-    for c in range(len(parent)):
-        p, cell = parent[c], start[c]
-        share = totals[c] / whole[p] if whole[p] > 0 else 0.0
-        left = float(totals[c])
-        # Where the parent has no groups the walk stands still, and several sights of one place are averaged.
-        pooled, sights = 0.0, 0
-        for s in range(above.shape[1]):
-            pooled += noisy[c, s]
-            sights += 1
-            if above[p, s] > 0:
-                size[cell] = s
-                expected[cell] = share * above[p, s]
-                chance[cell] = expected[cell] * (1 - share)
-                if plain:
-                    seen[cell], blur[cell] = noisy[c, s] - expected[cell], variances[c]
-                else:
-                    seen[cell], blur[cell] = pooled / sights - left, variances[c] / sights
-                left -= expected[cell]
-                pooled, sights = 0.0, 0
-                cell += 1
+def _run_sums(noisy: Floats, region: Ints, first: Ints, last: Ints) -> Floats:
+    """Sums of noisy[region, first], ..., noisy[region, last], added from the left.
+
+    Where the parent has no groups t_s does not move, so several observations of one value are averaged.
+    """
+    sums = noisy[region, first]
+    longer, ahead = np.flatnonzero(last > first), 1
+    while len(longer):
+        sums[longer] += noisy[region[longer], first[longer] + ahead]
+        ahead += 1
+        longer = longer[last[longer] - first[longer] >= ahead]
+    return sums
 
 
 def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
@@ -107,23 +93,43 @@ def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
     tau, kappa = np.full(sizes, _TENTH), np.ones(len(found.start) - 1)
     counted = np.bincount(found.size, minlength=sizes)
     factors = _first_factors(found, sizes)
-    region = np.repeat(np.arange(len(kappa)), np.diff(found.start))
-    posterior_of = condition if found.plain else smooth
+    blocks = list(_blocks(found))
     for _ in range(ROUNDS):
-        own_variance = tau[found.size] * kappa[region] * (found.expected * found.expected)
-        trends = found.expected * factors[:, found.size]
-        posterior = posterior_of(Model(found.start, own_variance + found.chance, trends, found.blur), found.seen)
         squares, crossed, squared = np.zeros(sizes), np.zeros((sizes, FACTORS)), np.zeros((sizes, FACTORS, FACTORS))
-        _moments(
-            found.start, found.size, found.expected, found.chance, own_variance, trends, posterior.mean,
-            posterior.variance, posterior.own, posterior.coefficients, posterior.covariance, tau, factors, kappa,
-            squares, crossed, squared,
-        )  # fmt: skip
+        posteriors = [_expect(cells, tau, kappa[own], factors, squares, crossed, squared) for own, cells in blocks]
         common = (squares.sum() + _TAU_WEIGHT * _TENTH) / (counted.sum() + _TAU_WEIGHT)
         tau = (squares + _TAU_WEIGHT * common) / (counted + _TAU_WEIGHT)
         solved = np.linalg.solve(squared + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
         factors = np.ascontiguousarray(solved[:, :, 0].T, dtype=np.float64)
-    return found.expected + posterior.mean, posterior.variance
+    mean, variance = (np.concatenate(part) for part in zip(*posteriors, strict=True))
+    return found.expected + mean, variance
+
+
+def _blocks(found: Cells) -> Iterator[tuple[slice, Cells]]:
+    """The regions, so many at a time that what is worked out from their cells stays in the processor's cache."""
+    ends = np.searchsorted(found.start, np.arange(_BLOCK, found.start[-1] + _BLOCK, _BLOCK))
+    bounds = np.unique(np.concatenate([[0], np.minimum(ends, len(found.start) - 1), [len(found.start) - 1]])).tolist()
+    for a, b in pairwise(bounds):
+        own = slice(found.start[a], found.start[b])
+        expected, chance, seen, blur = (one[own] for one in (found.expected, found.chance, found.seen, found.blur))
+        start = found.start[a : b + 1] - found.start[a]
+        yield slice(a, b), Cells(start, found.size[own], expected, chance, seen, blur, found.plain)
+
+
+def _expect(
+    found: Cells, tau: Floats, kappa: Floats, factors: Floats, squares: Floats, crossed: Floats, squared: Floats
+) -> tuple[Floats, Floats]:
+    """The posterior mean and variance of each cell's deviation; what maximisation needs, as in `_moments`."""
+    own_variance = tau[found.size] * np.repeat(kappa, np.diff(found.start)) * (found.expected * found.expected)
+    trends = found.expected * factors[:, found.size]
+    model = Model(found.start, own_variance + found.chance, trends, found.blur)
+    posterior = condition(model, found.seen) if found.plain else smooth(model, found.seen)
+    _moments(
+        found.start, found.size, found.expected, found.chance, own_variance, trends, posterior.mean,
+        posterior.variance, posterior.own, posterior.coefficients, posterior.covariance, tau, factors, kappa,
+        squares, crossed, squared,
+    )  # fmt: skip
+    return posterior.mean, posterior.variance
 
 
 def _first_factors(found: Cells, sizes: int) -> Floats:
