@@ -37,7 +37,7 @@ def walk(taken: Iterable[Step], database: str) -> Iterator[tuple[Step, str]]:
 
     The console stays open as long as SQL is typed.
     """
-    for place, same in groupby(taken, key=lambda step: step.place):
+    for place, same in groupby(taken, key=lambda step: step.location):
         with Session(database) if place == "sql" else contextlib.nullcontext() as session:
             for step in same:
                 yield step, _console(session, step.typed) if session else _shell(step.typed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from time import perf_counter
@@ -18,9 +17,7 @@ from duckanon.functions.k_within import write_coarser
 from duckanon.functions.labels import answer
 from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import fill, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
-
-Progress = Callable[[str, float], None]
+from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
 
 
 def register(on: Instance, progress: Progress) -> None:

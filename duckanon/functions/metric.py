@@ -16,12 +16,11 @@ from duckanon.functions import arguments
 from duckanon.functions.cells import absent, one_list
 from duckanon.functions.schema import Table, is_number, is_numbers
 from duckanon.functions.sqltext import fill, identifier, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
+from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
 
 if TYPE_CHECKING:
     from duckanon.engines.metric.problem import Step
 
-Progress = Callable[[str, float], None]
 
 _FOUND = "secrets INTEGER[], outputs INTEGER[], probabilities DOUBLE[]"
 _REPORTED = (

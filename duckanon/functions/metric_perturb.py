@@ -20,13 +20,13 @@ from duckanon.functions.sqltext import fill, identifier, literal
 from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
 
 
-class Books(Protocol):
+class Governance(Protocol):
     """What metric_perturb needs of governance."""
 
-    def once(
+    def stored_or_drawn(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
@@ -36,14 +36,14 @@ class Books(Protocol):
         """What was drawn for the same before, or what is drawn and charged now."""
         ...
 
-    def protected(self, table: str, seen: Mapping[str, Any]) -> bool: ...
+    def protected(self, table: str, lookup: Mapping[str, Any]) -> bool: ...
 
 
-def register(on: Instance, books: Books) -> None:
+def register(on: Instance, governance: Governance) -> None:
     """Put the functions behind metric_perturb on a database instance."""
     register_writer(on, "_dk_write_metric_perturb", _write)
     register_check(on, "_dk_perturb_problem", _check)
-    register_engine(on, "_dk_metric_perturb", partial(_perturb, books), "found", "BIGINT[]")
+    register_engine(on, "_dk_metric_perturb", partial(_perturb, governance), "found", "BIGINT[]")
 
 
 def _write(tbl: object, id: object, mechanism: object, budget: object) -> str:  # noqa: A002 # as the caller knows it
@@ -76,7 +76,7 @@ def _check(names: list[str], types: list[str], table: str, id: str) -> None:  # 
 
 
 def _perturb(
-    books: Books,
+    governance: Governance,
     wanted: pa.Scalar,
     rows: pa.Scalar,
     mechanism: pa.Scalar,
@@ -111,7 +111,7 @@ def _perturb(
         return pa.array([draw(chances, places, Entropy().octets)], pa.list_(pa.int64()))
 
     if not budget.is_valid:
-        if books.protected(table.as_py(), seen.as_py()):
+        if governance.protected(table.as_py(), seen.as_py()):
             raise InvalidInput(
                 "The table is protected, so a draw is recorded: say the mechanism's epsilon, as in epsilon := 1."
             )
@@ -126,4 +126,4 @@ def _perturb(
     )
     # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
     whole = {"call": call.as_py(), "content": content.hexdigest()}
-    return books.once(table.as_py(), seen.as_py(), whole, charge, release, action="perturb")
+    return governance.stored_or_drawn(table.as_py(), seen.as_py(), whole, charge, release, action="perturb")

@@ -34,7 +34,7 @@ class Decisions(Protocol):
     def new_edition(self, table: str, seen: Mapping[str, Any]) -> str: ...
 
 
-class Books(Protocol):
+class Governance(Protocol):
     """Governance, as SQL sees it."""
 
     @property
@@ -122,20 +122,20 @@ _ARROW = {
 }
 
 
-def register(on: Instance, books: Books) -> None:
+def register(on: Instance, governance: Governance) -> None:
     """Put the functions behind a steward's decisions, and behind what can be read of them, on a database instance."""
     register_writer(on, "_dk_write_protect", _write_protect)
     register_writer(on, "_dk_write_decision", _write_decision)
     register_writer(on, "_dk_write_propose_domains", _write_propose)
-    register_engine(on, "_dk_protect", _protect(books.decisions), "said", "VARCHAR")
-    register_engine(on, "_dk_open_table", _open(books.decisions), "said", "VARCHAR")
+    register_engine(on, "_dk_protect", _protect(governance.decisions), "said", "VARCHAR")
+    register_engine(on, "_dk_open_table", _open(governance.decisions), "said", "VARCHAR")
     for name in ("unprotect", "close_table", "new_edition"):
-        register_engine(on, f"_dk_{name}", _decided(getattr(books.decisions, name)), "said", "VARCHAR")
+        register_engine(on, f"_dk_{name}", _decided(getattr(governance.decisions, name)), "said", "VARCHAR")
     for name, read, columns in (
-        ("_dk_ledger", books.lines, _LINE),
-        ("_dk_policies", books.decided, _POLICY),
-        ("_dk_budget", books.budgets, _BUDGET),
-        ("_dk_editions", books.editions, _EDITION),
+        ("_dk_ledger", governance.lines, _LINE),
+        ("_dk_policies", governance.decided, _POLICY),
+        ("_dk_budget", governance.budgets, _BUDGET),
+        ("_dk_editions", governance.editions, _EDITION),
     ):
         register_engine(on, name, rows(read, columns), "rows", kind(columns))
 

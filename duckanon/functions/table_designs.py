@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -13,9 +12,7 @@ from duckanon.functions import arguments
 from duckanon.functions.cells import MEASURES, MEASURES_IN_SQL, absent, counting, renamed, small_counts
 from duckanon.functions.schema import Table, is_number
 from duckanon.functions.sqltext import fill, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
-
-Progress = Callable[[str, float], None]
+from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
 
 _DESIGN = (
     f"place BIGINT, rows VARCHAR[], cols VARCHAR[], omitted VARCHAR[], {MEASURES_IN_SQL}, information DOUBLE, "

@@ -12,6 +12,9 @@ import pyarrow as pa
 from duckanon.errors import DuckanonError
 from duckanon.functions.sqltext import refusal
 
+# Told which step runs, and the share of the work that is done, from 0 to 1.
+Progress = Callable[[str, float], None]
+
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.
 _KEPT: list[Callable[..., Any]] = []

@@ -1,6 +1,6 @@
-"""Domains: the values that keys come from, declared by a steward and copied into the schema `duckanon`.
+"""Domains: the values by which columns may be grouped, declared by a steward and copied to the schema `duckanon`.
 
-No record of the protected table is read. What is copied stays as it was while the policy holds.
+No record of the protected table is read. The copies do not change while the policy holds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
 from duckanon.catalog.policy import ENUM, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.ledger_state import EVERY, State
-from duckanon.governance.locations import Place
+from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
+from duckanon.governance.locations import Location
 from duckanon.governance.view_dependencies import reads
 
-# More keys than anybody counts by.
+# More values than anybody groups by.
 _MOST = 1_000_000
 # Whole numbers, and numbers with so many digits after the point.
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
@@ -30,10 +30,9 @@ _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy to make. columns: of the protected table, with their types. query: what gives its rows.
+    """A copy to make. columns: of the protected table, with their types. query: gives the copy's rows.
 
-    lost: counts the rows that the columns' types would change, such as a number that they round; empty where there are
-    none.
+    lost: a query that counts values which the columns' types would change, as by rounding; empty if none can change.
     """
 
     columns: Mapping[str, str]
@@ -50,31 +49,31 @@ class _Opened:
 
 
 class Domains:
-    """The domains of one table's policy. types: of the table's columns, by name."""
+    """The domains of one table's policy, first checked and then copied. types: of the table's columns, by name."""
 
-    def __init__(self, place: Place, types: Mapping[str, str], ledger: Ledger) -> None:
-        self._place, self._ledger = place, ledger
+    def __init__(self, location: Location, types: Mapping[str, str], ledger: Ledger) -> None:
+        self._location, self._ledger = location, ledger
         self._types = {fold(name): kind for name, kind in types.items()}
         self._copies: dict[str, _Copy] = {}
 
-    def check(self, policy: Policy, state: State) -> None:
-        """Work out what is to be copied. Raises InvalidInput for a source that is neither a list nor an open table."""
+    def check(self, policy: Policy, state: LedgerState) -> None:
+        """Plan the copies. Raises InvalidInput unless each source is a list of fitting values or an open table."""
         for column, source in policy.domains.items():
             if fold(column) not in self._types:
-                raise InvalidInput(f'domains names a column "{column}", which {self._place.label} does not have.')
+                raise InvalidInput(f'domains names a column "{column}", which {self._location.label} does not have.')
             self._copies[column] = self._planned(column, source, policy, state)
 
     def planned(self, policy: Policy, number: int) -> dict[str, Any]:
-        """What the line with that number says of the copies."""
+        """The names and columns of the copies, for the ledger's line of that number."""
         return {
             fold(column): [f"domain_{number}_{at}", list(self._copies[column].columns)]
             for at, column in enumerate(policy.domains)
         }
 
     def copy(self, cursor: duckdb.DuckDBPyConnection, number: int) -> None:
-        """Make the copies, in the transaction of the line with that number."""
+        """Make the copies, in the transaction that adds the ledger's line of that number."""
         for at, (column, one) in enumerate(self._copies.items()):
-            table = f"{schema_of(self._place.database)}.domain_{number}_{at}"
+            table = f"{schema_of(self._location.database)}.domain_{number}_{at}"
             try:
                 cursor.execute(f"CREATE TABLE {table} AS SELECT DISTINCT * FROM ({one.query}) ORDER BY ALL").fetchall()
                 ((size,),) = cursor.execute(f"SELECT system.main.count(*) FROM {table}").fetchall()
@@ -88,7 +87,7 @@ class Domains:
             if not 0 < size <= _MOST:
                 raise InvalidInput(f'The domain of "{column}" must have 1 to {_MOST:,} values.')
 
-    def _planned(self, column: str, source: Any, policy: Policy, state: State) -> _Copy:
+    def _planned(self, column: str, source: Any, policy: Policy, state: LedgerState) -> _Copy:
         kind = self._types[fold(column)]
         name = quoted([column])
         if isinstance(source, tuple):
@@ -101,8 +100,8 @@ class Domains:
             return _Copy({column: kind}, query)
         return self._of_table(column, str(source), policy, state)
 
-    def _of_table(self, column: str, source: str, policy: Policy, state: State) -> _Copy:
-        """The columns of an open table that the hierarchy has above `column` too, and `column` itself."""
+    def _of_table(self, column: str, source: str, policy: Policy, state: LedgerState) -> _Copy:
+        """A copy of `column` from an open table, with those of its columns that are above `column` in the hierarchy."""
         opened = self._opened(source, state)
         if opened is None:
             if source == ENUM:
@@ -128,27 +127,27 @@ class Domains:
         lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
         return _Copy(kinds, f"SELECT {shown} FROM {path}", lost)
 
-    def _opened(self, source: str, state: State) -> _Opened | None:
+    def _opened(self, source: str, state: LedgerState) -> _Opened | None:
         named = [fold(part) for part in parts(source)]
         written = TableName(*([""] * (3 - len(named)) + named))
-        database, schema = fold(self._place.database), fold(self._place.schema or "main")
+        database, schema = fold(self._location.database), fold(self._location.schema or "main")
         for one in candidates(written, [(database, schema), (database, "main")]):
-            if one.catalog != database or one.object == EVERY:
+            if one.catalog != database or one.object == ALL_TABLES:
                 continue
-            path = (self._place.database, one.schema, one.object)
+            path = (self._location.database, one.schema, one.object)
             with self._ledger.cursor() as cursor:
                 types = _types(cursor, path)
                 if types is None:
                     continue
                 opened = state.is_open((one.schema, one.object), list(types))
-                if not opened or state.shut(reads(cursor, Place(*path))):
+                if not opened or state.protected_among(reads(cursor, Location(*path))):
                     return None
             return _Opened(path, {fold(name): kind for name, kind in types.items()})
         return None
 
 
 def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[str, str] | None:
-    """The columns of a table or view and their types; None if there is none of that name."""
+    """The columns of a table or view, with their types; None if there is no such table or view."""
     try:
         found = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {quoted(path)})").fetchall()
     except duckdb.Error:
@@ -164,7 +163,7 @@ def _misfit(column: str) -> InvalidInput:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    """Whether a value is no number that the column's type would round. What else does not fit, DuckDB says."""
+    """Whether the column's type holds a value without rounding it. DuckDB finds all other misfits when it casts."""
     decimal = _DECIMAL.fullmatch(kind)
     if value is None or isinstance(value, bool) or (decimal is None and not _WHOLE.fullmatch(kind)):
         return True
@@ -173,7 +172,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _cast(value: str, kind: str) -> str:
-    """A key as it is kept: the other values of an ENUM are nobody's to know unless it is the domain."""
+    """A value in SQL as the copy holds it: values of an ENUM as text, since its type would show all its values."""
     cast = f"CAST({value} AS {kind})"
     return f"CAST({cast} AS VARCHAR)" if kind.startswith("ENUM(") else cast
 

@@ -1,4 +1,4 @@
-"""Governance as one thing: the ledgers, decisions, paid answers and stored releases of a database instance."""
+"""The governance of one database instance: its ledgers, decisions, paid answers, stored releases and publications."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
-from duckanon.governance.cursors import Door
+from duckanon.governance.cursors import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
-from duckanon.governance.ledger_state import Line, Standing, State
+from duckanon.governance.ledger_state import LedgerState, Line, TablePolicy
 from duckanon.governance.locations import locate
 from duckanon.governance.publications import Publications
-from duckanon.governance.stored_releases import Releases
+from duckanon.governance.stored_releases import StoredReleases
 
-_OPEN: dict[str, Books] = {}
-
-
-def books_of(instance: str, con: duckdb.DuckDBPyConnection) -> Books:
-    """The books of the instance of that identity, to which `con` is connected. They hold no connection."""
-    books = _OPEN.setdefault(instance, Books())
-    books.door.admit(con)
-    return books
+_OPEN: dict[str, Governance] = {}
 
 
-class Books:
-    """decisions: what stewards decide. answers: what analysts paid for. publications: what all may read.
+def governance_of(instance: str, con: duckdb.DuckDBPyConnection) -> Governance:
+    """The governance of an instance. instance: its identity. con: a connection to it, which is not kept open."""
+    governance = _OPEN.setdefault(instance, Governance())
+    governance.cursors.add(con)
+    return governance
 
-    door: the way back into the database.
+
+class Governance:
+    """decisions: on policies, open tables and editions. answers: paid by analysts. publications: readable by all.
+
+    cursors: opens connections to the instance.
     """
 
     def __init__(self) -> None:
-        self.door = Door()
-        self.ledger = Ledger(self.door)
+        self.cursors = Cursors()
+        self.ledger = Ledger(self.cursors)
         self.decisions = Decisions(self.ledger)
         self.answers = Answers(self.ledger)
         self.publications = Publications(self.ledger)
-        self._releases = Releases(self.door, self.ledger)
+        self._releases = StoredReleases(self.cursors, self.ledger)
 
-    def once(
+    def stored_or_drawn(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
@@ -58,36 +58,36 @@ class Books:
         person: str | None = None,
         action: str = "charge",
     ) -> pa.Array:
-        """A steward's release of this table and content: the stored one, or what `draw` makes, charged before that.
+        """A steward's release of a table: the stored one, or a new one, which is charged before `draw` makes it.
 
-        table: a name as the caller wrote it. seen: what the caller's connection sees of the catalog, as for
-        `places.locate`. content: all else that the release depends on. person: the column of which it was checked that
-        no value has two rows. action: 'charge', or 'perturb' for what is recorded beside the budget.
+        table: a name as the caller wrote it. lookup: as for `locations.locate`. content: all else that the release
+        depends on. person: the column of which it was checked that no value has two rows. action: 'charge', or
+        'perturb' for what is recorded beside the budget.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
-        place = locate(table, seen)
-        standing = self.ledger.state(place.database).tables.get(place.identity)
+        location = locate(table, lookup)
+        standing = self.ledger.state(location.database).tables.get(location.identity)
         if standing is not None and action == "charge":
             _check_unit(standing, person)
-        # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
-        whole = {"table": place.identity, "definition": place.definition, **content}
+        # A view's SQL is part of the key, so that equal releases do not show that two filters keep the same rows.
+        whole = {"table": location.identity, "definition": location.definition, **content}
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return self._releases.once(place, key, charge, draw, action)
+        return self._releases.stored_or_drawn(location, key, charge, draw, action)
 
-    def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
+    def protected(self, table: str, lookup: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
-        place = locate(table, seen)
-        return place.identity in self.ledger.state(place.database).tables
+        location = locate(table, lookup)
+        return location.identity in self.ledger.state(location.database).tables
 
-    def states(self) -> dict[str, State]:
-        """What holds in each database."""
+    def states(self) -> dict[str, LedgerState]:
+        """The state of each database's ledger."""
         return {database: self.ledger.state(database) for database in self.ledger.databases()}
 
-    def policies(self) -> list[tuple[str, Standing, Fraction]]:
-        """Every protected table: its database, its policy, and what is left of its population's budget."""
+    def policies(self) -> list[tuple[str, TablePolicy, Fraction]]:
+        """Every protected table: its database, its policy, and the remaining budget of its population."""
         found = []
         for database, state in self.states().items():
-            for one in sorted(state.tables.values(), key=lambda one: one.place.label):
+            for one in sorted(state.tables.values(), key=lambda one: one.location.label):
                 budget = state.populations[one.policy.population].budget
                 found.append((database, one, budget.remaining if budget is not None else Fraction(0)))
         return found
@@ -96,18 +96,18 @@ class Books:
         """Every line of every ledger, as privacy_ledger shows it."""
         found = []
         for database in self.ledger.databases():
-            state = State()
+            state = LedgerState()
             for line in self.ledger.lines(database):
-                state = state.then(line)
+                state = state.after(line)
                 found.append(_line(database, line, state))
         return found
 
     def decided(self) -> list[dict[str, Any]]:
-        """Every policy that holds, as policies() shows it."""
+        """Every current policy, as policies() shows it."""
         return [
             {
                 "database": database,
-                "tbl": one.place.label,
+                "tbl": one.location.label,
                 **{name: getattr(one.policy, name) for name in _SHOWN},
                 "domains": sorted(one.policy.domains),
                 "bounds": sorted(one.policy.bounds),
@@ -121,20 +121,20 @@ class Books:
         """Every population that has a budget, as privacy_budget shows it."""
         found = []
         for database, state in self.states().items():
-            for name, one in sorted(state.populations.items()):
-                tables = sorted(held.place.label for held in state.tables.values() if held.policy.population == name)
-                if one.budget is not None and tables:
+            for name, population in sorted(state.populations.items()):
+                tables = sorted(one.location.label for one in state.tables.values() if one.policy.population == name)
+                if population.budget is not None and tables:
                     found.append(
                         {
                             "database": database,
                             "population": name,
                             "tables": tables,
-                            **_amount("epsilon", one.budget.total),
-                            **_amount("spent", one.spent),
-                            **_amount("remaining", one.budget.remaining),
-                            "charges": one.charges,
-                            "edition": one.edition,
-                            **_amount("spent_in_edition", one.in_edition),
+                            **_amount("epsilon", population.budget.total),
+                            **_amount("spent", population.spent),
+                            **_amount("remaining", population.budget.remaining),
+                            "charges": population.charges,
+                            "edition": population.edition,
+                            **_amount("spent_in_edition", population.in_edition),
                         }
                     )
         return found
@@ -143,9 +143,9 @@ class Books:
         """Every edition of every population."""
         found = []
         for database in self.ledger.databases():
-            state, spent = State(), {}
+            state, spent = LedgerState(), {}
             for line in self.ledger.lines(database):
-                state = state.then(line)
+                state = state.after(line)
                 if line.population is not None:
                     one = state.populations[line.population]
                     spent[line.population, one.edition] = {
@@ -159,9 +159,9 @@ class Books:
         return found
 
 
-def _check_unit(standing: Standing, person: str | None) -> None:
-    """A steward's call protects a row, so a unit with a column of its own must be known to have one row."""
-    unit, label = standing.policy.privacy_unit, standing.place.label
+def _check_unit(standing: TablePolicy, person: str | None) -> None:
+    """A steward's call protects one row, so each unit must be known to have only one."""
+    unit, label = standing.policy.privacy_unit, standing.location.label
     if unit is not None and fold(person or "") != fold(unit):
         raise InvalidInput(
             f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
@@ -169,7 +169,7 @@ def _check_unit(standing: Standing, person: str | None) -> None:
         )
 
 
-# Of a policy, as it is.
+# Fields of a policy that are shown unchanged.
 _SHOWN = (
     "population",
     "privacy_unit",
@@ -186,7 +186,7 @@ _SHOWN = (
 )
 
 
-def _line(database: str, line: Line, state: State) -> dict[str, Any]:
+def _line(database: str, line: Line, state: LedgerState) -> dict[str, Any]:
     population = state.populations.get(line.population or "")
     budget = None if population is None else population.budget
     return {
@@ -194,7 +194,7 @@ def _line(database: str, line: Line, state: State) -> dict[str, Any]:
         "number": line.number,
         "recorded_at": line.recorded_at,
         "who": line.who,
-        "tbl": line.place.label,
+        "tbl": line.location.label,
         "population": line.population,
         "edition": line.edition,
         "action": line.action,
@@ -211,5 +211,5 @@ def _number(value: Fraction | None) -> float | None:
 
 
 def _amount(name: str, value: Fraction | None) -> dict[str, Any]:
-    """An epsilon as a number, and exactly."""
+    """An epsilon in two columns: as a number, and exactly as text."""
     return {name: _number(value), f"{name}_exact": None if value is None else written(value)}

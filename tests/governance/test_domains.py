@@ -13,12 +13,12 @@ import duckdb
 import pytest
 
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.protectable import unfit
+from duckanon.catalog.protectable import obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
-from duckanon.governance.ledger_state import Line, State
-from duckanon.governance.locations import Place
-from tests.governance.without_sql import books
+from duckanon.governance.ledger_state import LedgerState, Line
+from duckanon.governance.locations import Location
+from tests.governance.without_sql import governance
 
 MISFIT = (
     'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must have '
@@ -160,7 +160,7 @@ def test_two_domains_at_the_same_time(tables: duckdb.DuckDBPyConnection) -> None
     """Who is slower looks again, and is not told that a domain does not fit."""
     for number in range(8):
         tables.execute(f"CREATE TABLE t{number}(county INT)").fetchall()
-    makers, ready = [books(tables) for _ in range(2)], threading.Barrier(8)
+    makers, ready = [governance(tables) for _ in range(2)], threading.Barrier(8)
 
     def one(number: int) -> str:
         ready.wait()
@@ -176,9 +176,9 @@ def test_two_domains_at_the_same_time(tables: duckdb.DuckDBPyConnection) -> None
 
 
 def test_a_column_that_is_not_there_has_no_domain(tables: duckdb.DuckDBPyConnection) -> None:
-    made = Domains(Place("memory", "main", "persons"), {}, books(tables).ledger)
+    made = Domains(Location("memory", "main", "persons"), {}, governance(tables).ledger)
     with pytest.raises(InvalidInput, match=r'names a column "state", which main\.persons does not have'):
-        made.check(Policy(Fraction(1), domains={"state": ("GA",)}), State())
+        made.check(Policy(Fraction(1), domains={"state": ("GA",)}), LedgerState())
 
 
 def test_which_tables_are_open() -> None:
@@ -187,24 +187,28 @@ def test_which_tables_are_open() -> None:
         rest = (None, "", None, None, None, detail)
         return Line(number, datetime(2026, 1, 1), "who", schema, table, population, None, action, *rest)
 
-    state = State()
+    state = LedgerState()
     for one in (
         line(1, "open", "Main", "Codes", columns=["a", "Ä"]),
         line(2, "open", "pub", "*", columns=[]),
         line(3, "protect", "pub", "persons", policy={"epsilon": "1", "population": "p"}, domains={}),
     ):
-        state = state.then(one)
+        state = state.after(one)
     assert state.is_open(("main", "codes"), ["A", "Ä"])
     for columns in (["a"], ["a", "ä"], ["Ä", "a"], ["a", "Ä", "b"], []):
         assert not state.is_open(("main", "codes"), columns)
     assert state.is_open(("pub", "any"), ["x"])
     assert not state.is_open(("pub", "persons"), ["x"])
     assert not state.is_open(("main", "other"), ["x"])
-    gone = state.then(line(4, "unprotect", "pub", "persons"))
+    gone = state.after(line(4, "unprotect", "pub", "persons"))
     assert not gone.is_open(("pub", "persons"), ["x"])
-    assert gone.then(line(5, "open", "pub", "persons", columns=["x"])).is_open(("pub", "persons"), ["x"])
-    assert state.shut([("pub", "persons")]) is state.shut([(None, "persons")]) is state.tables["pub", "persons"]
-    assert state.shut([("main", "persons"), (None, "memory.pub.persons")]) is None
+    assert gone.after(line(5, "open", "pub", "persons", columns=["x"])).is_open(("pub", "persons"), ["x"])
+    assert (
+        state.protected_among([("pub", "persons")])
+        is state.protected_among([(None, "persons")])
+        is state.tables["pub", "persons"]
+    )
+    assert state.protected_among([("main", "persons"), (None, "memory.pub.persons")]) is None
 
 
 @pytest.mark.parametrize(
@@ -219,4 +223,4 @@ def test_which_tables_are_open() -> None:
     ],
 )
 def test_tables_that_lie_there_as_they_are_read(sql: str, fits: bool) -> None:
-    assert (unfit(sql) is None) == fits
+    assert (obstacle(sql) is None) == fits

@@ -9,7 +9,10 @@ from itertools import combinations
 import numpy as np
 
 from duckanon.engines.tables.cells import Ints, group
+from duckanon.engines.tables.model import build
+from duckanon.engines.tables.part import part_around
 from duckanon.engines.tables.released import UNBOUNDED, Counts, Released, Releases
+from duckanon.engines.tables.search import NoSolutionError, Search
 from duckanon.errors import InvalidInput
 
 # Seconds for each check of a part of the tables.
@@ -17,12 +20,16 @@ _SECONDS = 5.0
 
 
 def check_consistency(releases: Releases) -> None:
-    """Raises InvalidInput if two tables of counts differ in the counts of the variables that they share."""
+    """Raises InvalidInput if two tables of counts differ in the counts of the variables that they share.
+
+    Also if they contradict n, or nothing tells the number of records.
+    """
     tables = [table for table in releases.tables if isinstance(table.content, Counts) and table.complete]
     for one, other in combinations(tables, 2):
         shared = sorted(set(one.scope) & set(other.scope))
-        if shared and _differ(one, other, shared):
+        if _differ(one, other, shared):
             raise _sentence([one, other])
+    releases.total()
 
 
 def _differ(one: Released, other: Released, shared: Sequence[int]) -> bool:
@@ -57,13 +64,10 @@ def contradiction(releases: Releases, target: Sequence[int]) -> InvalidInput:
 
 
 def _contradictory(releases: Releases, target: Sequence[int]) -> bool:
-    from duckanon.engines.tables.model import build
-    from duckanon.engines.tables.search import NoSolutionError, Search
-
     covered = {v for table in releases.tables for v in table.scope}
     inside = [v for v in target if v in covered] or sorted(covered)[:1]
     try:
-        model = build(releases, inside, None)
+        model = build(releases, part_around(releases, frozenset(inside)), inside, None)
         Search(model.system, _SECONDS).run(np.unique(model.column[model.column >= 0])[:1])
     except NoSolutionError:
         return True

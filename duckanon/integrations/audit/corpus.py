@@ -136,7 +136,7 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
         if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
             scripts.append(Script(where, code, node["name"], name, frozenset(said[id(node)].allow)))
         if kind in ("model", "snapshot"):
-            views[name] = View(code)
+            views[name] = View(sql=code)
     return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))
 
 
@@ -152,21 +152,21 @@ def _relation(node: dict[str, Any]) -> TableName:
 def _stored(node: dict[str, Any]) -> Stored:
     """A source's or seed's columns, where they are described. A description may leave some out: then none are known."""
     columns = {fold(name): str(one.get("data_type") or "") for name, one in (node.get("columns") or {}).items()}
-    return Stored(columns) if columns and all(columns.values()) else Stored({}, complete=False)
+    return Stored(columns=columns) if columns and all(columns.values()) else Stored(complete=False)
 
 
 def _database(path: Path) -> Corpus:
     """The views and table macros of a database, which is opened for reading only, and its protected tables."""
     from duckanon.functions.udf import Instance
-    from duckanon.governance.instance import books_of
+    from duckanon.governance.instance import governance_of
     from duckanon.integrations.catalog import contents
     from duckanon.integrations.cli.session import Session
 
     with Session(path, read_only=True, role="steward") as session:
         found = contents(lambda query: session.con.execute(query).fetchall())
-        policies = books_of(Instance(session.con._con).identity, session.con._con).policies()
+        policies = governance_of(Instance(session.con._con).identity, session.con._con).policies()
     scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
     scripts += [Script(path, text, name) for name, text in found.macros]
     # Scripts may call the database what they like, so its name is left out.
-    protected = {TableName("", fold(one.place.schema or ""), fold(one.place.name)) for _, one, _ in policies}
+    protected = {TableName("", fold(one.location.schema or ""), fold(one.location.name)) for _, one, _ in policies}
     return Corpus(tuple(scripts), found.schema, frozenset(protected))

@@ -20,14 +20,14 @@ from duckanon.rewrite.recognize import (
     Counts,
     Finding,
     GroupSizes,
-    RowLevel,
+    RecordReads,
     Schema,
     Stored,
     TableName,
     Unknown,
     View,
+    findings_in,
     fold,
-    spot,
     summary,
 )
 from duckanon.rewrite.statements import Statement, statements
@@ -112,7 +112,7 @@ def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[Tabl
         if isinstance(query, exp.Query):
             # What is made from a query is that query: a copy of a table is read like the table.
             named = target.expressions if isinstance(target, exp.Schema) else []
-            views[name] = View(query.sql(dialect="duckdb"), tuple(fold(one.name) for one in named))
+            views[name] = View(sql=query.sql(dialect="duckdb"), columns=tuple(fold(one.name) for one in named))
         elif kind == "TABLE" and isinstance(target, exp.Schema):
             tables[name] = _stored(target)
     return replace(schema, tables=tables, views=views, macros=macros)
@@ -128,7 +128,7 @@ def _stored(target: exp.Schema) -> Stored:
                 keys.append(frozenset([fold(one.name)]))
         elif isinstance(one, exp.PrimaryKey):
             keys.append(frozenset(fold(each.name) for each in one.expressions))
-    return Stored(columns, tuple(keys))
+    return Stored(columns=columns, keys=tuple(keys))
 
 
 def _statement(statement: Statement, schema: Schema) -> Iterator[Listed]:
@@ -136,7 +136,7 @@ def _statement(statement: Statement, schema: Schema) -> Iterator[Listed]:
         yield from _unread(statement, schema)
         return
     seen: Counter[str] = Counter()
-    for found in spot(statement.tree, schema):
+    for found in findings_in(statement.tree, schema):
         if schema.protected is None and not isinstance(found, GroupSizes | Conditional):
             continue
         if isinstance(found, Unknown) and found.writes:
@@ -177,7 +177,7 @@ def advice(found: Finding) -> str:
         return f"FROM disclosure_report({literal(table)}, {_list(rows)}, {_list(cols)})"
     if isinstance(found, Counts):
         return "Small counts single people out: look at the smallest."
-    if isinstance(found, RowLevel):
+    if isinstance(found, RecordReads):
         return f"{call('k_anonymize', table, ['...'])}, with the columns that people are known by."
     return "It is not proven to be safe: " + (getattr(found, "reason", "") or "look at it yourself") + "."
 

@@ -1,4 +1,4 @@
-"""What is known of the database: tables with their columns, views, macros, and which tables are protected."""
+"""The database as the recognisers see it: tables with their columns, views, macros, and what is protected."""
 
 from __future__ import annotations
 
@@ -10,47 +10,19 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import NOWHERE, TableName, fold
-from duckanon.rewrite.algebra.nodes import sql
+from duckanon.catalog.snapshot import Stored, View
+from duckanon.rewrite.algebra.nodes import Node
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A table. columns: folded name to type as DuckDB writes it, '' where it is not known.
-
-    keys: sets of columns that no two rows share. complete: whether those are all columns.
-    """
-
-    columns: Mapping[str, str]
-    keys: tuple[frozenset[str], ...] = ()
-    complete: bool = True
-
-
-@dataclass(frozen=True)
-class View:
-    """A view: its query as text, and the names it gives to the columns, if it does."""
-
-    query: str
-    columns: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, create: str) -> View:
-        """The view of a CREATE VIEW statement. Raises sqlglot.errors.SqlglotError for text that is none."""
-        tree = sqlglot.parse_one(create, read="duckdb")
-        if not isinstance(tree, exp.Create) or tree.expression is None:
-            raise sqlglot.errors.ParseError("This is not a CREATE VIEW statement.")
-        named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-        return cls(sql(tree.expression), tuple(fold(one.name) for one in named))
-
-
-@dataclass(frozen=True)
 class Schema:
-    """All that the recognisers are told.
+    """What the recognisers know about the database.
 
-    tables, views: by full name. macros: folded names of functions that somebody defined, with their definitions; they
-    are not followed. releases: folded names of table functions whose results may be seen by all.
-    protected: the tables to watch; None watches every table. home: catalog and schema of names without them.
+    tables, views: by full name. macros: folded names of functions that users defined, with their definitions, in
+    which only tables' names are looked for. releases: folded names of table functions whose results everybody may see.
+    protected: the protected tables; None: every table. home: catalog and schema of names without them.
     """
 
     tables: Mapping[TableName, Stored] = field(default_factory=dict)
@@ -70,25 +42,36 @@ class Schema:
     ) -> Schema:
         """A schema from plain texts: `Schema.of({'persons': {'age': 'INTEGER'}}, protected=['persons'])`."""
         return cls(
-            tables={
-                TableName.of(name): Stored({fold(column): kind for column, kind in columns.items()})
-                for name, columns in (tables or {}).items()
-            },
+            tables={TableName.of(name): Stored(columns=columns) for name, columns in (tables or {}).items()},
             protected=None if protected is None else frozenset(map(TableName.of, protected)),
             **rest,  # type: ignore[arg-type]
         )
 
     def is_protected(self, name: TableName) -> bool:
-        """Whether the table is watched. A name that could be a watched table's is."""
+        """Whether a name is, or could be, that of a protected table."""
         return self.protected is None or any(name.may_be(one) for one in self.protected)
 
     def table(self, name: TableName) -> tuple[TableName, Stored] | None:
-        """The table of that name and its full name; None if there is none or it could be several."""
+        """The full name and the table that a name means; None if it means none or could mean several."""
         return _only(self.tables, name.within(self.home)) or _only(self.tables, name)
 
     def view(self, name: TableName) -> tuple[TableName, View] | None:
-        """The view of that name and its full name."""
+        """The full name and the view that a name means; None if it means none or could mean several."""
         return _only(self.views, name.within(self.home)) or _only(self.views, name)
+
+
+def query_of(view: View) -> tuple[Node, tuple[str, ...]]:
+    """The query of a view, and the folded names that the view gives to its columns; no names: the query's own.
+
+    Raises sqlglot.errors.SqlglotError for text that cannot be parsed.
+    """
+    tree = sqlglot.parse_one(view.sql, read="duckdb")
+    listed = view.columns
+    if isinstance(tree, exp.Create) and tree.expression is not None:
+        if isinstance(tree.this, exp.Schema):
+            listed = listed or tuple(one.name for one in tree.this.expressions)
+        tree = tree.expression
+    return tree, tuple(map(fold, listed))
 
 
 def _only(known: Mapping[TableName, T], name: TableName) -> tuple[TableName, T] | None:

@@ -1,8 +1,9 @@
-"""From sqlglot's expressions to symbolic ones: columns become those of numbered sources, spellings become one."""
+"""From sqlglot's expressions to symbolic ones: columns are resolved, and different spellings become equal."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def translate(node: Node, scope: Scope) -> Expr:
-    """The expression that a node stands for in a scope."""
+    """The symbolic expression of a node in a scope."""
     if isinstance(node, exp.Paren | exp.Alias | exp.IgnoreNulls):
         return translate(node.this, scope)
     if isinstance(node, exp.Column):
@@ -35,22 +36,14 @@ def translate(node: Node, scope: Scope) -> Expr:
         return scope.column(fold(node.name))
     if isinstance(node, exp.Literal):
         return Constant(node.this, node.is_string)
-    if isinstance(node, exp.Subquery | exp.Query):
-        return Nested("scalar", scope.query(node))
-    if isinstance(node, exp.Exists):
-        return Nested("exists", scope.query(node.this))
-    if isinstance(node, exp.In) and node.args.get("query"):
-        return Nested("in", scope.query(node.args["query"]), (translate(node.this, scope),))
-    if isinstance(node, exp.Window):
-        return _window(node, scope)
-    if isinstance(node, exp.Filter):
-        return _filtered(node, scope)
-    if isinstance(node, exp.Case | exp.If):
-        return _case(node, scope)
     if isinstance(node, exp.Star | exp.Columns):
         return Unclear("COLUMNS", scope.fresh(), scope.stars())
-    if isinstance(node, exp.Lambda | exp.Comprehension):
-        return _lambda(node, scope)
+    nested = _nested(node, scope)
+    if nested is not None:
+        return nested
+    for kinds, translated in _BY_KIND:
+        if isinstance(node, kinds):
+            return translated(node, scope)
     if isinstance(node, exp.Func) and name_of(node) in scope.macros:
         return scope.macro(name_of(node), tuple(_operands(node, scope)))
     if isinstance(node, exp.AggFunc | exp.WithinGroup) or name_of(node) in AGGREGATES:
@@ -58,11 +51,22 @@ def translate(node: Node, scope: Scope) -> Expr:
     return _call(node, scope)
 
 
+def _nested(node: Node, scope: Scope) -> Nested | None:
+    """The subquery that a node is; None for every other node."""
+    if isinstance(node, exp.Subquery | exp.Query):
+        return Nested("scalar", scope.query(node))
+    if isinstance(node, exp.Exists):
+        return Nested("exists", scope.query(node.this))
+    if isinstance(node, exp.In) and node.args.get("query"):
+        return Nested("in", scope.query(node.args["query"]), (translate(node.this, scope),))
+    return None
+
+
 def _column(node: Node, scope: Scope) -> Expr:
     path = [fold(part.name) for part in node.parts]
     if isinstance(node.this, exp.Star):
         return scope.star(path[-2]) if len(path) > 1 else Unclear("*", scope.fresh(), scope.stars())
-    # catalog.schema.table.column, table.column, column; what does not fit is a field of a column.
+    # catalog.schema.table.column, table.column or column; further parts are fields of the column.
     if len(path) == 1:
         return scope.column(path[0])
     for at in range(len(path) - 2, -1, -1):
@@ -79,7 +83,7 @@ def _fields(value: Expr, path: list[str]) -> Expr:
 
 
 def _case(node: Node, scope: Scope) -> Expr:
-    """CASE in all its forms and if(): conditions and values in turn, then the default."""
+    """CASE in all its forms, and if(): operands are condition, value, condition, value, ..., default."""
     branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
     subject = translate(node.this, scope) if isinstance(node, exp.Case) and node.this is not None else None
     operands: list[Expr] = []
@@ -127,7 +131,7 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """The arguments of a function in order; an option such as string_agg's separator is one too."""
+    """The arguments of a function in order, with options such as string_agg's separator."""
     found: list[Node] = []
     for name in [*node.arg_types, *(name for name in node.args if name not in node.arg_types)]:
         value = node.args.get(name)
@@ -167,7 +171,8 @@ def _window(node: Node, scope: Scope) -> Expr:
         sql(spec) if spec is not None else "",
     )
     if over.order and not over.frame and set(over.order) <= over.partition:
-        return Window(over.call, over.partition)  # all rows of the partition are peers
+        # The order ties all rows of a partition, so the frame is the whole partition.
+        return Window(over.call, over.partition)
     return over
 
 
@@ -183,6 +188,14 @@ def _lambda(node: Node, scope: Scope) -> Expr:
     ]
     queries = [one for one in node.find_all(exp.Query) if one.find_ancestor(exp.Query) is node.find_ancestor(exp.Query)]
     return Unclear("lambda", scope.fresh(), tuple(translate(one, scope) for one in [*read, *queries]))
+
+
+_BY_KIND: tuple[tuple[Any, Callable[[Node, Scope], Expr]], ...] = (
+    (exp.Window, _window),
+    (exp.Filter, _filtered),
+    (exp.Case | exp.If, _case),
+    (exp.Lambda | exp.Comprehension, _lambda),
+)
 
 
 def _call(node: Node, scope: Scope) -> Expr:
@@ -207,7 +220,7 @@ def _call(node: Node, scope: Scope) -> Expr:
 
 
 def type_of(call: Call) -> str:
-    """The target of a cast, as DuckDB writes types; '' if it is none."""
+    """The target type of a cast, as DuckDB writes it; '' if the call is no cast."""
     if call.kind not in ("Cast", "TryCast"):
         return ""
     return next(

@@ -1,4 +1,4 @@
-"""Windows over whole partitions, one row kept of each: grouping written another way."""
+"""Windows over whole partitions with one row kept of each, rewritten as grouping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duckanon.rewrite.algebra.relations import Block, Output, Source
 
 
 class _No(Exception):
-    """The block is not grouping in disguise."""
+    """The block is not equivalent to grouping."""
 
 
 def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
@@ -63,7 +63,7 @@ def _is_first_of(condition: Expr) -> frozenset[Expr] | None:
 
 
 def _numbered(block: Block, first: list[Expr]) -> Block:
-    """The block with the row number of the rows that are kept, which is 1."""
+    """The block with row_number() replaced by 1, its value in the rows that are kept."""
     numbers = {one for condition in first for one in walk(condition) if isinstance(one, Window)}
     return (
         block.rebuilt(lambda expr: rebuilt(expr, lambda one: Constant("1") if one in numbers else None))
@@ -93,7 +93,7 @@ def _grouped(block: Block, keys: tuple[Expr, ...], *, loose: bool) -> Block:
 
 
 def _aggregated(window: Window, partition: frozenset[Expr]) -> Expr:
-    """What a window gives for a group: its aggregate, or the sum of aggregates over several groups."""
+    """The value of a window for a group: its aggregate, or a sum of aggregates over several groups."""
     call = window.call
     if window.order or window.frame or not isinstance(call, Aggregate):
         raise _No
@@ -105,7 +105,7 @@ def _aggregated(window: Window, partition: frozenset[Expr]) -> Expr:
 
 
 def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Callable[[Expr], Expr]]:
-    """A grouping block with windows as two: one that groups, and one above it with the windows."""
+    """A grouping block with windows as two blocks: one that groups, and one above it with the windows."""
     above = number()
     below: dict[Expr, str] = {}
 
@@ -133,18 +133,20 @@ def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Calla
     return lower, replace(upper, sources=(Source(above, lower),)), lift
 
 
-def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
-    """Groups counted through the rows of a windowed source: count(DISTINCT unit), or count(*) / size."""
-    if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
-        return None
-    if inner.keys is not None or inner.distinct is not None or inner.qualify or inner.limited:
-        return None
-    windows = {part for output in inner.outputs for part in walk(output.expr) if isinstance(part, Window)}
+def _only_partition(block: Block) -> frozenset[Expr]:
+    """The expressions by which all windows of a block are partitioned; none where they differ."""
+    windows = {part for output in block.outputs for part in walk(output.expr) if isinstance(part, Window)}
     partitions = {window.partition for window in windows}
-    if len(partitions) != 1 or not (partition := next(iter(partitions))):
-        return None
-    number = block.sources[0].number
-    keys = tuple(sorted(partition, key=repr))
+    return next(iter(partitions)) if len(partitions) == 1 else frozenset()
+
+
+def _outputs_of_groups(
+    inner: Block, keys: tuple[Expr, ...], number: int
+) -> tuple[list[Output], dict[Expr | None, Expr]]:
+    """The outputs of a windowed source that are the same for all records of a group, and what each column means.
+
+    keys: of the groups. number: of the source, under which its columns are read.
+    """
     outputs: list[Output] = []
     meaning: dict[Expr | None, Expr] = {}
     for output in inner.outputs:
@@ -154,30 +156,37 @@ def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
             meaning[Column(number, output.name.lower())] = output.expr
         except _No:
             continue
+    return outputs, meaning
+
+
+def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
+    """Groups counted through the rows of a windowed source: count(DISTINCT unit), or count(*) / size."""
+    if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
+        return None
+    if inner.keys is not None or inner.distinct is not None or inner.qualify or inner.limited:
+        return None
+    partition = _only_partition(inner)
+    if not partition:
+        return None
+    number = block.sources[0].number
+    keys = tuple(sorted(partition, key=repr))
+    outputs, meaning = _outputs_of_groups(inner, keys, number)
     fixed = {expr for key in block.keys for part in walk(key) if (expr := meaning.get(part)) is not None}
 
     def change(expr: Expr) -> Expr | None:
-        if isinstance(expr, Column):
-            if expr.source == number and expr not in meaning:
-                raise _No
-            return expr
+        if isinstance(expr, Star | Window) or (
+            isinstance(expr, Column) and expr.source == number and expr not in meaning
+        ):
+            raise _No
         if isinstance(expr, Call) and expr.kind in ("Div", "IntDiv") and expr.operands[0] == Aggregate("count"):
             size = meaning.get(expr.operands[1])
             if isinstance(size, Window) and size.call == Aggregate("count") and size in fixed:
                 return Aggregate("count")
         if isinstance(expr, Aggregate):
-            unit = expr.operands[0] if len(expr.operands) == 1 else None
-            one = meaning.get(unit)
-            if (
-                expr.name == "count"
-                and expr.distinct
-                and not expr.where
-                and one in partition
-                and partition <= fixed | {one}
-            ):
+            one = meaning.get(expr.operands[0] if len(expr.operands) == 1 else None)
+            counts_units = expr.name == "count" and expr.distinct and not expr.where
+            if counts_units and one in partition and partition <= fixed | {one}:
                 return Aggregate("count", expr.operands)
-            raise _No
-        if isinstance(expr, Star | Window):
             raise _No
         return None
 

@@ -1,4 +1,4 @@
-"""A whole statement: every reach for a protected table is told once, as the kind that it is proven to be."""
+"""The findings about a whole statement: each use of a protected table once, as the kind that it is proven to be."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.snapshot import View
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, TooComplex, walk
 from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
-from duckanon.rewrite.algebra.schema import Schema
+from duckanon.rewrite.algebra.schema import Schema, query_of
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.recognize.conditional import conditionals
 from duckanon.rewrite.recognize.counts import counts
-from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RowLevel, Unknown
+from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RecordReads, Unknown
 from duckanon.rewrite.recognize.group_size import group_sizes, levels_in_union
-from duckanon.rewrite.recognize.record_reads import row_level
+from duckanon.rewrite.recognize.record_reads import record_reads
 
 # Statements that only wrap a query, by the argument that holds it.
 _WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
 _WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Insert, "expression"), (exp.Copy, "this"))
 
 
-def spot(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
-    """What a statement asks of protected tables; nothing if it reaches for none.
+def findings_in(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
+    """What a statement asks of protected tables; empty if it uses none.
 
     Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
     """
@@ -92,12 +94,20 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
         found += [name for name in sorted(schema.protected) if name.object in text]
         for full, view in schema.views.items():
             if any(name.may_be(full) for name in named) or full.object in text:
-                found += [name for name in sorted(schema.protected) if name.object in fold(view.query)]
+                found += [name for name in sorted(schema.protected) if name.object in _text(view)]
     told: list[TableName] = []
     for name in found:
         if not any(name.may_be(one) for one in told):
             told.append(name)
             yield Unknown(table=name, tables=(name,), node=tree, reason=reason)
+
+
+def _text(view: View) -> str:
+    """The folded text of a view's query."""
+    try:
+        return fold(sql(query_of(view)[0]))
+    except SqlglotError:
+        return fold(view.sql)
 
 
 def _relation(one: Relation) -> Iterator[Finding]:
@@ -115,7 +125,7 @@ def _relation(one: Relation) -> Iterator[Finding]:
             for found in members:
                 yield from found
     elif isinstance(one, Table):
-        yield RowLevel(table=one.name, tables=(one.name,))
+        yield RecordReads(table=one.name, tables=(one.name,))
     else:
         yield from _unknown(one, one.reason or "what reads it is not followed")
 
@@ -156,11 +166,11 @@ def _only(block: Block, outputs: tuple[object, ...]) -> Block:
 
 
 def _rest(block: Block, reason: str) -> Iterator[Finding]:
-    """A block of no kind: what it lets out itself, or else what the sources let out that it works on."""
+    """Findings about a block of no known kind: the records that it shows, or else findings about its sources."""
     own = [
         source.relation for source in block.sources if isinstance(source.relation, Table) and source.relation.protected
     ]
-    read = row_level(block) if own else None
+    read = record_reads(block) if own else None
     if read is not None:
         yield read
     elif own:
@@ -181,7 +191,7 @@ def _rest(block: Block, reason: str) -> Iterator[Finding]:
 
 
 def _nested(one: Nested) -> Iterator[Finding]:
-    """A subquery in an expression: what it is by itself, unless it depends on the row around it."""
+    """Findings about a subquery in an expression: about itself, unless it depends on the outer row."""
     query = one.query
     if isinstance(query, Block) and one.kind == "scalar" and is_closed(query):
         yield from _relation(query)
@@ -208,4 +218,4 @@ def _once(found: Iterator[Finding]) -> Iterator[Finding]:
             yield one
 
 
-__all__ = ["relation", "spot"]
+__all__ = ["findings_in", "relation"]

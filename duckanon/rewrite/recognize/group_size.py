@@ -25,13 +25,13 @@ from duckanon.rewrite.algebra.rows import by_key, is_clean, is_closed, present, 
 from duckanon.rewrite.recognize.findings import GroupSizes, Role
 from duckanon.rewrite.recognize.measures import measure
 
-# What shows a column for a whole unit. Minima and maxima are figures of their own.
+# Aggregates that show a column's value for a whole unit. Minima and maxima are statistics.
 _SHOWING = ("any_value",)
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """The inner grouping, and how the outer block's columns read in its terms."""
+    """The inner grouping. number: of the source. block: the grouping itself. frame: sources joined with it."""
 
     number: int
     block: Block
@@ -55,7 +55,7 @@ class _Groups:
 
 
 def group_sizes(block: Block) -> GroupSizes | None:
-    """What a block asks about sizes of groups, if that is all it asks."""
+    """The group sizes for which a block asks; None if it asks for something else."""
     groups = _groups(block)
     if groups is None or not is_closed(block):
         return None
@@ -68,18 +68,10 @@ def group_sizes(block: Block) -> GroupSizes | None:
     size = _size([one for one in (*keys, *where, *_conditions(block, groups)) if one is not None])
     if size is None or not all(isinstance(key, Aggregate | Call | Column | Constant) for key in keys):
         return None
-    regions: list[Expr] = []
-    roles: dict[Expr, Role] = {}
-    for written, key in zip(block.keys or (), keys, strict=True):
-        assert key is not None
-        if _is_of(key, size):
-            roles[written] = Role(name="", what="size", expr=key)
-        elif _is_region(key, groups):
-            roles[written] = Role(name="", what="region", expr=key)
-            if key not in regions:
-                regions.append(key)
-        else:
-            return None
+    roles = _roles(dict(zip(block.keys or (), keys, strict=True)), size, groups)
+    if roles is None:
+        return None
+    regions = list(dict.fromkeys(role.expr for role in roles.values() if role.what == "region" and role.expr))
     by_size = any(role.what == "size" for role in roles.values())
     unit = tuple(key for key in inner.keys if key not in regions)
     if not unit or any(isinstance(key, Constant) for key in unit):
@@ -123,8 +115,24 @@ def group_sizes(block: Block) -> GroupSizes | None:
     )
 
 
+def _roles(keys: dict[Expr, Expr | None], size: Aggregate, groups: _Groups) -> dict[Expr, Role] | None:
+    """What each key of the outer block is, a size or a region; None if one is neither.
+
+    keys: as written, and with the groups' columns written out.
+    """
+    roles: dict[Expr, Role] = {}
+    for written, key in keys.items():
+        if key is not None and _is_of(key, size):
+            roles[written] = Role(name="", what="size", expr=key)
+        elif key is not None and _is_region(key, groups):
+            roles[written] = Role(name="", what="region", expr=key)
+        else:
+            return None
+    return roles
+
+
 def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | None:
-    """UNION ALL of one group-size query for each level of a hierarchy, as one; None if the members differ in more."""
+    """A UNION ALL of group-size queries for several levels of a hierarchy, as one; None if they differ otherwise."""
     if union.kind != "all" or len(members) != len(union.members):
         return None
     longest = max(members, key=lambda one: len(one.regions))
@@ -175,20 +183,20 @@ def _groups(block: Block) -> _Groups | None:
         return None
     frame = tuple(one for one in block.sources if one is not grouped[0])
     groups = _Groups(grouped[0].number, inner, frame)
-    # A frame adds to the groups only what their keys look up in it: each key is equal to one of its columns.
+    # Each key of the groups must be equal to a column of the frame, so that the frame only adds columns to the groups.
     matched = {_matched(one, groups) for source in block.sources for one in source.on} | {
         _matched(one, groups) for one in block.where
     }
     if frame and not set(inner.keys or ()) <= matched:
         return None
-    # Beside a protected table, or one that has several rows for a group, it would be pairs that are counted.
+    # With a protected table, or one with several rows for a group, pairs would be counted.
     if any(is_protected(one.relation) or not by_key(one, block.sources, block.where) for one in frame):
         return None
     return groups
 
 
 def _matched(condition: Expr, groups: _Groups) -> Expr | None:
-    """The key of the groups that a condition equates with a column of a table beside them."""
+    """The key of the groups that a condition equates with a column of the frame; None if it does not."""
     if not isinstance(condition, Call) or condition.kind != "EQ":
         return None
     left, right = condition.operands
@@ -203,7 +211,7 @@ def _joins(condition: Expr, groups: _Groups) -> bool:
 
 
 def _size(exprs: list[Expr]) -> Aggregate | None:
-    """The one aggregate that keys and conditions are about, if it measures a group's size."""
+    """The only aggregate in keys and conditions, if it is the size of a group."""
     found = {one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate)}
     sizes = {one for one in found if one.name in ("count", "sum") and not is_windowed(one)}
     if len(sizes) != 1 or any(one.name not in _SHOWING for one in found - sizes):
@@ -244,7 +252,7 @@ def _is_computed(expr: Expr, known: tuple[Expr, ...]) -> bool:
 
 
 def _is_region(expr: Expr, groups: _Groups) -> bool:
-    """Whether an expression is computed from the groups' keys, what is shown of them, and columns of the frame."""
+    """Whether an expression is computed from keys of the groups, their shown columns, and columns of the frame."""
     keys = groups.block.keys or ()
     framed = {one.number for one in groups.frame}
 
@@ -299,7 +307,7 @@ def _columns(
 
 
 def is_aggregated_only(expr: Aggregate) -> bool:
-    """Whether an aggregate is a window's sum over aggregates of the block: those are looked at themselves."""
+    """Whether an aggregate is a window's sum over aggregates of the block, which are checked themselves."""
     return any(is_aggregated(one) for one in expr.operands)
 
 
@@ -344,7 +352,7 @@ def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
 
 
 def _of_size(expr: Aggregate, groups: _Groups, size: Aggregate) -> bool:
-    """Whether an aggregate of the outer block adds up sizes: that follows from how many groups have each size."""
+    """Whether an outer aggregate sums sizes, which follows from the number of groups of each size."""
     if expr.name not in ("sum", "avg", "min", "max") or expr.where or len(expr.operands) != 1:
         return False
     told = groups.expanded(expr.operands[0])

@@ -1,4 +1,4 @@
-"""Row-level reads: records of a protected table, or single values of them, come out as they stand."""
+"""Reads of records: a query shows records of a protected table, or values of single records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from duckanon.rewrite.algebra.aggregates import SHOWING
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Star, is_aggregated, walk
 from duckanon.rewrite.algebra.relations import Block, Table
 from duckanon.rewrite.algebra.rows import columns_in, watched
-from duckanon.rewrite.recognize.findings import RowLevel
+from duckanon.rewrite.recognize.findings import RecordReads
 
 
-def row_level(block: Block) -> RowLevel | None:
-    """The protected columns whose values a block lets out; None if it lets out none by itself."""
+def record_reads(block: Block) -> RecordReads | None:
+    """The read of records in a block, with the protected columns that it shows; None if it shows none itself."""
     protected = {
         source.number: source.relation.name
         for source in block.sources
@@ -30,7 +30,7 @@ def row_level(block: Block) -> RowLevel | None:
         return None
     tables = watched(block)
     first = next((protected[one.source] for one in shown if one.source in protected), next(iter(protected.values())))
-    return RowLevel(
+    return RecordReads(
         table=first,
         tables=tables,
         sources=block.sources,
@@ -41,7 +41,7 @@ def row_level(block: Block) -> RowLevel | None:
 
 
 def _values(expr: Expr, keys: tuple[Expr, ...] | None, *, counted: bool) -> list[Expr]:
-    """The parts of an output that are values of records: not figures about many, nor what these are told apart by."""
+    """The parts of an output that are values of records: neither aggregates nor the keys of groups."""
     if keys is None or not counted:
         return [expr]
     found: list[Expr] = []

@@ -1,12 +1,12 @@
-"""Group-size queries in ordinary SQL: the release of group sizes stands in their place."""
+"""Group-size queries in ordinary SQL: replaced by the release of group sizes."""
 
 from __future__ import annotations
 
 from duckanon.rewrite.recognize import GroupSizes
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
-    """Settle the group-size queries that the whole statement asks, and note why where one is not."""
-    for found in question.found(GroupSizes):
-        question.settle([found], found.node)
+def apply(context: RuleContext) -> None:
+    """Answer the group-size queries in the statement, and note why one is not answered."""
+    for found in context.found(GroupSizes):
+        context.settle([found], found.node)

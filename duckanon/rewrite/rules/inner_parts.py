@@ -1,20 +1,20 @@
-"""What stands around a query that can be released may be more than is followed: then it stays, around the release.
+"""Subqueries that can be released by themselves; the query around them is then computed from the release.
 
-Whatever is computed from a release is the analyst's own affair.
+That computation needs no check: it sees nothing but the release.
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.rule_context import Question, within
+from duckanon.rewrite.rule_context import RuleContext, within
 
 
-def apply(question: Question) -> None:
-    """Settle the parts of the query that can be released by themselves, the outermost first."""
-    for part in list(question.bound.query.find_all(exp.Select)):
-        if not within(part, question.bound.query) or not any(within(node, part) for _, node in question.reads):
+def apply(context: RuleContext) -> None:
+    """Answer the parts of the query that can be released by themselves, the outermost first."""
+    for part in list(context.bound.query.find_all(exp.Select)):
+        if not within(part, context.bound.query) or not any(within(node, part) for _, node in context.reads):
             continue
-        found = [one for one in question.alone(part) if one.table in question.catalog.protected]
+        found = [one for one in context.alone(part) if one.table in context.catalog.protected]
         if found:
-            question.kinds.answer(question, found, part)
+            context.releases.answer(context, found, part)

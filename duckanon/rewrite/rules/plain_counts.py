@@ -1,12 +1,12 @@
-"""Counts by keys: noisy or published counts stand in their place."""
+"""Counts by keys: replaced by noisy or published counts."""
 
 from __future__ import annotations
 
 from duckanon.rewrite.recognize import Counts
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
-    """Settle the counts that the whole statement asks, and note why where one is not."""
-    for found in question.found(Counts):
-        question.settle([found], found.node)
+def apply(context: RuleContext) -> None:
+    """Answer the counts for which the statement asks, and note why one is not answered."""
+    for found in context.found(Counts):
+        context.settle([found], found.node)

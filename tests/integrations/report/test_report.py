@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 import duckanon
 from duckanon import __version__
 from duckanon.integrations.cli.commands import app
+from tests.extras import needs
 
 NASTY = "<script>alert(1)</script>&\"' \u202e"
 
@@ -264,9 +265,10 @@ def test_without_qi_or_a_page_the_usage_is_wrong() -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    needs("browser")
     if chromium is None:
         said = "There is no Chromium here to open the page with."
-        if os.environ.get("CI"):
+        if os.environ.get("CI") or os.environ.get("DUCKANON_ALL_EXTRAS"):
             pytest.fail(said)
         pytest.skip(said)
     from playwright.sync_api import sync_playwright

@@ -1,0 +1,140 @@
+"""Moves: other records with the same released tables, found around the true ones without any program.
+
+A move takes records from some corners of a box of cells and adds them at the others, in turn. It keeps every margin
+that does not tell all the flipped variables (the basic moves of Diaconis and Sturmfels 1998, "Algebraic algorithms for
+sampling from conditional distributions"). As often as it leaves no count negative, the result is a witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.tables.cells import Ints, keys
+from duckanon.engines.tables.junction import Variables
+
+# Cells of a cross-classification that is held as a whole: 0.4 GB.
+_DENSE = 50_000_000
+# Variables that one move may flip.
+_WIDEST = 4
+# Moves one after another, for one cell in one direction.
+_MOVES = 200
+
+
+def flips(target: Variables, kept: Iterable[Variables]) -> tuple[tuple[int, ...], ...]:
+    """The smallest sets of target variables that no kept margin holds together."""
+    edges = list(kept)
+    found: list[Variables] = []
+    for size in range(1, _WIDEST + 1):
+        for one in map(frozenset, combinations(sorted(target), size)):
+            if not any(one <= edge for edge in edges) and not any(other <= one for other in found):
+                found.append(one)
+    return tuple(tuple(sorted(one)) for one in found)
+
+
+@inner
+def _amount(table: Ints, at: int, step: Ints, sign: int) -> int:
+    """How often a move can be made that takes from the cell `at` (sign -1), or adds to it (sign 1)."""
+    most = table[at] if sign < 0 else 2**62
+    for corner in range(1, 1 << len(step)):
+        place, odd = at, False
+        for j in range(len(step)):
+            if corner >> j & 1:
+                place += step[j]
+                odd = not odd
+        if odd == (sign > 0):
+            most = min(most, table[place])
+            if most == 0:
+                break
+    return int(most)
+
+
+@inner
+def _move(table: Ints, at: int, step: Ints, amount: int) -> None:
+    """Add `amount` at the cell and every other corner, and take it from those between."""
+    for corner in range(1 << len(step)):
+        place, size = at, amount
+        for j in range(len(step)):
+            if corner >> j & 1:
+                place += step[j]
+                size = -size
+        table[place] += size
+
+
+@inner
+def _steps(levels: Ints, sizes: Ints, strides: Ints, other: int, step: Ints) -> None:
+    """Write into `step` how far away in the table the levels of the corner opposite, number `other`, are."""
+    for j in range(len(step)):
+        level = other % (sizes[j] - 1)
+        other //= sizes[j] - 1
+        # Any level but the cell's own.
+        if level >= levels[j]:
+            level += 1
+        step[j] = (level - levels[j]) * strides[j]
+
+
+@compiled
+def _swings(
+    table: Ints, start: Ints, levels: Ints, begin: Ints, sizes: Ints, strides: Ints, enough: int
+) -> tuple[Ints, Ints]:
+    """How far moves, one after another, take the count of each start cell down, and up.
+
+    table: counts of all cells. start: shape (cells,), positions in `table`.
+    begin: where each kind of move begins in the columns of `levels`, shape (cells, columns), the cells' levels of the
+    variables that it flips, in `sizes`, their numbers of levels, and in `strides`, their strides in `table`.
+    A cell is left as soon as it has gone down and up by `enough` together.
+    """
+    swing = np.zeros((2, len(start)), dtype=np.int64)
+    # Moves that were made, to be taken back: a kind, a corner and an amount each.
+    done = np.zeros((_MOVES, 3), dtype=np.int64)
+    step = np.zeros(len(sizes), dtype=np.int64)
+    for i in range(len(start)):
+        for direction in range(2):
+            sign, made = 2 * direction - 1, 0
+            for kind in range(len(begin) - 1):
+                first, last = begin[kind], begin[kind + 1]
+                own, size, stride = levels[i, first:last], sizes[first:last], strides[first:last]
+                others = 1
+                for j in range(len(size)):
+                    others *= size[j] - 1
+                for other in range(others):
+                    if swing[0, i] + swing[1, i] >= enough or made == _MOVES:
+                        break
+                    _steps(own, size, stride, other, step[first:last])
+                    amount = _amount(table, start[i], step[first:last], sign)
+                    if amount:
+                        _move(table, start[i], step[first:last], sign * amount)
+                        done[made, 0], done[made, 1], done[made, 2] = kind, other, amount
+                        made += 1
+                        swing[direction, i] += amount
+            for k in range(made - 1, -1, -1):
+                first, last = begin[done[k, 0]], begin[done[k, 0] + 1]
+                _steps(levels[i, first:last], sizes[first:last], strides[first:last], done[k, 1], step[first:last])
+                _move(table, start[i], step[first:last], -sign * done[k, 2])
+    return swing[0], swing[1]
+
+
+def swings(
+    codes: Ints, counts: Ints, levels: Sequence[int], start: Ints, by: Sequence[Sequence[int]], enough: int
+) -> tuple[Ints, Ints]:
+    """How far moves take the counts of some cells down and up, each cell on its own.
+
+    codes: shape (cells, variables), the cells that hold records; counts: shape (cells,). levels: of each variable.
+    start: positions of the cells asked for. by: sets of columns of `codes` to flip. enough: as in `_swings`.
+    Both are zero where the cross-classification is too large to be held.
+    """
+    if prod(levels) > _DENSE:
+        return np.zeros(len(start), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
+    place = keys(codes, levels)
+    table = np.zeros(prod(levels), dtype=np.int64)
+    table[place] = counts
+    flipped = [v for columns in by for v in columns]
+    begin = np.cumsum([0, *(len(columns) for columns in by)])
+    sizes = np.array([levels[v] for v in flipped], dtype=np.int64)
+    strides = np.array([prod(levels[v + 1 :]) for v in flipped], dtype=np.int64)
+    own = np.ascontiguousarray(codes[start][:, flipped])
+    return _swings(table, place[start], own, begin, sizes, strides, min(enough, 2**62))
