@@ -113,7 +113,7 @@ def test_few_equations_settle_their_columns(system: System) -> None:
 def test_a_search_without_time_is_valid() -> None:
     builder = Builder()
     columns = builder.add_columns(2)
-    builder.add_rows([(np.zeros(2, dtype=np.int64), columns, np.array([2, 3]))], np.array([12]), np.array([12]))
+    builder.add_rows([(np.zeros(2, dtype=np.int64), columns, np.array([2, 3]))], np.array([12]), np.array([13]))
     found = Search(builder.build(100), 0).run(columns)
     assert (found.lower <= 0).all()
     assert found.upper.tolist() == [6, 4]
