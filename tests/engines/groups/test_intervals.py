@@ -89,7 +89,7 @@ def test_reaches_hold_for_long_windows() -> None:
 
 
 @numba.njit
-def all_ends(low, high, t, v, width, start, even, lo, hi, first, last):  # type: ignore[no-untyped-def]
+def all_ends(low, high, t, v, width, start, even, lo, hi, first, last):
     found = np.empty((high - low, 2), np.int64)
     for z in range(low, high):
         found[z - low] = ends(z, t, v, width, start, even, lo, hi, first, last)
