@@ -68,7 +68,7 @@ def test_a_name_means_what_duckdb_takes_it_for(tmp_path: Path, path: str, name: 
         except duckdb.Error:
             wanted = None
     paths = [(*one.split(".", 1), "t1") for one in tables]
-    names = {TableName(*each): Stored(each) for each in paths}  # type: ignore[arg-type, call-arg]
+    names = {TableName(*each): Stored(each) for each in paths}  # type: ignore[arg-type]
     search = search_path(database, schema, setting)
     found = Catalog(search=search, tables=names).find(TableName.of(name))
     if wanted is not None:
