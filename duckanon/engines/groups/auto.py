@@ -2,8 +2,8 @@
 
 Noise on t_s = n_s + n_(s+1) + ..., or on n_s where that takes much less of it (`Mechanism.query`). The root by isotonic
 regression (Hay et al. 2010); then, level by level, each region's numbers are shrunk toward its parent's shape by as
-much as the known variance of the noise warrants (`shapes`), and the regions of one parent are moved to the nearest
-table with the parent's sizes and their own totals (`margins`).
+much as the known variance of the noise warrants (`empirical_bayes`), and one parent's regions become the nearest
+table with the parent's sizes and their own totals (`controlled_rounding`).
 """
 
 from __future__ import annotations

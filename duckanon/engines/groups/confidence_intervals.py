@@ -7,9 +7,9 @@ with probability at least 95 %; so does the interval, the set of what it accepts
 every table, every epsilon. That the parent is like its regions is used to choose alone: where it is not, intervals are
 longer and not wrong. The tests, for n_s = t_s - t_(s+1):
 
-two-sided   y_s - y_(s+1) has noise of known tails, exactly; regions of acceptance: `acceptance`.
+two-sided   y_s - y_(s+1) has noise of known tails, exactly; regions of acceptance: `acceptance_regions`.
 one-sided   t only falls, so n_s <= (mean of t over sizes up to s) - (mean of t over sizes from s + 1) for any window
-            on either side. The same of y is less by more than `tails.reaches` 5 times in a hundred. Where next to
+            on either side. The same of y is less by more than `reaches` 5 times in a hundred. Where next to
             nothing is expected long windows make this bound a fraction of the noise on one value.
 
 With noise on n_s itself there is the two-sided one, with a single draw. Cutting to what holds without noise, 0 <= n_s

@@ -1,4 +1,6 @@
-"""Tails of double-geometric noise, of its differences and of its means, never smaller than they are.
+"""The double-geometric (discrete Laplace) distribution: its variance, and the tails of draws, differences and means.
+
+Tails are never taken to be smaller than they are.
 
 X has P(v) = (1 - a) / (1 + a) a^|v| with a = exp(-1 / scale), as `randomness.double_geometric` draws it.
 """
