@@ -19,7 +19,7 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
 from duckanon.catalog.snapshot import Stored
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
-from duckanon.guard import Guard, Room
+from duckanon.guard import Guard, SharedCatalog
 from duckanon.rewrite.decision import Decision
 from duckanon.rewrite.rule_context import Refused
 from duckanon.specification import macros
@@ -48,8 +48,8 @@ class Answer:
     holds: raises where what was decided about the query does not hold any more.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation | None, turn: RLock, holds: Callable[[], None]) -> None:
-        self._relation, self._turn, self._holds = relation, turn, holds
+    def __init__(self, relation: duckdb.DuckDBPyRelation | None, lock: RLock, holds: Callable[[], None]) -> None:
+        self._relation, self._lock, self._holds = relation, lock, holds
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
@@ -59,15 +59,15 @@ class Answer:
         if self._relation is None:
             raise UnsupportedQuery("The statement has no result.")
         self._holds()
-        return _in_turn(self._turn, self._relation, name)
+        return _in_turn(self._lock, self._relation, name)
 
     def __repr__(self) -> str:
-        with self._turn:
+        with self._lock:
             self._holds()
             return str(_unnamed(lambda: repr(self._relation)))
 
     def __str__(self) -> str:
-        with self._turn:
+        with self._lock:
             self._holds()
             return str(_unnamed(lambda: str(self._relation)))
 
@@ -94,13 +94,13 @@ class Analyst:
 
     role = "analyst"
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, room: Room) -> None:
-        self._con, self._room = con, room
+    def __init__(self, con: duckdb.DuckDBPyConnection, shared: SharedCatalog) -> None:
+        self._con, self._shared = con, shared
         # Once, by `close` or when nobody holds this any more.
-        self._leave = finalize(self, room.left)
+        self._leave = finalize(self, shared.leave)
         self._leave.atexit = False  # type: ignore[misc] # its stub forgets the property
-        self._guard = Guard(room, self._temporary)
-        self._turn = RLock()
+        self._guard = Guard(shared, self._temporary)
+        self._lock = RLock()
         self._in_transaction = False
         self._has_functions = False
         # The temporary tables as they were last read; None where a statement may have changed them.
@@ -109,11 +109,11 @@ class Analyst:
 
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
-        with self._turn:
+        with self._lock:
             text = self._admitted(query)
             named = {} if params is None else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named))
-            return Answer(relation, self._turn, self._guard.holding(query, text))
+            return Answer(relation, self._lock, self._guard.holding(query, text))
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -121,7 +121,7 @@ class Analyst:
 
     def execute(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement, and return this connection to fetch from."""
-        with self._turn:
+        with self._lock:
             text = self._admitted(query)
             given = () if parameters is None else (parameters,)
             _unnamed(lambda: self._con.execute(text, *given))
@@ -129,7 +129,7 @@ class Analyst:
 
     def executemany(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement once for each set of parameters."""
-        with self._turn:
+        with self._lock:
             text = self._admitted(query)
             _unnamed(lambda: self._con.executemany(text, parameters))
         return self
@@ -148,20 +148,20 @@ class Analyst:
 
     def explain(self, query: Any) -> Decision:
         """What would become of a statement; nothing runs."""
-        with self._turn:
+        with self._lock:
             return self._guard.explain(query)
 
     def cursor(self) -> Analyst:
         """A second connection to the same database, guarded too."""
-        with self._turn:
-            return Analyst(self._con.cursor(), self._room.entered())
+        with self._lock:
+            return Analyst(self._con.cursor(), self._shared.join())
 
     def interrupt(self) -> None:
         """Stop what runs."""
         self._con.interrupt()
 
     def close(self) -> None:
-        with self._turn:
+        with self._lock:
             self._con.close()
             self._leave()
 
@@ -204,7 +204,7 @@ class Analyst:
             raise NoDoor(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
-        return _in_turn(self._turn, self._con, name)
+        return _in_turn(self._lock, self._con, name)
 
 
 def _unnamed(run: Callable[[], Any]) -> Any:
@@ -224,16 +224,16 @@ def _unnamed(run: Callable[[], Any]) -> Any:
     )
 
 
-def _in_turn(turn: RLock, of: Any, name: str) -> Any:
+def _in_turn(lock: RLock, of: Any, name: str) -> Any:
     """An attribute of DuckDB's, read or called while no other thread uses the connection."""
-    with turn:
+    with lock:
         found = _unnamed(lambda: getattr(of, name))
     if not callable(found):
         return found
 
     @wraps(found)
     def called(*arguments: Any, **named: Any) -> Any:
-        with turn:
+        with lock:
             return _unnamed(lambda: found(*arguments, **named))
 
     return called

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import duckdb
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.udf import Host, Instance, Progress
-from duckanon.governance.instance import Books, books_of
+from duckanon.governance.instance import Governance, governance_of
 from duckanon.specification import functions, macros
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     """
     on = Instance(con)
     if not on.is_complete:
-        books = books_of(on.identity, con)
-        host = Host(progress or _silent, books, lambda text: _explained(text, books))
+        governance = governance_of(on.identity, con)
+        host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
         for module in dict.fromkeys(one.module for one in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)
         on.finish()
@@ -41,12 +41,43 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     return con
 
 
-def _explained(text: str, books: Books) -> list[dict[str, Any]]:
+def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:
     """What an analyst's connection would make of a statement: looked up on a connection of its own."""
-    from duckanon.guard import Guard, Room
+    from duckanon.guard import Guard, SharedCatalog
 
-    with books.door.cursor() as cursor:
-        return Guard(Room(cursor, books)).explain(text).rows()
+    with governance.cursors.cursor() as cursor:
+        return Guard(SharedCatalog(cursor, governance)).explain(text).rows()
+
+
+class Session(Protocol):
+    """What a steward's and an analyst's connection have in common: code that serves both asks for this.
+
+    role: 'steward' or 'analyst'. Results are fetched as from a DuckDB connection: `fetchall`, `df` and so on.
+    """
+
+    role: str
+
+    def sql(self, query: Any) -> Any:
+        """A lazy result, which runs when it is shown or fetched."""
+        ...
+
+    def execute(self, query: Any) -> Session:
+        """Run a statement, and return this connection to fetch from."""
+        ...
+
+    def cursor(self) -> Session:
+        """A second connection to the same database, for the same role."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Session: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def __getattr__(self, name: str) -> Any: ...
 
 
 class Connection:
@@ -188,7 +219,7 @@ def _fitting(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> tuple[str, d
         role, con = _opened(opened, "steward")
     except InvalidInput:
         role, con = _opened(opened, "analyst")
-    needed = "analyst" if books_of(Instance(con).identity, con).policies() else "steward"
+    needed = "analyst" if governance_of(Instance(con).identity, con).policies() else "steward"
     if needed == role:
         return role, con
     con.close()
@@ -206,6 +237,6 @@ def _locked(role: str) -> dict[str, Any]:
 
 def _guarded(con: duckdb.DuckDBPyConnection) -> Analyst:
     from duckanon.analyst import Analyst
-    from duckanon.guard import Room
+    from duckanon.guard import SharedCatalog
 
-    return Analyst(con, Room(con.cursor(), books_of(Instance(con).identity, con)))
+    return Analyst(con, SharedCatalog(con.cursor(), governance_of(Instance(con).identity, con)))

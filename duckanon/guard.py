@@ -22,12 +22,12 @@ from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError, UnsupportedQuery
 from duckanon.governance.answers import Stale, drawn
-from duckanon.governance.instance import Books
+from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
-from duckanon.governance.ledger_state import Publication, State
+from duckanon.governance.ledger_state import LedgerState, Publication
 from duckanon.releases import mechanisms
-from duckanon.releases.available import Releases
-from duckanon.releases.paid_questions import Asked
+from duckanon.releases.available import AvailableReleases
+from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
@@ -51,53 +51,53 @@ def none() -> Mapping[TableName, Stored]:
     return {}
 
 
-class Room:
+class SharedCatalog:
     """What all guards of one instance share: a connection of their own, and the catalog as it was last read on it.
 
     locked: whether the instance's configuration is locked, as an analyst's is. Then nobody but governance changes the
     catalog, and what was read holds until the ledger has another line.
     """
 
-    def __init__(self, own: duckdb.DuckDBPyConnection, books: Books) -> None:
-        self.own, self.books = own, books
+    def __init__(self, own: duckdb.DuckDBPyConnection, governance: Governance) -> None:
+        self.own, self.governance = own, governance
         # A connection does one thing at a time.
-        self.turn = RLock()
+        self.lock = RLock()
         ((self.locked,),) = own.execute("SELECT system.main.current_setting('lock_configuration')").fetchall()
         self._guards = 1
         self._databases: list[str] = []
         self._everything: Everything | None = None
-        self._known: tuple[Mapping[str, int], Mapping[str, Governed], Releases] | None = None
+        self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
 
-    def entered(self) -> Room:
+    def join(self) -> SharedCatalog:
         """The room itself, with one more guard in it."""
-        with self.turn:
+        with self.lock:
             self._guards += 1
         return self
 
-    def left(self) -> None:
+    def leave(self) -> None:
         """A guard less; the last one closes the connection."""
-        with self.turn:
+        with self.lock:
             self._guards -= 1
             if self._guards == 0:
                 self.own.close()
 
     def numbers(self) -> dict[str, int]:
         """The number of the last line of each database's ledger: while it is the same, so are decisions."""
-        with self.turn:
-            return {fold(one): self.books.ledger.state(one, self.own).number for one in self._databases}
+        with self.lock:
+            return {fold(one): self.governance.ledger.state(one, self.own).number for one in self._databases}
 
-    def catalog(self, own: Mapping[TableName, Stored]) -> tuple[Catalog, Releases, Mapping[str, State]]:
+    def catalog(self, own: Mapping[TableName, Stored]) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What an analyst may see now, the releases that there are, and what holds in each database."""
-        with self.turn:
+        with self.lock:
             if not self.locked or not self._databases:
-                self._databases = self.books.ledger.databases()
-            states = {fold(one): self.books.ledger.state(one, self.own) for one in self._databases}
+                self._databases = self.governance.ledger.databases()
+            states = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
             numbers = {database: state.number for database, state in states.items()}
             if self._known is None or self._known[0] != numbers or not self.locked:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                self._known = (numbers, decided, Releases(_publications(states), taken))
+                self._known = (numbers, decided, AvailableReleases(_publications(states), taken))
             assert self._everything is not None
             _, governed, releases = self._known
             return visible(self._everything, governed, own), releases, states
@@ -109,8 +109,8 @@ class Guard:
     room: what it shares with other guards of the instance. temporary: tells the connection's temporary tables.
     """
 
-    def __init__(self, room: Room, temporary: Temporary = none) -> None:
-        self._room, self._temporary = room, temporary
+    def __init__(self, shared: SharedCatalog, temporary: Temporary = none) -> None:
+        self._shared, self._temporary = shared, temporary
         self._functions = table_functions()
 
     def decide(self, statement: object) -> Decision:
@@ -134,8 +134,8 @@ class Guard:
                 )
             self._affordable(decision, states)
             try:
-                for asked in decision.answers:
-                    self._stand(asked)
+                for question in decision.answers:
+                    self._stand(question)
             except Stale:
                 continue
             return decision
@@ -147,10 +147,10 @@ class Guard:
         A steward may close, protect or unpublish what it reads before its result runs. Then the check raises
         UnsupportedQuery.
         """
-        seen = [self._room.numbers()]
+        seen = [self._shared.numbers()]
 
         def check() -> None:
-            now = self._room.numbers()
+            now = self._shared.numbers()
             if now == seen[0]:
                 return
             try:
@@ -174,7 +174,7 @@ class Guard:
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
-    def _decide(self, statement: object) -> tuple[Decision, Mapping[str, State]]:
+    def _decide(self, statement: object) -> tuple[Decision, Mapping[str, LedgerState]]:
         admitted = admit(_text(statement))
         try:
             catalog, releases, states = self._catalog(admitted)
@@ -185,7 +185,7 @@ class Guard:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
         return self._priced(decision), states
 
-    def _catalog(self, admitted: Statement) -> tuple[Catalog, Releases, Mapping[str, State]]:
+    def _catalog(self, admitted: Statement) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What the analyst sees; nothing where the statement is made of constants alone.
 
         Every function and every operator could be a macro's name, the built-in ones' too.
@@ -193,19 +193,19 @@ class Guard:
         if admitted.kind is Kind.TRANSACTION or (
             admitted.kind is Kind.QUERY and all(isinstance(one, _CONSTANTS) for one in admitted.tree.walk())
         ):
-            return Catalog(), Releases(), {}
-        return self._room.catalog(self._temporary())
+            return Catalog(), AvailableReleases(), {}
+        return self._shared.catalog(self._temporary())
 
     def _priced(self, decision: Decision) -> Decision:
         """The decision with what each answer costs now: nothing where it stands. Too large ones are refused."""
         if not decision.answers:
             return decision
         days = {}
-        with self._room.turn:
-            for asked in decision.answers:
-                days[asked.key] = drawn(self._room.own, asked.question)
-                most = _MOST_COUNTS if asked.kind == "count" else _MOST_SIZES // asked.max_size
-                if days[asked.key] is None and mechanisms.cells(self._room.own, asked) > most:
+        with self._shared.lock:
+            for question in decision.answers:
+                days[question.key] = drawn(self._shared.own, question.purchase)
+                most = _MOST_COUNTS if question.kind == "count" else _MOST_SIZES // question.max_size
+                if days[question.key] is None and mechanisms.cells(self._shared.own, question) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
                     )
@@ -216,28 +216,28 @@ class Guard:
         ]
         return replace(decision, steps=steps)
 
-    def _affordable(self, decision: Decision, states: Mapping[str, State]) -> None:
+    def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
         """Raises BudgetExhausted where one of several answers could be paid, but not all of them."""
-        due = {asked.key: asked for asked, step in self._unpaid(decision)}
+        due = {question.key: question for question, step in self._unpaid(decision)}
         spent: dict[str, Any] = {}
-        for asked in due.values():
-            state = states[fold(asked.place.database)]
-            population = state.population(asked.place)
+        for question in due.values():
+            state = states[fold(question.location.database)]
+            population = state.population(question.location)
             assert population is not None
             held = spent.get(population.name, population)
             merged = replace(state, populations={**state.populations, population.name: held})
-            affordable(merged, asked.place, asked.question.charge)
-            spent[population.name] = held.charged(asked.epsilon)
+            affordable(merged, question.location, question.purchase.charge)
+            spent[population.name] = held.charged(question.epsilon)
 
-    def _unpaid(self, decision: Decision) -> list[tuple[Asked, Step]]:
+    def _unpaid(self, decision: Decision) -> list[tuple[PaidQuestion, Step]]:
         steps = [step for step in decision.steps if step.epsilon is not None]
-        return [(asked, step) for asked, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
+        return [(question, step) for question, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
 
-    def _stand(self, asked: Asked) -> None:
-        self._room.books.answers.stand(asked.question, lambda con: mechanisms.draw(con, asked))
+    def _stand(self, question: PaidQuestion) -> None:
+        self._shared.governance.answers.stand(question.purchase, lambda con: mechanisms.draw(con, question))
 
     def _verify(self, decision: Decision, catalog: Catalog) -> None:
-        answers = frozenset(TableName(*(fold(part) for part in asked.path)) for asked in decision.answers)
+        answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)
         calls = tuple(call(self._serialized(f"SELECT * FROM {one}")) for one in decision.calls)
         readable = frozenset(catalog.tables) | decision.tables | answers
         verify(
@@ -247,11 +247,11 @@ class Guard:
 
     def _serialized(self, text: str) -> Any:
         """DuckDB's own tree of a query."""
-        with self._room.turn:
-            return json.loads(self._room.own.execute(_SERIALIZE, [text]).fetchall()[0][0])
+        with self._shared.lock:
+            return json.loads(self._shared.own.execute(_SERIALIZE, [text]).fetchall()[0][0])
 
 
-def _governed(state: State) -> Governed:
+def _governed(state: LedgerState) -> Governed:
     protected = {}
     for (schema, table), one in state.tables.items():
         population = state.populations[one.policy.population]
@@ -266,7 +266,7 @@ def _governed(state: State) -> Governed:
     return Governed(state.number, protected, opened, published, ever)
 
 
-def _publications(states: Mapping[str, State]) -> dict[TableName, list[Publication]]:
+def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Publication]]:
     """The publications of each protected table that can be read."""
     found: dict[TableName, list[Publication]] = {}
     for database, state in states.items():

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 import duckanon
 from duckanon.rewrite import rule_context
+from tests.extras import Extras
 
 # A recogniser's failure fails the test; in production it is logged, and nothing is recognised.
 rule_context.STRICT = True
@@ -19,6 +20,11 @@ settings.register_profile("ci", deadline=None, max_examples=100, derandomize=Tru
 settings.register_profile("quick", deadline=None, max_examples=16, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registered as a plugin of its own, it sees the modules of duckanon too, whose examples are tests."""
+    config.pluginmanager.register(Extras())
 
 
 @pytest.fixture

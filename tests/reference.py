@@ -2,32 +2,27 @@
 
 They stand between comments, such as `<!-- call -->` and `<!-- /call -->`. On a SQL function's page, from its
 specification: `call` (signature and summary), `arguments`, `columns`, `refusals` (and the source). On an algorithm's,
-from its registry: `facts` (source and cost). Everything else is written by hand.
+from its registry: `facts` (source, cost and limits). Everything else is written by hand.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from duckanon.engines.cells.methods import METHODS as CELLS
-from duckanon.engines.groups.methods import MECHANISMS as GROUPS
-from duckanon.engines.kanon.methods import METHODS as KANON
-from duckanon.engines.metric.methods import METHODS as METRIC
+from duckanon.engines.registry import families
 from duckanon.specification import Argument, Function, functions
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 88
-REGISTRIES: dict[str, Mapping[str, Any]] = {"kanon": KANON, "cells": CELLS, "groups": GROUPS, "metric": METRIC}
 
 
 def pages() -> Iterator[tuple[Path, dict[str, str]]]:
     """Every page with generated parts, and these by name."""
     for function in functions().values():
         yield DOCS / f"{function.name}.md", {name: part(function) for name, part in PARTS.items()}
-    for family, registry in REGISTRIES.items():
-        for name, method in registry.items():
-            facts = f"\n- Source: {method.source}.\n- Cost: {method.cost}.\n"
+    for family, methods in families().items():
+        for name, method in methods.items():
+            facts = f"\n- Source: {method.source}.\n- Cost and limits: {method.limits}.\n"
             yield DOCS / "algorithms" / family / f"{name}.md", {"facts": facts}
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from duckanon.integrations.console import converse
-from duckanon.integrations.session import Session
+from duckanon.integrations.cli.console import converse
+from duckanon.integrations.cli.session import Session
 from tests.documents import cells, examples, run
+from tests.extras import needs
 from tests.walk import shell, steps, walk
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +40,7 @@ def test_examples(con: duckdb.DuckDBPyConnection, page: Path, monkeypatch: pytes
 
 
 def test_the_tutorial_is_a_walk_from_a_csv_to_a_signed_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("report")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")

@@ -1,12 +1,17 @@
-"""What ships: the wheel has the SQL and works on its own; importing is light; modules are short."""
+"""What ships: the wheel has the SQL and works on its own; importing is light; functions are short."""
 
+import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests import extras
 
 ROOT = Path(__file__).parents[1]
 TRY = """
@@ -88,6 +93,45 @@ def test_import_is_light(tmp_path: Path) -> None:
     assert run(code, ROOT, tmp_path)[-1] == "[]"
 
 
-def test_no_module_outgrows_one_idea() -> None:
-    long = {str(p): n for p in (ROOT / "duckanon").rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
-    assert long == {}
+def test_every_extra_that_tests_need_is_declared() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(extras.LIBRARIES) <= set(declared)
+    assert set(extras.NEEDED.values()) <= set(extras.LIBRARIES)
+    assert [part for part in extras.NEEDED if not (ROOT / part).exists()] == []
+    assert set(declared) - {"all-dev", "cli", "jupyter", "plot"} <= set(re.split(r"[\[\],]", declared["all-dev"][0]))
+
+
+def test_a_skip_for_a_missing_extra_fails_where_all_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.LIBRARIES, "dbt", ("no_such_library",))
+    monkeypatch.delenv("DUCKANON_ALL_EXTRAS", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"^needs the extra dbt: pip install -e '\.\[dev,dbt\]'$"):
+        extras.needs("dbt")
+    monkeypatch.setenv("DUCKANON_ALL_EXTRAS", "1")
+    with pytest.raises(pytest.fail.Exception, match=r"^needs the extra dbt"):
+        extras.needs("dbt")
+
+
+def test_exceptions_from_the_limits_of_functions_are_needed() -> None:
+    """A file that pyproject.toml lets off a limit on a function's length or complexity has a function beyond it."""
+    ruff = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    named = {
+        (path, code)
+        for path, codes in ruff["per-file-ignores"].items()
+        for code in codes
+        if code in ("C901", "PLR0912", "PLR0915")
+    }
+    found = subprocess.run(
+        [
+            *(sys.executable, "-m", "ruff", "check", "--isolated", "--select", "C901,PLR0912,PLR0915"),
+            *("--config", f"lint.mccabe.max-complexity={ruff['mccabe']['max-complexity']}"),
+            *("--config", f"lint.pylint.max-branches={ruff['pylint']['max-branches']}"),
+            *("--config", f"lint.pylint.max-statements={ruff['pylint']['max-statements']}"),
+            *("--output-format", "json", "duckanon", "tests"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    beyond = {(str(Path(one["filename"]).relative_to(ROOT)), one["code"]) for one in json.loads(found.stdout)}
+    assert named <= beyond, sorted(named - beyond)

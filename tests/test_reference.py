@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from duckanon.engines.kanon.freeform import FREEFORM
-from tests.reference import DOCS, REGISTRIES, pages, written
+from duckanon.engines.kanon.methods.freeform import FREEFORM
+from duckanon.engines.registry import families
+from tests.reference import DOCS, pages, written
 
 ROOT = DOCS.parent
 
@@ -26,11 +27,11 @@ def test_a_page_is_up_to_date(page: Path) -> None:
     assert text == written(text, GENERATED[page]), "run: python -m tests.reference"
 
 
-@pytest.mark.parametrize("family", REGISTRIES)
+@pytest.mark.parametrize("family", families())
 def test_each_algorithm_has_a_page_and_no_other_thing_has(family: str) -> None:
     found = {page.stem: page.read_text(encoding="utf-8") for page in (DOCS / "algorithms" / family).glob("*.md")}
     # Three baselines of one idea, in a registry of their own, share a page.
-    assert set(found) == set(REGISTRIES[family]) | ({"freeform"} if family == "kanon" else set())
+    assert set(found) == set(families()[family]) | ({"freeform"} if family == "kanon" else set())
     assert family != "kanon" or all(f"`{name}`" in found["freeform"] for name in FREEFORM)
     overview = (DOCS / OVERVIEWS[family]).read_text(encoding="utf-8")
     for name, text in found.items():
@@ -71,9 +72,9 @@ def test_the_map_of_the_papers_names_what_exists() -> None:
         assert found, file
         assert not test or f"def {test}(" in found.read_text(encoding="utf-8"), (file, test)
     built = {file.removeprefix("engines/") for file, _ in named}
-    for family, registry in REGISTRIES.items():
+    for family, methods in families().items():
         used = {module.rpartition("/")[2] for module in built if module.startswith(f"{family}/")}
-        for name in registry:
+        for name in methods:
             code = re.findall(
                 r"/(\w+\.py)\)", (DOCS / "algorithms" / family / f"{name}.md").read_text(encoding="utf-8")
             )

@@ -14,11 +14,17 @@ SCHEMA = "duckanon"
 
 @dataclass(frozen=True)
 class Stored:
-    """A table of the database. columns: their names as stored, and their types as DuckDB writes them."""
+    """A table. columns: their names as stored, and their types as DuckDB writes them, '' where a type is not known.
 
-    path: tuple[str, str, str]
+    path: its full name as stored; empty where a text alone describes it. keys: sets of folded columns that no two rows
+    share. complete: whether those are all columns.
+    """
+
+    path: tuple[str, str, str] = ("", "", "")
     columns: Mapping[str, str] = field(default_factory=dict)
     temporary: bool = False
+    keys: tuple[frozenset[str], ...] = ()
+    complete: bool = True
 
     @property
     def types(self) -> dict[str, str]:
@@ -28,10 +34,13 @@ class Stored:
 
 @dataclass(frozen=True)
 class View:
-    """A view: its full name as stored, the statement that made it, and the names of its columns."""
+    """A view: its full name as stored, the statement that made it or its query, and the names of its columns.
 
-    path: tuple[str, str, str]
-    sql: str
+    No columns: those of the query, or those that the statement lists.
+    """
+
+    path: tuple[str, str, str] = ("", "", "")
+    sql: str = ""
     columns: tuple[str, ...] = ()
 
 

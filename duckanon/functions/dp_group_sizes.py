@@ -29,7 +29,7 @@ _MOST_CELLS = 20_000_000
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind dp_group_sizes on a database instance."""
     on.function("dp_group_sizes", DpGroupSizes)
-    register_engine(on, "_dk_dp_group_sizes", releaser(host.books.once), "regions", _RELEASED, DpGroupSizes)
+    register_engine(on, "_dk_dp_group_sizes", releaser(host.governance.once), "regions", _RELEASED, DpGroupSizes)
 
 
 class Once(Protocol):

@@ -152,8 +152,8 @@ def _classes(
     threads: pa.Scalar,
 ) -> pa.Array:
     from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
-    from duckanon.engines.kanon.conditions import settle_classes
-    from duckanon.engines.kanon.work import Work
+    from duckanon.engines.kanon.control import Work
+    from duckanon.engines.kanon.criteria.enforcement import settle_classes
 
     k, method, workers = request.k, request.method, max(1, int(threads.as_py()))
     check_method(method)

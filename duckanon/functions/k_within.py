@@ -114,7 +114,7 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
 
 def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.anonymize import check_k
-    from duckanon.engines.kanon.coarser import coarser, is_release
+    from duckanon.engines.kanon.coarsening import coarser, is_release
     from duckanon.engines.kanon.records import records
 
     check_k(request.k, len(rows.values) if rows.is_valid else 0)
@@ -150,7 +150,7 @@ def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.
 
 def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:
     """The released cells of one quasi-identifier by the codes of its values; with the table's own, if given."""
-    from duckanon.engines.kanon.coarser import Cells
+    from duckanon.engines.kanon.coarsening import Cells
     from duckanon.functions.encoding import encode
 
     n = len(cells[0])

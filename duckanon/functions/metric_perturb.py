@@ -23,7 +23,7 @@ from duckanon.functions.sqltext import absent, call, check, fill, identifier, li
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
-class Books(Protocol):
+class Governance(Protocol):
     """What metric_perturb needs of governance."""
 
     def once(
@@ -46,7 +46,7 @@ def register(on: Instance, host: Host) -> None:
     """Put the functions behind metric_perturb on a database instance."""
     on.function("metric_perturb", MetricPerturb)
     register_check(on, "_dk_perturb_problem", _check, MetricPerturb)
-    register_engine(on, "_dk_metric_perturb", partial(_perturb, host.books), "found", "BIGINT[]", MetricPerturb)
+    register_engine(on, "_dk_metric_perturb", partial(_perturb, host.governance), "found", "BIGINT[]", MetricPerturb)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,12 @@ def _check(request: MetricPerturb, names: list[str], types: list[str]) -> None:
 
 
 def _perturb(
-    books: Books, request: MetricPerturb, wanted: pa.Scalar, rows: pa.Scalar, mechanism: pa.Scalar, seen: pa.Scalar
+    governance: Governance,
+    request: MetricPerturb,
+    wanted: pa.Scalar,
+    rows: pa.Scalar,
+    mechanism: pa.Scalar,
+    seen: pa.Scalar,
 ) -> pa.Array:
     """A cell of the mechanism for each record. rows: the records' hashes."""
     from duckanon.engines.metric.sampling import Rows, draw
@@ -134,7 +139,7 @@ def _perturb(
         return pa.array([draw(chances, places, Entropy().octets)], pa.list_(pa.int64()))
 
     if request.epsilon is None:
-        if books.protected(request.tbl, seen.as_py()):
+        if governance.protected(request.tbl, seen.as_py()):
             raise InvalidInput(
                 "The table is protected, so a draw is recorded: say the mechanism's epsilon, as in epsilon := 1."
             )
@@ -149,4 +154,4 @@ def _perturb(
     )
     # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
     whole = {"call": str(request), "content": content.hexdigest()}
-    return books.once(request.tbl, seen.as_py(), whole, charge, release, action="perturb")
+    return governance.once(request.tbl, seen.as_py(), whole, charge, release, action="perturb")

@@ -37,7 +37,7 @@ class Decisions(Protocol):
     def new_edition(self, table: str, seen: Mapping[str, Any]) -> str: ...
 
 
-class Books(Protocol):
+class Governance(Protocol):
     """Governance, as SQL sees it."""
 
     @property
@@ -54,21 +54,21 @@ class Books(Protocol):
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind a steward's decisions, and behind what can be read of them, on a database instance."""
-    books: Books = host.books
+    governance: Governance = host.governance
     for name, request, compute in (
-        ("protect", Protect, partial(_protect, books.decisions)),
-        ("open_table", OpenTable, partial(_open, books.decisions)),
-        ("unprotect", Unprotect, partial(_decided, books.decisions.unprotect)),
-        ("close_table", CloseTable, partial(_decided, books.decisions.close_table)),
-        ("new_edition", NewEdition, partial(_decided, books.decisions.new_edition)),
+        ("protect", Protect, partial(_protect, governance.decisions)),
+        ("open_table", OpenTable, partial(_open, governance.decisions)),
+        ("unprotect", Unprotect, partial(_decided, governance.decisions.unprotect)),
+        ("close_table", CloseTable, partial(_decided, governance.decisions.close_table)),
+        ("new_edition", NewEdition, partial(_decided, governance.decisions.new_edition)),
     ):
         on.function(name, request)
         register_engine(on, f"_dk_{name}", compute, "said", "VARCHAR", request)
     on.function("propose_domains", ProposeDomains)
-    register_listing(on, "privacy_ledger", books.lines)
-    register_listing(on, "policies", books.decided)
-    register_listing(on, "privacy_budget", books.budgets)
-    register_listing(on, "editions", books.editions)
+    register_listing(on, "privacy_ledger", governance.lines)
+    register_listing(on, "policies", governance.decided)
+    register_listing(on, "privacy_budget", governance.budgets)
+    register_listing(on, "editions", governance.editions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from duckanon.functions import arguments
 from duckanon.functions.k_report import KReport
 
 if TYPE_CHECKING:
-    from duckanon.engines.kanon.demands import Conditions
+    from duckanon.engines.kanon.criteria.criteria import Conditions
 
 # What the engine's float may miss of the exact distance that the search went by.
 _ROUNDING = 1e-9
@@ -32,7 +32,7 @@ class Criteria:
 
     def conditions(self, k: int) -> Conditions:
         """As the engine takes them."""
-        from duckanon.engines.kanon.demands import Conditions
+        from duckanon.engines.kanon.criteria.criteria import Conditions
 
         return Conditions(k, self.l, self.t, self.max_suppression, self.diversity, self.c)
 

@@ -44,7 +44,7 @@ _MOST_DIGITS = 12
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind publish, unpublish and publications on a database instance."""
-    publications: Publications = host.books.publications
+    publications: Publications = host.governance.publications
     on.function("publish", Publish)
     on.function("unpublish", Unpublish)
     register_engine(on, "_dk_publish", partial(_publish, publications), "said", "VARCHAR", Publish)

@@ -29,7 +29,7 @@ class Host:
     """What the functions are given: whom to tell of progress, governance, and what explains a statement."""
 
     progress: Progress
-    books: Any
+    governance: Any
     explain: Explain
 
 

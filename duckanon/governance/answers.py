@@ -20,8 +20,8 @@ import pyarrow as pa
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput, MachineFailure
 from duckanon.governance.ledger import Ledger, affordable, schema_of, where
-from duckanon.governance.ledger_state import State
-from duckanon.governance.locations import Place
+from duckanon.governance.ledger_state import LedgerState
+from duckanon.governance.locations import Location
 
 # An epsilon below this share of the budget is hardly ever meant, and lets noise run out of bounds.
 LEAST_SHARE = 10_000
@@ -45,10 +45,10 @@ class _Turn:
 
 
 @dataclass(frozen=True)
-class Question:
+class Purchase:
     """What is paid for. key: of the resolved question, the policy's version and the edition, and nothing else."""
 
-    place: Place
+    location: Location
     key: str
     version: int
     edition: int
@@ -57,7 +57,7 @@ class Question:
     @property
     def path(self) -> tuple[str, str, str]:
         """Where the answer is kept."""
-        return self.place.database, "duckanon", f"answer_{self.key}"
+        return self.location.database, "duckanon", f"answer_{self.key}"
 
 
 class Answers:
@@ -68,19 +68,19 @@ class Answers:
         self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
         self._opening = Lock()
 
-    def stand(self, question: Question, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+    def stand(self, purchase: Purchase, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         """Have the answer to a question stand. Returns whether it was charged now.
 
         draw: reads the records and draws the noise, by a connection that it is given; it is called after the charge is
         committed. Raises BudgetExhausted, InvalidInput where nothing can be recorded, and Stale: then nothing was
         charged. Raises MachineFailure, in a fixed sentence, where the answer cannot be made; that is charged.
         """
-        with self._only_one(question), self._ledger.cursor() as con:
-            if stands(con, question):
+        with self._only_one(purchase), self._ledger.cursor() as con:
+            if stands(con, purchase):
                 return False
-            charged = self._charge(con, question)
+            charged = self._charge(con, purchase)
             try:
-                self._store(question, draw(con))
+                self._store(purchase, draw(con))
                 return charged
             except Exception:
                 if STRICT:
@@ -88,20 +88,20 @@ class Answers:
         # Whatever went wrong, its words might hold a value: so it is not the context of this error either.
         raise MachineFailure(FAILED)
 
-    def _charge(self, con: duckdb.DuckDBPyConnection, question: Question) -> bool:
-        place, charge = question.place, question.charge
+    def _charge(self, con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
+        location, charge = purchase.location, purchase.charge
 
-        def line(state: State) -> Mapping[str, Any] | None:
-            standing, population = state.tables.get(place.identity), state.population(place)
-            if standing is None or population is None or standing.version != question.version:
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            standing, population = state.tables.get(location.identity), state.population(location)
+            if standing is None or population is None or standing.version != purchase.version:
                 raise Stale
-            if population.edition != question.edition:
+            if population.edition != purchase.edition:
                 raise Stale
-            if drawn(con, question) is not None:
+            if drawn(con, purchase) is not None:
                 return None
-            affordable(state, place, charge)
+            affordable(state, location, charge)
             return {
-                **where(place),
+                **where(location),
                 "population": population.name,
                 "edition": population.edition,
                 "action": "charge",
@@ -109,60 +109,61 @@ class Answers:
                 "what": charge.what,
                 "unit": charge.unit,
                 "neighbours": charge.neighbours,
-                "release": question.key,
+                "release": purchase.key,
             }
 
         def beside(cursor: duckdb.DuckDBPyConnection, number: int) -> None:
             cursor.execute(
-                f"INSERT OR REPLACE INTO {schema_of(place.database)}.answers VALUES (?, ?, false)",
-                [question.key, number],
+                f"INSERT OR REPLACE INTO {schema_of(location.database)}.answers VALUES (?, ?, false)",
+                [purchase.key, number],
             ).fetchall()
 
-        return self._ledger.append(place.database, line, beside) is not None
+        return self._ledger.append(location.database, line, beside) is not None
 
-    def _store(self, question: Question, answer: pa.Table) -> None:
-        with self._ledger.transaction(question.place.database) as cursor:
+    def _store(self, purchase: Purchase, answer: pa.Table) -> None:
+        with self._ledger.transaction(purchase.location.database) as cursor:
             cursor.register("_dk_answer", answer)
-            table = f'{schema_of(question.place.database)}."{question.path[2]}"'
+            table = f'{schema_of(purchase.location.database)}."{purchase.path[2]}"'
             cursor.execute(f"CREATE TABLE {table} AS FROM _dk_answer").fetchall()
             cursor.unregister("_dk_answer")
             cursor.execute(
-                f"UPDATE {schema_of(question.place.database)}.answers SET stored = true WHERE key = ?", [question.key]
+                f"UPDATE {schema_of(purchase.location.database)}.answers SET stored = true WHERE key = ?",
+                [purchase.key],
             ).fetchall()
 
     @contextmanager
-    def _only_one(self, question: Question) -> Iterator[None]:
+    def _only_one(self, purchase: Purchase) -> Iterator[None]:
         with self._opening:
-            turn = self._turns.setdefault((question.place.database, question.key), _Turn())
+            turn = self._turns.setdefault((purchase.location.database, purchase.key), _Turn())
         with turn.lock:
             yield
 
 
-def stands(con: duckdb.DuckDBPyConnection, question: Question) -> bool:
+def stands(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
     """Whether a question's answer is stored."""
     try:
-        con.execute(f'SELECT 1 FROM {schema_of(question.place.database)}."{question.path[2]}" LIMIT 0').fetchall()
+        con.execute(f'SELECT 1 FROM {schema_of(purchase.location.database)}."{purchase.path[2]}" LIMIT 0').fetchall()
     except duckdb.CatalogException:
         return False
     return True
 
 
-def drawn(con: duckdb.DuckDBPyConnection, question: Question) -> date | None:
+def drawn(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
     """The day on which a question was charged, if asking it now is free; else None.
 
     It is free while its answer stands, and where none could be made. An answer that was given and has been dropped
     since would be drawn with other noise, which could be averaged with the first: it is charged once more.
     """
-    schema = schema_of(question.place.database)
+    schema = schema_of(purchase.location.database)
     try:
         found = con.execute(
             f"SELECT recorded_at, stored FROM {schema}.answers JOIN {schema}.ledger USING (number) WHERE key = ?",
-            [question.key],
+            [purchase.key],
         ).fetchall()
     except duckdb.CatalogException:
         return None
     for recorded_at, stored in found:
-        if stands(con, question) or not stored:
+        if stands(con, purchase) or not stored:
             day: date = recorded_at.date()
             return day
     return None

@@ -11,7 +11,7 @@ import duckdb
 from duckanon.errors import InvalidInput
 
 
-class Door:
+class Cursors:
     """Opens cursors on a database instance, and keeps none: a cursor held would keep the file open after its last user.
 
     A cursor has a transaction of its own, so what it commits outlives the caller's ROLLBACK.
@@ -20,7 +20,7 @@ class Door:
     def __init__(self) -> None:
         self._known: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
 
-    def admit(self, con: duckdb.DuckDBPyConnection) -> None:
+    def add(self, con: duckdb.DuckDBPyConnection) -> None:
         """Take note of a connection to the instance."""
         self._known = [one for one in self._known if one() not in (None, con)] + [weakref.ref(con)]
 

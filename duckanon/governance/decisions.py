@@ -15,8 +15,8 @@ from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger import OURS, SCHEMA, Ledger, where
-from duckanon.governance.ledger_state import EVERY, Population, State
-from duckanon.governance.locations import Identity, Place, expected, locate
+from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, Population
+from duckanon.governance.locations import Identity, Location, expected, locate
 from duckanon.governance.view_dependencies import reads
 
 
@@ -35,24 +35,25 @@ class Decisions:
         None where it does not stand yet, and then it can have no domains. Raises InvalidInput for what is no table of a
         database, for a table that has another policy, and for what contradicts its population.
         """
-        place = locate(table, seen)
-        _check_protectable(table, place)
-        domains = Domains(place, types or {}, self._ledger)
+        location = locate(table, seen)
+        _check_protectable(table, location)
+        domains = Domains(location, types or {}, self._ledger)
 
-        def line(state: State) -> Mapping[str, Any] | None:
-            policy = _settled(place, terms, state)
-            held = state.tables.get(place.identity)
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            policy = _settled(location, terms, state)
+            held = state.tables.get(location.identity)
             if held is not None and held.policy == policy:
                 return None
             if held is not None:
                 raise InvalidInput(
-                    f"{place.label} is protected already: unprotect('{place.label}') first. What was spent stays spent."
+                    f"{location.label} is protected already: unprotect('{location.label}') first. What was "
+                    "spent stays spent."
                 )
-            _check_population(place, policy, state)
+            _check_population(location, policy, state)
             _check_published(policy, state)
             domains.check(policy, state)
             return {
-                **where(place),
+                **where(location),
                 "population": policy.population,
                 "edition": state.populations.get(policy.population, Population("")).edition,
                 "action": "protect",
@@ -61,37 +62,37 @@ class Decisions:
                 "detail": {"policy": policy.dump(), "domains": domains.planned(policy, state.number + 1)},
             }
 
-        self._ledger.append(place.database, line, domains.copy)
-        state = self._ledger.state(place.database)
-        population = state.population(place) or Population("")
+        self._ledger.append(location.database, line, domains.copy)
+        state = self._ledger.state(location.database)
+        population = state.population(location) or Population("")
         left = Fraction(0) if population.budget is None else population.budget.remaining
-        shared = "" if population.name == place.label else f" (population {population.name})"
+        shared = "" if population.name == location.label else f" (population {population.name})"
         return (
-            f"{place.label} is protected{shared}: of epsilon {written(population.epsilon or Fraction(0))} in all, "
+            f"{location.label} is protected{shared}: of epsilon {written(population.epsilon or Fraction(0))} in all, "
             f"{written(population.spent)} is spent and {written(left)} left. A charge protects "
-            f"{state.tables[place.identity].policy.protects}."
+            f"{state.tables[location.identity].policy.protects}."
         )
 
     def unprotect(self, table: str, seen: Mapping[str, Any]) -> str:
         """End the policy of a table, which may be gone. Returns a sentence that says what now holds."""
-        place = expected(table, seen)
+        location = expected(table, seen)
 
-        def line(state: State) -> Mapping[str, Any] | None:
-            if place.identity not in state.tables:
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            if location.identity not in state.tables:
                 return None
             return {
-                **where(place),
-                "population": state.members[place.identity],
-                "edition": state.populations[state.members[place.identity]].edition,
+                **where(location),
+                "population": state.members[location.identity],
+                "edition": state.populations[state.members[location.identity]].edition,
                 "action": "unprotect",
                 "what": "unprotect",
             }
 
-        if self._ledger.append(place.database, line) is None:
-            return f"{place.label} is not protected: nothing has changed."
+        if self._ledger.append(location.database, line) is None:
+            return f"{location.label} is not protected: nothing has changed."
         return (
-            f"{place.label} is no longer protected: it is closed to analysts, and what was spent on it and published "
-            "of it stays so."
+            f"{location.label} is no longer protected: it is closed to analysts, and what was spent on it and "
+            "published of it stays so."
         )
 
     def open_table(self, table: str, seen: Mapping[str, Any], columns: Sequence[str]) -> str:
@@ -101,115 +102,117 @@ class Decisions:
         table of a database.
         """
         whole = table.endswith(".*")
-        place = _schema(table, seen) if whole else locate(table, seen)
-        _check_openable(table, place, whole=whole)
-        read = self._read_by(place)
+        location = _schema(table, seen) if whole else locate(table, seen)
+        _check_openable(table, location, whole=whole)
+        read = self._read_by(location)
 
-        def line(state: State) -> Mapping[str, Any] | None:
-            if place.identity in state.tables:
-                raise InvalidInput(f"{place.label} is protected, so it cannot be opened: publish releases of it.")
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            if location.identity in state.tables:
+                raise InvalidInput(f"{location.label} is protected, so it cannot be opened: publish releases of it.")
             shut = state.shut(read)
             if shut is not None:
                 raise InvalidInput(
-                    f"{place.label} is a view that reads {shut.place.label}, which is protected, so it cannot be "
+                    f"{location.label} is a view that reads {shut.location.label}, which is protected, so it cannot be "
                     "opened: publish releases of it."
                 )
             if _reads_ours(read, state):
                 raise InvalidInput(
-                    f"{place.label} reads tables of duckanon, so it cannot be opened: publish a release, or make a "
+                    f"{location.label} reads tables of duckanon, so it cannot be opened: publish a release, or make a "
                     "table."
                 )
-            if state.opened.get(place.identity) == tuple(columns):
+            if state.opened.get(location.identity) == tuple(columns):
                 return None
             said = {"columns": list(columns)}
-            return {**where(place), "action": "open", "what": f"open_table: {place.label}", "detail": said}
+            return {**where(location), "action": "open", "what": f"open_table: {location.label}", "detail": said}
 
-        self._ledger.append(place.database, line)
-        what = f"Every table of {place.schema} that is not protected" if place.name == EVERY else place.label
+        self._ledger.append(location.database, line)
+        what = (
+            f"Every table of {location.schema} that is not protected" if location.name == ALL_TABLES else location.label
+        )
         return f"{what} is open: analysts read it as it is."
 
     def close_table(self, table: str, seen: Mapping[str, Any]) -> str:
         """Take back `open_table`. Returns a sentence that says what now holds."""
-        place = _schema(table, seen) if table.endswith(".*") else expected(table, seen)
-        whole = (place.identity[0], EVERY)
+        location = _schema(table, seen) if table.endswith(".*") else expected(table, seen)
+        whole = (location.identity[0], ALL_TABLES)
 
-        def line(state: State) -> Mapping[str, Any] | None:
-            if place.identity != whole and whole in state.opened and place.identity not in state.members:
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            if location.identity != whole and whole in state.opened and location.identity not in state.members:
                 raise InvalidInput(
-                    f"{place.label} is open because its schema is: close_table('{place.schema}.*') first, and open the "
-                    "schema's other tables by their names."
+                    f"{location.label} is open because its schema is: close_table('{location.schema}.*') first, and "
+                    "open the schema's other tables by their names."
                 )
-            if place.identity not in state.opened:
+            if location.identity not in state.opened:
                 return None
-            return {**where(place), "action": "close", "what": f"close_table: {place.label}"}
+            return {**where(location), "action": "close", "what": f"close_table: {location.label}"}
 
-        if self._ledger.append(place.database, line) is None:
-            return f"{place.label} is not open: nothing has changed."
-        what = f"What is in {place.schema}" if place.name == EVERY else place.label
+        if self._ledger.append(location.database, line) is None:
+            return f"{location.label} is not open: nothing has changed."
+        what = f"What is in {location.schema}" if location.name == ALL_TABLES else location.label
         return f"{what} is closed: analysts do not see it any more, and what they have read they know."
 
     def new_edition(self, table: str, seen: Mapping[str, Any]) -> str:
         """Begin the next edition of a table's population. Returns a sentence that says what now holds."""
-        place = expected(table, seen)
+        location = expected(table, seen)
 
-        def line(state: State) -> Mapping[str, Any]:
-            population = state.population(place)
-            if population is None or place.identity not in state.tables:
-                raise InvalidInput(f"{place.label} is not protected, so it has no editions: protect it first.")
+        def line(state: LedgerState) -> Mapping[str, Any]:
+            population = state.population(location)
+            if population is None or location.identity not in state.tables:
+                raise InvalidInput(f"{location.label} is not protected, so it has no editions: protect it first.")
             return {
-                **where(place),
+                **where(location),
                 "population": population.name,
                 "edition": population.edition + 1,
                 "action": "edition",
                 "what": f"new_edition: {population.edition + 1}",
             }
 
-        self._ledger.append(place.database, line)
-        found = self._ledger.state(place.database).population(place) or Population("")
+        self._ledger.append(location.database, line)
+        found = self._ledger.state(location.database).population(location) or Population("")
         return (
             f"Edition {found.edition} of {found.name} has begun: questions are answered from the records as they are "
             "when they are first asked, and charged once more."
         )
 
-    def _read_by(self, place: Place) -> frozenset[Identity]:
+    def _read_by(self, location: Location) -> frozenset[Identity]:
         """The tables that a view reads, as `reads` gives them; none for a table."""
-        if not place.definition:
+        if not location.definition:
             return frozenset()
         with self._ledger.cursor() as cursor:
-            return reads(cursor, place)
+            return reads(cursor, location)
 
 
-def _reads_ours(read: frozenset[Identity], state: State) -> bool:
+def _reads_ours(read: frozenset[Identity], state: LedgerState) -> bool:
     """Whether a view reads the ledger, stored answers or their like. Publications are for everybody."""
     ours = {name for schema, name in read if schema in (None, SCHEMA)} - set(state.publications)
     return any((SCHEMA, name) in read or ((None, name) in read and OURS.fullmatch(name)) for name in ours)
 
 
-def _check_protectable(table: str, place: Place) -> None:
-    if not place.lasting or fold(place.schema or "") == SCHEMA:
+def _check_protectable(table: str, location: Location) -> None:
+    if not location.lasting or fold(location.schema or "") == SCHEMA:
         raise InvalidInput(f"{table} is no table that lasts, so it cannot be protected: make it a table of a database.")
-    if place.definition:
+    if location.definition:
         raise InvalidInput(
-            f"{place.label} is a view, and what a view computes may fail on a record, which would tell about it: "
+            f"{location.label} is a view, and what a view computes may fail on a record, which would tell about it: "
             "protect the table that it reads, or make it a table."
         )
-    wrong = unfit(place.made)
+    wrong = unfit(location.made)
     if wrong is not None:
-        raise InvalidInput(f"{place.label} {wrong}")
+        raise InvalidInput(f"{location.label} {wrong}")
 
 
-def _check_openable(table: str, place: Place, *, whole: bool) -> None:
-    if fold(place.schema or "") == SCHEMA:
+def _check_openable(table: str, location: Location, *, whole: bool) -> None:
+    if fold(location.schema or "") == SCHEMA:
         raise InvalidInput(f"{table} belongs to duckanon, so it cannot be opened: publish a release, or make a table.")
-    if not place.lasting:
+    if not location.lasting:
         raise InvalidInput(f"{table} is no table that lasts, so it cannot be opened: make it a table of a database.")
-    if place.name == EVERY and not whole:
+    if location.name == ALL_TABLES and not whole:
         raise InvalidInput(f"{table} has the name of all tables, so it cannot be opened: rename it.")
 
 
-def _settled(place: Place, terms: Mapping[str, Any], state: State) -> Policy:
+def _settled(location: Location, terms: Mapping[str, Any], state: LedgerState) -> Policy:
     """The policy with its population and its budget filled in."""
-    name = terms.get("population") or state.members.get(place.identity) or place.label
+    name = terms.get("population") or state.members.get(location.identity) or location.label
     # One letter's case must not make another budget.
     name = next((one for one in state.populations if fold(one) == fold(name)), name)
     known = state.populations.get(name)
@@ -229,21 +232,21 @@ def _settled(place: Place, terms: Mapping[str, Any], state: State) -> Policy:
     return policy
 
 
-def _check_population(place: Place, policy: Policy, state: State) -> None:
+def _check_population(location: Location, policy: Policy, state: LedgerState) -> None:
     """A table keeps its population and its privacy unit, and a population its kind of unit, for good."""
-    before = state.members.get(place.identity)
+    before = state.members.get(location.identity)
     if before is not None and before != policy.population:
         raise InvalidInput(
-            f"{place.label} spends from the population {before}, and a table never changes its population: leave "
+            f"{location.label} spends from the population {before}, and a table never changes its population: leave "
             f"population out, or write population := '{before}'."
         )
-    unit = state.units.get(place.identity)
+    unit = state.units.get(location.identity)
     if before is not None and fold(unit or "") != fold(policy.privacy_unit or ""):
         raise InvalidInput(
-            f"The privacy unit of {place.label} never changes: it is {'a record' if unit is None else unit}."
+            f"The privacy unit of {location.label} never changes: it is {'a record' if unit is None else unit}."
         )
     known = state.populations.get(policy.population)
-    others = [one for one, name in state.members.items() if name == policy.population and one != place.identity]
+    others = [one for one, name in state.members.items() if name == policy.population and one != location.identity]
     if others and (policy.privacy_unit is None or known is None or not known.column):
         raise InvalidInput(
             f"The population {policy.population} has another table, and records of two tables are not one privacy "
@@ -252,7 +255,7 @@ def _check_population(place: Place, policy: Policy, state: State) -> None:
     _check_budget(policy, known, others, state)
 
 
-def _check_published(policy: Policy, state: State) -> None:
+def _check_published(policy: Policy, state: LedgerState) -> None:
     """Noisy counts would tell what was held unknown when shares were published."""
     if policy.per_query is None:
         return
@@ -264,7 +267,7 @@ def _check_published(policy: Policy, state: State) -> None:
             )
 
 
-def _check_budget(policy: Policy, known: Population | None, others: Sequence[Identity], state: State) -> None:
+def _check_budget(policy: Policy, known: Population | None, others: Sequence[Identity], state: LedgerState) -> None:
     standing = any(one in state.tables for one in others)
     if standing and known is not None and known.epsilon != policy.epsilon:
         raise InvalidInput(
@@ -273,7 +276,7 @@ def _check_budget(policy: Policy, known: Population | None, others: Sequence[Ide
         )
 
 
-def _schema(table: str, seen: Mapping[str, Any]) -> Place:
+def _schema(table: str, seen: Mapping[str, Any]) -> Location:
     """All tables of a schema, as a place of its own."""
     found = expected(table.removesuffix(".*") + '."*"', seen)
-    return replace(found, name=EVERY)
+    return replace(found, name=ALL_TABLES)

@@ -17,8 +17,8 @@ from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
 from duckanon.catalog.policy import ENUM, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.ledger_state import EVERY, State
-from duckanon.governance.locations import Place
+from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
+from duckanon.governance.locations import Location
 from duckanon.governance.view_dependencies import reads
 
 # More keys than anybody counts by.
@@ -52,16 +52,16 @@ class _Opened:
 class Domains:
     """The domains of one table's policy. types: of the table's columns, by name."""
 
-    def __init__(self, place: Place, types: Mapping[str, str], ledger: Ledger) -> None:
-        self._place, self._ledger = place, ledger
+    def __init__(self, location: Location, types: Mapping[str, str], ledger: Ledger) -> None:
+        self._location, self._ledger = location, ledger
         self._types = {fold(name): kind for name, kind in types.items()}
         self._copies: dict[str, _Copy] = {}
 
-    def check(self, policy: Policy, state: State) -> None:
+    def check(self, policy: Policy, state: LedgerState) -> None:
         """Work out what is to be copied. Raises InvalidInput for a source that is neither a list nor an open table."""
         for column, source in policy.domains.items():
             if fold(column) not in self._types:
-                raise InvalidInput(f'domains names a column "{column}", which {self._place.label} does not have.')
+                raise InvalidInput(f'domains names a column "{column}", which {self._location.label} does not have.')
             self._copies[column] = self._planned(column, source, policy, state)
 
     def planned(self, policy: Policy, number: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Domains:
     def copy(self, cursor: duckdb.DuckDBPyConnection, number: int) -> None:
         """Make the copies, in the transaction of the line with that number."""
         for at, (column, one) in enumerate(self._copies.items()):
-            table = f"{schema_of(self._place.database)}.domain_{number}_{at}"
+            table = f"{schema_of(self._location.database)}.domain_{number}_{at}"
             try:
                 cursor.execute(f"CREATE TABLE {table} AS SELECT DISTINCT * FROM ({one.query}) ORDER BY ALL").fetchall()
                 ((size,),) = cursor.execute(f"SELECT system.main.count(*) FROM {table}").fetchall()
@@ -88,7 +88,7 @@ class Domains:
             if not 0 < size <= _MOST:
                 raise InvalidInput(f'The domain of "{column}" must have 1 to {_MOST:,} values.')
 
-    def _planned(self, column: str, source: Any, policy: Policy, state: State) -> _Copy:
+    def _planned(self, column: str, source: Any, policy: Policy, state: LedgerState) -> _Copy:
         kind = self._types[fold(column)]
         name = quoted([column])
         if isinstance(source, tuple):
@@ -101,7 +101,7 @@ class Domains:
             return _Copy({column: kind}, query)
         return self._of_table(column, str(source), policy, state)
 
-    def _of_table(self, column: str, source: str, policy: Policy, state: State) -> _Copy:
+    def _of_table(self, column: str, source: str, policy: Policy, state: LedgerState) -> _Copy:
         """The columns of an open table that the hierarchy has above `column` too, and `column` itself."""
         opened = self._opened(source, state)
         if opened is None:
@@ -128,20 +128,20 @@ class Domains:
         lost = f"SELECT system.main.count(*) FROM {path} WHERE {differs}"
         return _Copy(kinds, f"SELECT {shown} FROM {path}", lost)
 
-    def _opened(self, source: str, state: State) -> _Opened | None:
+    def _opened(self, source: str, state: LedgerState) -> _Opened | None:
         named = [fold(part) for part in parts(source)]
         written = TableName(*([""] * (3 - len(named)) + named))
-        database, schema = fold(self._place.database), fold(self._place.schema or "main")
+        database, schema = fold(self._location.database), fold(self._location.schema or "main")
         for one in candidates(written, [(database, schema), (database, "main")]):
-            if one.catalog != database or one.object == EVERY:
+            if one.catalog != database or one.object == ALL_TABLES:
                 continue
-            path = (self._place.database, one.schema, one.object)
+            path = (self._location.database, one.schema, one.object)
             with self._ledger.cursor() as cursor:
                 types = _types(cursor, path)
                 if types is None:
                     continue
                 opened = state.is_open((one.schema, one.object), list(types))
-                if not opened or state.shut(reads(cursor, Place(*path))):
+                if not opened or state.shut(reads(cursor, Location(*path))):
                     return None
             return _Opened(path, {fold(name): kind for name, kind in types.items()})
         return None

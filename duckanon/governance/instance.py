@@ -15,37 +15,37 @@ from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
-from duckanon.governance.cursors import Door
+from duckanon.governance.cursors import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
-from duckanon.governance.ledger_state import Line, Standing, State
+from duckanon.governance.ledger_state import LedgerState, Line, TablePolicy
 from duckanon.governance.locations import locate
 from duckanon.governance.publications import Publications
-from duckanon.governance.stored_releases import Releases
+from duckanon.governance.stored_releases import StoredReleases
 
-_OPEN: dict[str, Books] = {}
+_OPEN: dict[str, Governance] = {}
 
 
-def books_of(instance: str, con: duckdb.DuckDBPyConnection) -> Books:
+def governance_of(instance: str, con: duckdb.DuckDBPyConnection) -> Governance:
     """The books of the instance of that identity, to which `con` is connected. They hold no connection."""
-    books = _OPEN.setdefault(instance, Books())
-    books.door.admit(con)
-    return books
+    governance = _OPEN.setdefault(instance, Governance())
+    governance.cursors.add(con)
+    return governance
 
 
-class Books:
+class Governance:
     """decisions: what stewards decide. answers: what analysts paid for. publications: what all may read.
 
     door: the way back into the database.
     """
 
     def __init__(self) -> None:
-        self.door = Door()
-        self.ledger = Ledger(self.door)
+        self.cursors = Cursors()
+        self.ledger = Ledger(self.cursors)
         self.decisions = Decisions(self.ledger)
         self.answers = Answers(self.ledger)
         self.publications = Publications(self.ledger)
-        self._releases = Releases(self.door, self.ledger)
+        self._releases = StoredReleases(self.cursors, self.ledger)
 
     def once(
         self,
@@ -65,29 +65,29 @@ class Books:
         no value has two rows. action: 'charge', or 'perturb' for what is recorded beside the budget.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
-        place = locate(table, seen)
-        standing = self.ledger.state(place.database).tables.get(place.identity)
+        location = locate(table, seen)
+        standing = self.ledger.state(location.database).tables.get(location.identity)
         if standing is not None and action == "charge":
             _check_unit(standing, person)
         # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
-        whole = {"table": place.identity, "definition": place.definition, **content}
+        whole = {"table": location.identity, "definition": location.definition, **content}
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return self._releases.once(place, key, charge, draw, action)
+        return self._releases.once(location, key, charge, draw, action)
 
     def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
-        place = locate(table, seen)
-        return place.identity in self.ledger.state(place.database).tables
+        location = locate(table, seen)
+        return location.identity in self.ledger.state(location.database).tables
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, LedgerState]:
         """What holds in each database."""
         return {database: self.ledger.state(database) for database in self.ledger.databases()}
 
-    def policies(self) -> list[tuple[str, Standing, Fraction]]:
+    def policies(self) -> list[tuple[str, TablePolicy, Fraction]]:
         """Every protected table: its database, its policy, and what is left of its population's budget."""
         found = []
         for database, state in self.states().items():
-            for one in sorted(state.tables.values(), key=lambda one: one.place.label):
+            for one in sorted(state.tables.values(), key=lambda one: one.location.label):
                 budget = state.populations[one.policy.population].budget
                 found.append((database, one, budget.remaining if budget is not None else Fraction(0)))
         return found
@@ -96,7 +96,7 @@ class Books:
         """Every line of every ledger, as privacy_ledger shows it."""
         found = []
         for database in self.ledger.databases():
-            state = State()
+            state = LedgerState()
             for line in self.ledger.lines(database):
                 state = state.then(line)
                 found.append(_line(database, line, state))
@@ -107,7 +107,7 @@ class Books:
         return [
             {
                 "database": database,
-                "tbl": one.place.label,
+                "tbl": one.location.label,
                 **{name: getattr(one.policy, name) for name in _SHOWN},
                 "domains": sorted(one.policy.domains),
                 "bounds": sorted(one.policy.bounds),
@@ -122,7 +122,7 @@ class Books:
         found = []
         for database, state in self.states().items():
             for name, one in sorted(state.populations.items()):
-                tables = sorted(held.place.label for held in state.tables.values() if held.policy.population == name)
+                tables = sorted(held.location.label for held in state.tables.values() if held.policy.population == name)
                 if one.budget is not None and tables:
                     found.append(
                         {
@@ -143,7 +143,7 @@ class Books:
         """Every edition of every population."""
         found = []
         for database in self.ledger.databases():
-            state, spent = State(), {}
+            state, spent = LedgerState(), {}
             for line in self.ledger.lines(database):
                 state = state.then(line)
                 if line.population is not None:
@@ -159,9 +159,9 @@ class Books:
         return found
 
 
-def _check_unit(standing: Standing, person: str | None) -> None:
+def _check_unit(standing: TablePolicy, person: str | None) -> None:
     """A steward's call protects a row, so a unit with a column of its own must be known to have one row."""
-    unit, label = standing.policy.privacy_unit, standing.place.label
+    unit, label = standing.policy.privacy_unit, standing.location.label
     if unit is not None and fold(person or "") != fold(unit):
         raise InvalidInput(
             f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
@@ -186,7 +186,7 @@ _SHOWN = (
 )
 
 
-def _line(database: str, line: Line, state: State) -> dict[str, Any]:
+def _line(database: str, line: Line, state: LedgerState) -> dict[str, Any]:
     population = state.populations.get(line.population or "")
     budget = None if population is None else population.budget
     return {
@@ -194,7 +194,7 @@ def _line(database: str, line: Line, state: State) -> dict[str, Any]:
         "number": line.number,
         "recorded_at": line.recorded_at,
         "who": line.who,
-        "tbl": line.place.label,
+        "tbl": line.location.label,
         "population": line.population,
         "edition": line.edition,
         "action": line.action,

@@ -22,9 +22,9 @@ import duckdb
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.cursors import Door
-from duckanon.governance.ledger_state import Line, State
-from duckanon.governance.locations import Place
+from duckanon.governance.cursors import Cursors
+from duckanon.governance.ledger_state import LedgerState, Line
+from duckanon.governance.locations import Location
 
 SCHEMA = "duckanon"
 # Of the tables in the schema. A database with another format is not read.
@@ -64,7 +64,7 @@ _PATIENCE = 60.0
 _COLUMNS = ", ".join(field.name for field in fields(Line))
 
 # Checks against what holds, and gives the line to add; None adds nothing.
-Decision = Callable[[State], Mapping[str, Any] | None]
+Decision = Callable[[LedgerState], Mapping[str, Any] | None]
 # Runs in the transaction that adds the line, whose number it is told. (As text: a value that holds DuckDB's types is
 # told as leaked when Python ends.)
 Beside: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, int], None]"
@@ -78,20 +78,20 @@ def schema_of(database: str) -> str:
 class Ledger:
     """The ledgers of all databases of one instance."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, cursors: Cursors) -> None:
+        self._cursors = cursors
         # Writers of one process take turns; those of another module or library are met by the primary key.
         self._turn = Lock()
         # What held in each database when it was last looked at, and after which line.
-        self._known: dict[str, tuple[State, Line]] = {}
+        self._known: dict[str, tuple[LedgerState, Line]] = {}
 
     def cursor(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """A connection of its own, closed at the end. It sees what is committed."""
-        return self._door.cursor()
+        return self._cursors.cursor()
 
     def databases(self) -> list[str]:
         """The databases that can have a ledger."""
-        with self._door.cursor() as cursor:
+        with self._cursors.cursor() as cursor:
             found = cursor.execute(
                 "SELECT database_name FROM system.main.duckdb_databases() "
                 "WHERE NOT internal AND type = 'duckdb' ORDER BY ALL"
@@ -100,31 +100,31 @@ class Ledger:
 
     def lines(self, database: str) -> list[Line]:
         """All lines, in order. Raises InvalidInput for a ledger of another format."""
-        with self._door.cursor() as cursor:
+        with self._cursors.cursor() as cursor:
             return _lines(cursor, database, 0) if _has_ledger(cursor, database) else []
 
-    def state(self, database: str, con: duckdb.DuckDBPyConnection | None = None) -> State:
+    def state(self, database: str, con: duckdb.DuckDBPyConnection | None = None) -> LedgerState:
         """What holds now. con: a connection to ask by; None opens one.
 
         Raises InvalidInput for a ledger of another format.
         """
         if con is not None:
             return self._state(con, database)
-        with self._door.cursor() as cursor:
+        with self._cursors.cursor() as cursor:
             return self._state(cursor, database)
 
-    def charge(self, place: Place, charge: Charge, release: str, action: str = "charge") -> int:
+    def charge(self, location: Location, charge: Charge, release: str, action: str = "charge") -> int:
         """Record a charge for good; returns the line's number.
 
         Raises BudgetExhausted if the table's population has a budget that does not suffice.
         """
 
-        def line(state: State) -> Mapping[str, Any]:
+        def line(state: LedgerState) -> Mapping[str, Any]:
             if action == "charge":
-                affordable(state, place, charge)
-            population = state.population(place)
+                affordable(state, location, charge)
+            population = state.population(location)
             return {
-                **where(place),
+                **where(location),
                 "population": population and population.name,
                 "edition": population and population.edition,
                 "action": action,
@@ -135,7 +135,7 @@ class Ledger:
                 "release": release,
             }
 
-        return self.append(place.database, line) or 0
+        return self.append(location.database, line) or 0
 
     def append(self, database: str, decide: Decision, beside: Beside | None = None) -> int | None:
         """Add the line that `decide` gives, with what `beside` writes, in one transaction of its own.
@@ -161,7 +161,7 @@ class Ledger:
 
         Raises InvalidInput if the database cannot be written.
         """
-        with self._door.cursor() as cursor:
+        with self._cursors.cursor() as cursor:
             found = cursor.execute(
                 "SELECT readonly, type FROM system.main.duckdb_databases() WHERE database_name = ?", [database]
             )
@@ -204,7 +204,7 @@ class Ledger:
                 beside(cursor, state.number + 1)
         return state.number + 1
 
-    def _state(self, con: duckdb.DuckDBPyConnection, database: str) -> State:
+    def _state(self, con: duckdb.DuckDBPyConnection, database: str) -> LedgerState:
         known = self._known.get(database)
         if known is not None:
             state, last = known
@@ -213,10 +213,10 @@ class Ledger:
             if added[:1] == [last]:
                 return self._then(database, state, last, added[1:])
         if not _has_ledger(con, database):
-            return State()
-        return self._then(database, State(), None, _lines(con, database, 0))
+            return LedgerState()
+        return self._then(database, LedgerState(), None, _lines(con, database, 0))
 
-    def _then(self, database: str, state: State, last: Line | None, added: list[Line]) -> State:
+    def _then(self, database: str, state: LedgerState, last: Line | None, added: list[Line]) -> LedgerState:
         for line in added:
             state, last = state.then(line), line
         if added and last is not None:
@@ -224,14 +224,14 @@ class Ledger:
         return state
 
 
-def where(place: Place) -> dict[str, Any]:
+def where(location: Location) -> dict[str, Any]:
     """The columns of a line that say which table it is about."""
-    return {"schema_name": place.schema, "table_name": place.name}
+    return {"schema_name": location.schema, "table_name": location.name}
 
 
-def affordable(state: State, place: Place, charge: Charge) -> None:
+def affordable(state: LedgerState, location: Location, charge: Charge) -> None:
     """Raises BudgetExhausted if what is left of a table's budget does not suffice for a charge."""
-    population, standing = state.population(place), state.tables.get(place.identity)
+    population, standing = state.population(location), state.tables.get(location.identity)
     if population is None or population.budget is None or standing is None:
         return
     again = "Ask for less, or repeat an earlier question as it was: its stored answer is free."

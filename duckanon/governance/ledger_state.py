@@ -16,10 +16,10 @@ from typing import Any
 from duckanon.accounting import Budget
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Policy
-from duckanon.governance.locations import Identity, Place
+from duckanon.governance.locations import Identity, Location
 
 # In the place of a table's name: every table of the schema.
-EVERY = "*"
+ALL_TABLES = "*"
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Line:
     detail: str | None
 
     @property
-    def place(self) -> Place:
-        return Place("", self.schema_name, self.table_name)
+    def location(self) -> Location:
+        return Location("", self.schema_name, self.table_name)
 
     @property
     def charge(self) -> Fraction:
@@ -91,10 +91,10 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TablePolicy:
     """A table's policy as it stands. version: the number of the line that set it. domains: by folded column."""
 
-    place: Place
+    location: Location
     policy: Policy
     version: int
     since: datetime
@@ -114,7 +114,7 @@ class Publication:
     """
 
     name: str
-    of: Place
+    of: Location
     kind: str
     columns: tuple[str, ...]
     types: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class State:
+class LedgerState:
     """All that holds in one database after line `number`.
 
     tables: policies that stand. members: the population of every table that ever had a policy. units: the column of its
@@ -148,7 +148,7 @@ class State:
     """
 
     number: int = 0
-    tables: Mapping[Identity, Standing] = field(default_factory=dict)
+    tables: Mapping[Identity, TablePolicy] = field(default_factory=dict)
     members: Mapping[Identity, str] = field(default_factory=dict)
     units: Mapping[Identity, str | None] = field(default_factory=dict)
     populations: Mapping[str, Population] = field(default_factory=dict)
@@ -156,19 +156,19 @@ class State:
     publications: Mapping[str, Publication] = field(default_factory=dict)
     opened: Mapping[Identity, tuple[str, ...]] = field(default_factory=dict)
 
-    def population(self, place: Place) -> Population | None:
+    def population(self, location: Location) -> Population | None:
         """The population that a table spends from; None if it was never protected."""
-        name = self.members.get(place.identity)
+        name = self.members.get(location.identity)
         return None if name is None else self.populations[name]
 
-    def spent(self, place: Place) -> tuple[Fraction, int]:
+    def spent(self, location: Location) -> tuple[Fraction, int]:
         """What was spent on a table's population, or on a table that never had one, and in how many charges."""
-        population = self.population(place)
+        population = self.population(location)
         if population is not None:
             return population.spent, population.charges
-        return self.loose.get(place.identity, (Fraction(0), 0))
+        return self.loose.get(location.identity, (Fraction(0), 0))
 
-    def shut(self, read: Iterable[Identity]) -> Standing | None:
+    def shut(self, read: Iterable[Identity]) -> TablePolicy | None:
         """A protected table among those that a view reads, by their identities or, as (None, name), by their names."""
         found = frozenset(read)
         return next((held for one, held in self.tables.items() if one in found or (None, one[1]) in found), None)
@@ -184,28 +184,28 @@ class State:
         named = self.opened.get(identity)
         if named is not None and list(map(fold, named)) == list(map(fold, columns)):
             return True
-        return identity not in self.members and (identity[0], EVERY) in self.opened
+        return identity not in self.members and (identity[0], ALL_TABLES) in self.opened
 
-    def then(self, line: Line) -> State:
+    def then(self, line: Line) -> LedgerState:
         """What holds after one more line."""
         return replace(_AFTER[line.action](self, line), number=line.number)
 
 
-def _charge(state: State, line: Line) -> State:
+def _charge(state: LedgerState, line: Line) -> LedgerState:
     if line.population is None:
-        spent, charges = state.loose.get(line.place.identity, (Fraction(0), 0))
-        return replace(state, loose={**state.loose, line.place.identity: (spent + line.charge, charges + 1)})
+        spent, charges = state.loose.get(line.location.identity, (Fraction(0), 0))
+        return replace(state, loose={**state.loose, line.location.identity: (spent + line.charge, charges + 1)})
     return _with(state, state.populations[line.population].charged(line.charge))
 
 
-def _with(state: State, population: Population) -> State:
+def _with(state: LedgerState, population: Population) -> LedgerState:
     return replace(state, populations={**state.populations, population.name: population})
 
 
-def _protect(state: State, line: Line) -> State:
+def _protect(state: LedgerState, line: Line) -> LedgerState:
     policy = Policy.load(line.said["policy"])
     domains = {name: Domain(one[0], tuple(one[1])) for name, one in line.said["domains"].items()}
-    identity = line.place.identity
+    identity = line.location.identity
     known = state.populations.get(policy.population, Population(policy.population, began=line.recorded_at))
     if identity not in state.members:
         # What was spent on the table before counts.
@@ -214,7 +214,7 @@ def _protect(state: State, line: Line) -> State:
     known = replace(known, epsilon=policy.epsilon, column=policy.privacy_unit is not None)
     return replace(
         _with(state, known),
-        tables={**state.tables, identity: Standing(line.place, policy, line.number, line.recorded_at, domains)},
+        tables={**state.tables, identity: TablePolicy(line.location, policy, line.number, line.recorded_at, domains)},
         members={**state.members, identity: policy.population},
         units={**state.units, identity: policy.privacy_unit},
         opened=_without(state.opened, identity),
@@ -225,38 +225,38 @@ def _without(found: Mapping[Identity, Any], identity: Identity) -> Mapping[Ident
     return {one: held for one, held in found.items() if one != identity}
 
 
-def _unprotect(state: State, line: Line) -> State:
-    return replace(state, tables=_without(state.tables, line.place.identity))
+def _unprotect(state: LedgerState, line: Line) -> LedgerState:
+    return replace(state, tables=_without(state.tables, line.location.identity))
 
 
-def _publish(state: State, line: Line) -> State:
-    said = {**line.said, "of": line.place, "number": line.number}
+def _publish(state: LedgerState, line: Line) -> LedgerState:
+    said = {**line.said, "of": line.location, "number": line.number}
     for name in ("columns", "types", "variables", "given"):
         said[name] = tuple(said.get(name, ()))
     found = Publication(**said)
     return replace(state, publications={**state.publications, fold(line.said["name"]): found})
 
 
-def _unpublish(state: State, line: Line) -> State:
+def _unpublish(state: LedgerState, line: Line) -> LedgerState:
     name = fold(line.said["name"])
     gone = replace(state.publications[name], withdrawn=True)
     return replace(state, publications={**state.publications, name: gone})
 
 
-def _open(state: State, line: Line) -> State:
-    return replace(state, opened={**state.opened, line.place.identity: tuple(line.said["columns"])})
+def _open(state: LedgerState, line: Line) -> LedgerState:
+    return replace(state, opened={**state.opened, line.location.identity: tuple(line.said["columns"])})
 
 
-def _close(state: State, line: Line) -> State:
-    return replace(state, opened=_without(state.opened, line.place.identity))
+def _close(state: LedgerState, line: Line) -> LedgerState:
+    return replace(state, opened=_without(state.opened, line.location.identity))
 
 
-def _edition(state: State, line: Line) -> State:
+def _edition(state: LedgerState, line: Line) -> LedgerState:
     known = state.populations[line.population or ""]
     return _with(state, replace(known, edition=line.edition or 1, began=line.recorded_at, in_edition=Fraction(0)))
 
 
-_AFTER: Mapping[str, Callable[[State, Line], State]] = {
+_AFTER: Mapping[str, Callable[[LedgerState, Line], LedgerState]] = {
     "charge": _charge,
     "perturb": lambda state, _: state,
     "protect": _protect,

@@ -13,7 +13,7 @@ Identity = tuple[str | None, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A table as the ledger knows it.
 
     database: whose ledger keeps the charges. schema: None where the name is a file's, a data frame's or a CTE's; these
@@ -48,7 +48,7 @@ class Place:
         return self.schema is not None and self.schema != TEMPORARY
 
 
-def locate(name: str, seen: Mapping[str, Any]) -> Place:
+def locate(name: str, seen: Mapping[str, Any]) -> Location:
     """The table that `name` means to a connection.
 
     seen: what the connection sees: database and schema (the current ones), path (its search path), and found, tables
@@ -59,7 +59,7 @@ def locate(name: str, seen: Mapping[str, Any]) -> Place:
     standing = {_full(one): one for one in seen["found"] or () if fold(one["name"]) == wanted.object}
     for full in candidates(wanted, search_path(seen["database"], seen["schema"], seen["path"])):
         if full in standing:
-            return _place(standing[full], seen)
+            return _location(standing[full], seen)
     # A view of another database finds its own neighbours. To charge a table that a CTE only shares its name with is the
     # lesser evil.
     beyond = [full for full in standing if not wanted.catalog and wanted.schema in ("", full.schema)]
@@ -67,18 +67,18 @@ def locate(name: str, seen: Mapping[str, Any]) -> Place:
         raise InvalidInput(
             f"{name} is the name of several tables: write its database and schema before it, or rename the CTE."
         )
-    return _place(standing[beyond[0]], seen) if beyond else Place(seen["database"], None, name)
+    return _location(standing[beyond[0]], seen) if beyond else Location(seen["database"], None, name)
 
 
-def expected(name: str, seen: Mapping[str, Any]) -> Place:
+def expected(name: str, seen: Mapping[str, Any]) -> Location:
     """The place of a table that is gone: the first one where it could have been."""
     found = locate(name, seen)
     if found.schema is not None:
         return found
     wanted = parts(name)
     if len(wanted) == 3:
-        return Place(*wanted)
-    return Place(seen["database"], wanted[0] if len(wanted) == 2 else seen["schema"], wanted[-1])
+        return Location(*wanted)
+    return Location(seen["database"], wanted[0] if len(wanted) == 2 else seen["schema"], wanted[-1])
 
 
 def _written(name: str) -> TableName:
@@ -90,8 +90,8 @@ def _full(one: Mapping[str, Any]) -> TableName:
     return TableName(*(fold(one[part]) for part in ("database", "schema", "name")))
 
 
-def _place(one: Mapping[str, Any], seen: Mapping[str, Any]) -> Place:
+def _location(one: Mapping[str, Any], seen: Mapping[str, Any]) -> Location:
     definition, made = one["definition"] or "", one.get("sql") or ""
     if one["database"] == TEMPORARY:
-        return Place(seen["database"], TEMPORARY, one["name"], definition, made)
-    return Place(one["database"], one["schema"], one["name"], definition, made)
+        return Location(seen["database"], TEMPORARY, one["name"], definition, made)
+    return Location(one["database"], one["schema"], one["name"], definition, made)

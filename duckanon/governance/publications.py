@@ -17,8 +17,8 @@ from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import InvalidInput
 from duckanon.governance.content_hash import described, fingerprint, kept
 from duckanon.governance.ledger import SCHEMA, Ledger, schema_of, where
-from duckanon.governance.ledger_state import Publication, Standing, State
-from duckanon.governance.locations import Identity, Place, locate
+from duckanon.governance.ledger_state import LedgerState, Publication, TablePolicy
+from duckanon.governance.locations import Identity, Location, locate
 
 # Where a release is kept while it is audited: a temporary table of the auditing connection.
 STAGED = "temp.main._dk_release"
@@ -54,12 +54,12 @@ class Publications:
         looked up. Raises InvalidInput for what cannot be published, and what `audit` raises: then nothing has changed.
         """
         source = _committed(release, seen)
-        place = None if of is None or seen_of is None else locate(of, seen_of)
+        location = None if of is None or seen_of is None else locate(of, seen_of)
         for _ in range(_TRIES):
-            place, state = self._protected(source, place)
-            candidate, records = self._audited(source, place, state, terms, audit)
+            location, state = self._protected(source, location)
+            candidate, records = self._audited(source, location, state, terms, audit)
             try:
-                self._append(source, place, state, candidate, records)
+                self._append(source, location, state, candidate, records)
             except _Changed:
                 continue
             return _said(candidate)
@@ -74,7 +74,7 @@ class Publications:
         database = written[0] if len(written) == 3 else seen["database"]
         name = fold(written[-1])
 
-        def line(state: State) -> Mapping[str, Any] | None:
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
             found = state.publications.get(name)
             if found is None:
                 raise InvalidInput(f"{release} is not published: FROM publications() lists what is.")
@@ -106,34 +106,36 @@ class Publications:
             found += [_listed(database, one, state) for one in ordered]
         return found
 
-    def _protected(self, source: Place, place: Place | None) -> tuple[Place, State]:
+    def _protected(self, source: Location, location: Location | None) -> tuple[Location, LedgerState]:
         """The protected table that a release is of, and what holds in its database."""
-        database = source.database if place is None else place.database
+        database = source.database if location is None else location.database
         state = self._ledger.state(database)
-        if place is None:
+        if location is None:
             if len(state.tables) != 1:
                 raise InvalidInput(
                     "Of which protected table is it? " + ("Say so, as in of := 'persons'." if state.tables else _NONE)
                 )
             (held,) = state.tables.values()
-            place = Place(database, held.place.schema, held.place.name)
-        if place.identity not in state.tables:
-            raise InvalidInput(f"{place.label} is not protected. {_NONE}")
+            location = Location(database, held.location.schema, held.location.name)
+        if location.identity not in state.tables:
+            raise InvalidInput(f"{location.label} is not protected. {_NONE}")
         _check_name(source, state)
-        return place, state
+        return location, state
 
-    def _audited(self, source: Place, place: Place, state: State, terms: Terms, audit: Audit) -> tuple[Candidate, str]:
+    def _audited(
+        self, source: Location, location: Location, state: LedgerState, terms: Terms, audit: Audit
+    ) -> tuple[Candidate, str]:
         """The release, read once and found safe; and a hash of the protected table at that moment."""
         # One snapshot for all that is compared.
-        with self._ledger.transaction(place.database) as cursor:
-            of = quoted(place.path)
+        with self._ledger.transaction(location.database) as cursor:
+            of = quoted(location.path)
             try:
                 cursor.execute(f"CREATE TEMP TABLE _dk_release AS FROM {quoted(source.path)}").fetchall()
                 columns = described(cursor, STAGED)
                 held = described(cursor, of)
             except duckdb.Error:
                 raise InvalidInput(
-                    f"{source.label} or {place.label} cannot be read: a release must be a table, or a view without "
+                    f"{source.label} or {location.label} cannot be read: a release must be a table, or a view without "
                     "functions of duckanon."
                 ) from None
             records = fingerprint(cursor, of, held)
@@ -141,14 +143,14 @@ class Publications:
                 release=STAGED,
                 of=of,
                 name=source.name,
-                label=place.label,
+                label=location.label,
                 terms=terms,
                 columns=columns,
                 source=held,
-                policy=state.tables[place.identity].policy,
-                totals=_sold(place, state),
-                earlier=[_earlier(place.database, one, records) for one in _of(place, state)],
-                elsewhere=_elsewhere(place, state),
+                policy=state.tables[location.identity].policy,
+                totals=_sold(location, state),
+                earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
+                elsewhere=_elsewhere(location, state),
                 content=fingerprint(cursor, STAGED, columns),
             )
             _check_changes(candidate)
@@ -156,17 +158,19 @@ class Publications:
             cursor.execute(f"DROP TABLE {STAGED}").fetchall()
         return candidate, records
 
-    def _append(self, source: Place, place: Place, audited: State, candidate: Candidate, records: str) -> None:
+    def _append(
+        self, source: Location, location: Location, audited: LedgerState, candidate: Candidate, records: str
+    ) -> None:
         """Add the line and make the copy, if all is still as it was audited. Raises _Changed if it is not."""
-        basis, terms = _basis(place, audited), candidate.terms
+        basis, terms = _basis(location, audited), candidate.terms
         changes = _changed(candidate)
 
-        def line(state: State) -> Mapping[str, Any]:
-            if _basis(place, state) != basis:
+        def line(state: LedgerState) -> Mapping[str, Any]:
+            if _basis(location, state) != basis:
                 raise _Changed
-            population = state.populations[state.members[place.identity]]
+            population = state.populations[state.members[location.identity]]
             return {
-                **where(place),
+                **where(location),
                 "population": population.name,
                 "edition": population.edition,
                 "action": "publish",
@@ -191,14 +195,14 @@ class Publications:
             }
 
         def beside(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
-            copy = _copy(place.database, source.name)
+            copy = _copy(location.database, source.name)
             cursor.execute(f"CREATE TABLE {copy} AS {_sorted(source, candidate)}").fetchall()
             same = fingerprint(cursor, copy, described(cursor, copy)) == candidate.content
             held = described(cursor, candidate.of)
             if not same or fingerprint(cursor, candidate.of, held) != records:
                 raise _Changed
 
-        self._ledger.append(place.database, line, beside)
+        self._ledger.append(location.database, line, beside)
 
 
 class _Changed(Exception):
@@ -209,7 +213,7 @@ _SHOWN = ("kind", "value", "digits", "base", "edition", "day", "withdrawn")
 _NONE = "A release is audited by the policy of the table that it is made from: protect that table first."
 
 
-def _listed(database: str, one: Publication, state: State) -> dict[str, Any]:
+def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, Any]:
     return {
         "database": database,
         "name": one.name,
@@ -223,7 +227,7 @@ def _listed(database: str, one: Publication, state: State) -> dict[str, Any]:
     }
 
 
-def _committed(release: str, seen: Mapping[str, Any]) -> Place:
+def _committed(release: str, seen: Mapping[str, Any]) -> Location:
     source = locate(release, seen)
     if not source.lasting or fold(source.schema or "") == SCHEMA:
         raise InvalidInput(
@@ -233,7 +237,7 @@ def _committed(release: str, seen: Mapping[str, Any]) -> Place:
     return source
 
 
-def _check_name(source: Place, state: State) -> None:
+def _check_name(source: Location, state: LedgerState) -> None:
     """The copy takes the release's name, and no name means two things."""
     name = fold(source.name)
     if name in state.publications:
@@ -247,31 +251,31 @@ def _check_name(source: Place, state: State) -> None:
         raise InvalidInput(f"{source.name} is the name of a protected table: give the release another name.")
 
 
-def _of(place: Place, state: State) -> list[Publication]:
-    found = [one for one in state.publications.values() if one.of.identity == place.identity]
+def _of(location: Location, state: LedgerState) -> list[Publication]:
+    found = [one for one in state.publications.values() if one.of.identity == location.identity]
     return sorted(found, key=lambda one: one.number)
 
 
-def _elsewhere(place: Place, state: State) -> list[str]:
-    population = state.members[place.identity]
+def _elsewhere(location: Location, state: LedgerState) -> list[str]:
+    population = state.members[location.identity]
     return [
         one.name
         for one in state.publications.values()
-        if state.members[one.of.identity] == population and one.of.identity != place.identity
+        if state.members[one.of.identity] == population and one.of.identity != location.identity
     ]
 
 
-def _sold(place: Place, state: State) -> bool:
+def _sold(location: Location, state: LedgerState) -> bool:
     """Whether noisy numbers of the population are sold, or were: then every total is taken for known."""
-    name = state.members[place.identity]
+    name = state.members[location.identity]
     held = [one for one in state.tables.values() if one.policy.population == name]
     return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in held)
 
 
-def _basis(place: Place, state: State) -> tuple[Standing | None, bool, Mapping[str, Publication]]:
+def _basis(location: Location, state: LedgerState) -> tuple[TablePolicy | None, bool, Mapping[str, Publication]]:
     """All that an audit depends on beside the records."""
-    identity: Identity = place.identity
-    return state.tables.get(identity), identity in state.members and _sold(place, state), state.publications
+    identity: Identity = location.identity
+    return state.tables.get(identity), identity in state.members and _sold(location, state), state.publications
 
 
 def _earlier(database: str, one: Publication, records: str) -> Earlier:
@@ -293,7 +297,7 @@ def _copy(database: str, name: str) -> str:
     return f"{schema_of(database)}.{quoted([name])}"
 
 
-def _sorted(source: Place, candidate: Candidate) -> str:
+def _sorted(source: Location, candidate: Candidate) -> str:
     """The query of the copy: rows in an order that follows from the rows."""
     names = {quoted([name]): kept(kind) for name, kind in candidate.columns.items()}
     shown = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())

@@ -15,9 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge
-from duckanon.governance.cursors import Door
+from duckanon.governance.cursors import Cursors
 from duckanon.governance.ledger import Ledger, schema_of
-from duckanon.governance.locations import Place
+from duckanon.governance.locations import Location
 
 
 class _Turn:
@@ -27,16 +27,16 @@ class _Turn:
         self.lock = Lock()
 
 
-class Releases:
+class StoredReleases:
     """The release stores of all databases of one instance, beside their ledgers."""
 
-    def __init__(self, door: Door, ledger: Ledger) -> None:
-        self._door, self._ledger = door, ledger
+    def __init__(self, cursors: Cursors, ledger: Ledger) -> None:
+        self._cursors, self._ledger = cursors, ledger
         self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
         self._opening = Lock()
 
     def once(
-        self, place: Place, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
+        self, location: Location, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
     ) -> pa.Array:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
 
@@ -44,21 +44,21 @@ class Releases:
         the same at the same time waits.
         Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
         """
-        with self._only_one(place.database, release):
-            stored = self._stored(place.database, release)
+        with self._only_one(location.database, release):
+            stored = self._stored(location.database, release)
             if stored is not None:
                 return stored
-            number = self._ledger.charge(place, charge, release, action)
+            number = self._ledger.charge(location, charge, release, action)
             answer = draw()
-            with self._ledger.transaction(place.database) as cursor:
+            with self._ledger.transaction(location.database) as cursor:
                 cursor.execute(
-                    f"INSERT OR REPLACE INTO {schema_of(place.database)}.releases VALUES (?, ?, ?)",
+                    f"INSERT OR REPLACE INTO {schema_of(location.database)}.releases VALUES (?, ?, ?)",
                     [release, number, _packed(answer)],
                 ).fetchall()
             return answer
 
     def _stored(self, database: str, release: str) -> pa.Array | None:
-        with self._door.cursor() as cursor:
+        with self._cursors.cursor() as cursor:
             try:
                 found = cursor.execute(
                     f"SELECT answer FROM {schema_of(database)}.releases WHERE release = ?", [release]

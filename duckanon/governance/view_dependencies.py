@@ -10,10 +10,10 @@ import duckdb
 
 from duckanon.catalog.names import fold, parts, quoted
 from duckanon.errors import InvalidInput
-from duckanon.governance.locations import Identity, Place
+from duckanon.governance.locations import Identity, Location
 
 
-def reads(con: duckdb.DuckDBPyConnection, place: Place) -> frozenset[Identity]:
+def reads(con: duckdb.DuckDBPyConnection, location: Location) -> frozenset[Identity]:
     """All tables that a view reads, through other views and macros too; of a table, none.
 
     A table is told by its identity or, where DuckDB tells no more, by (None, its name). con: a connection of our own;
@@ -22,16 +22,16 @@ def reads(con: duckdb.DuckDBPyConnection, place: Place) -> frozenset[Identity]:
     """
     try:
         views = con.execute(
-            "SELECT schema_name, view_name FROM system.main.duckdb_views() WHERE database_name = ?", [place.database]
+            "SELECT schema_name, view_name FROM system.main.duckdb_views() WHERE database_name = ?", [location.database]
         ).fetchall()
-        if place.identity not in {(fold(schema), fold(name)) for schema, name in views}:
+        if location.identity not in {(fold(schema), fold(name)) for schema, name in views}:
             return frozenset()
         con.execute("SET explain_output = 'all'").fetchall()
-        plans = dict(con.execute(f"EXPLAIN (FORMAT json) SELECT * FROM {quoted(place.path)}").fetchall())
+        plans = dict(con.execute(f"EXPLAIN (FORMAT json) SELECT * FROM {quoted(location.path)}").fetchall())
     except duckdb.Error:
         raise InvalidInput(
-            f"{place.label} cannot be read as it stands, so what it reads is not known: commit what it is made of, or "
-            "make it a table."
+            f"{location.label} cannot be read as it stands, so what it reads is not known: commit what it is made of, "
+            "or make it a table."
         ) from None
     return frozenset(_tables(json.loads(plans["logical_plan"])))
 

@@ -40,8 +40,6 @@ class Contents:
 
 def contents(rows: Rows) -> Contents:
     """What the databases of a connection hold. rows: runs a query and gives its rows."""
-    from sqlglot.errors import SqlglotError
-
     ((catalog,),) = rows("SELECT system.main.current_database()")
     types: dict[TableName, dict[str, str]] = {}
     for *owner, column, kind in rows(_COLUMNS):
@@ -52,13 +50,10 @@ def contents(rows: Rows) -> Contents:
     views, made = {}, []
     for *owner, sql in rows(_VIEWS):
         made.append((_name(owner), str(owner[-1]), sql))
-        try:
-            views[_name(owner)] = View.of(sql)
-        except SqlglotError:
-            views[_name(owner)] = View(sql)
+        views[_name(owner)] = View(sql=sql)
     defined = rows(_MACROS)
     schema = Schema(
-        tables={name: Stored(kinds, unique.get(name, ())) for name, kinds in types.items()},
+        tables={name: Stored(columns=kinds, keys=unique.get(name, ())) for name, kinds in types.items()},
         views=views,
         macros={fold(name): text for _, _, name, _, text in defined},
         home=TableName(fold(catalog), "main", ""),

@@ -23,8 +23,8 @@ import duckanon
 from duckanon.analyst import Analyst, Answer
 from duckanon.errors import DuckanonError
 from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations.error_sentences import sentence, unprefixed
 from duckanon.integrations.roles import ROLES
-from duckanon.integrations.sentences import sentence, unprefixed
 from duckanon.specification import table_functions
 
 _ROLE = SelectOption(
@@ -47,8 +47,6 @@ _OURS_FIRST = 450
 _SECONDS_SHOWN = 15
 _RAISED = "DuckDB raised an error when running your query:"
 _DEFAULT_SCRIPT = Path.home() / ".duckdbrc"
-
-Guarded = duckanon.Connection | Analyst
 
 
 class DuckanonAdapter(DuckDbAdapter):
@@ -77,7 +75,9 @@ class DuckanonAdapter(DuckDbAdapter):
         config = {"allow_unsigned_extensions": self.allow_unsigned_extensions}
         role: dict[str, Any] = {"role": self.role} if self.role else {}
         try:
-            con: Guarded = duckanon.connect(self.conn_str[0], read_only=self.read_only, config=config, **role)
+            con: duckanon.Connection | Analyst = duckanon.connect(
+                self.conn_str[0], read_only=self.read_only, config=config, **role
+            )
         except (duckdb.Error, DuckanonError) as error:
             raise HarlequinConnectionError(sentence(error), title="duckanon could not open the database.") from error
         if isinstance(con, Analyst):

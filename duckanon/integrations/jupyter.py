@@ -18,15 +18,14 @@ from IPython.display import display
 
 import duckanon
 from duckanon.analyst import Analyst
+from duckanon.connection import Session
 from duckanon.functions.sqltext import literal
-from duckanon.integrations.banner import Banner, Charged, banner, foretold
+from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
+from duckanon.integrations.jupyter_banner import Banner, Charged, banner, foretold
 from duckanon.integrations.roles import ROLES
-from duckanon.integrations.sentences import is_told, sentence, was_interrupted
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Guarded = duckanon.Connection | Analyst
 
 _CHARGES = """
 SELECT database, number, coalesce(population, tbl), epsilon_exact, remaining_exact FROM privacy_ledger()
@@ -119,7 +118,7 @@ class DuckanonMagics(Magics):
 class _Desk:
     """A connection, and what is told about it. file: what it is open on, if that can be opened again."""
 
-    def __init__(self, con: Guarded, name: str, file: str | None = None, *, ours: bool = False) -> None:
+    def __init__(self, con: Session, name: str, file: str | None = None, *, ours: bool = False) -> None:
         self.con, self.file, self._name, self._ours = con, file, name, ours
         self._role = "analyst" if isinstance(con, Analyst) else "steward"
         # On a connection of its own: reading the ledger must not take the place of a decision or a result.
@@ -129,7 +128,7 @@ class _Desk:
     def opened(cls, database: str, role: str | None = None, *, read_only: bool = False) -> _Desk:
         """Open a database. Raises what `duckanon.connect` raises."""
         named: dict[str, Any] = {"role": role} if role else {}
-        con: Guarded = duckanon.connect(database, read_only=read_only, **named)
+        con: Session = duckanon.connect(database, read_only=read_only, **named)
         in_memory = database == ":memory:"
         return cls(con, "A database in memory" if in_memory else database, None if in_memory else database, ours=True)
 
@@ -172,7 +171,7 @@ class _Desk:
         return {(database, number): Charged(whose, epsilon, left) for database, number, whose, epsilon, left in rows}
 
 
-def _frame(con: Guarded, statement: Any) -> pd.DataFrame | None:
+def _frame(con: Session, statement: Any) -> pd.DataFrame | None:
     """The result as a frame; None for a statement that has none of its own."""
     con.execute(statement)
     if statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]:

@@ -12,12 +12,12 @@ from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RowLevel
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RecordReads
+from duckanon.rewrite.rule_context import RuleContext
 
 
 @dataclass(frozen=True)
-class Releases:
+class AvailableReleases:
     """What an analyst can get.
 
     publications: of each protected table, those that can be read. taken: names of all publications, withdrawn ones too.
@@ -26,74 +26,72 @@ class Releases:
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
 
-    def answer(self, question: Question, found: Sequence[Finding], node: Node) -> str | None:
+    def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
         first = found[0]
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
         if isinstance(first, GroupSizes) and len(found) == 1:
-            return group_sizes.of_query(question, first, node)
+            return group_sizes.of_query(context, first, node)
         if isinstance(first, Counts) and len(found) == 1:
-            return self._counts_answered(question, first, node)
+            return self._counts_answered(context, first, node)
         shares = [one for one in found if isinstance(one, Conditional)]
         if shares and len(shares) == len(found) and len({one.table for one in shares}) == 1:
-            return self._shares_answered(question, shares, node)
+            return self._shares_answered(context, shares, node)
         return "The query asks for several things at once: ask for one release after the other."
 
-    def _counts_answered(self, question: Question, found: Counts, node: Node) -> str | None:
+    def _counts_answered(self, context: RuleContext, found: Counts, node: Node) -> str | None:
         """Counts from a publication that has them, else with noise."""
         text = published.counts(found, self.publications.get(found.table, ()), found.table.catalog)
         if text is not None:
-            put = noisy_aggregates.count_columns(question, found, node, f"({text}) AS _dk_counts")
+            put = noisy_aggregates.count_columns(context, found, node, f"({text}) AS _dk_counts")
             if put is not None and order_limit(node, put):
-                _stands(question, found, node, put)
+                _stands(context, found, node, put)
                 return None
-        return noisy_aggregates.counts(question, found, node)
+        return noisy_aggregates.counts(context, found, node)
 
-    def _shares_answered(self, question: Question, told: Sequence[Conditional], node: Node) -> str | None:
+    def _shares_answered(self, context: RuleContext, told: Sequence[Conditional], node: Node) -> str | None:
         """Shares from a publication that has them, else as quotients of noisy counts; else what would be published."""
         name = told[0].table
         text = published.answer(told, self.publications.get(name, ()), name.catalog)
         put = None
         if text is not None and noisy_aggregates.objection(told) is None:
-            put = noisy_aggregates.share_columns(question, told, node, f"({text}) AS _dk_shares")
+            put = noisy_aggregates.share_columns(context, told, node, f"({text}) AS _dk_shares")
         if put is not None:
-            _stands(question, told[0], node, put)
+            _stands(context, told[0], node, put)
             return None
-        reason = noisy_aggregates.shares(question, told, node)
+        reason = noisy_aggregates.shares(context, told, node)
         if reason is None:
             return None
-        told_apart = published.columns_of(told) <= question.policy(name).publishable
+        told_apart = published.columns_of(told) <= context.policy(name).publishable
         way = (
-            published.suggestion(told, question.written(name), question.columns(name), self.taken)
-            if told_apart
-            else None
+            published.suggestion(told, context.written(name), context.columns(name), self.taken) if told_apart else None
         )
         return reason if way is None else f"{reason} A steward could publish the shares: {way}."
 
-    def call(self, question: Question, call: Call, name: TableName) -> None:
+    def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Settle a call on a protected table, or refuse it."""
         if call.function == "dp_group_sizes" and call.tables.get("tbl") == name:
-            reason = group_sizes.of_call(question, call, name)
+            reason = group_sizes.of_call(context, call, name)
             if reason is not None:
-                question.refuse(group_sizes.KIND, name, reason)
+                context.refuse(group_sizes.KIND, name, reason)
             return
         records = call.function == "k_anonymize"
         what = "is released by the steward, once" if records else "shows exact values"
-        question.refuse(
+        context.refuse(
             "k-anonymous copy" if records else f"call of {call.function}",
             name,
-            f"{call.function} of {question.label(name)}, which is protected, {what}. "
-            + self.offers(question, name, RowLevel.shown if records else ""),
+            f"{call.function} of {context.label(name)}, which is protected, {what}. "
+            + self.offers(context, name, RecordReads.shown if records else ""),
         )
 
-    def offers(self, question: Question, name: TableName, kind: str) -> str:
+    def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
         """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
         ways: dict[str, Callable[[], list[str]]] = {
-            RowLevel.shown: lambda: self._published(name, "records"),
+            RecordReads.shown: lambda: self._published(name, "records"),
             Conditional.shown: lambda: self._published(name, "shares", "counts"),
-            Counts.shown: lambda: self._counts(question, name),
-            GroupSizes.shown: lambda: self._sizes(question, name),
+            Counts.shown: lambda: self._counts(context, name),
+            GroupSizes.shown: lambda: self._sizes(context, name),
         }
         order = [kind, *(one for one in ways if one != kind)] if kind in ways else list(ways)
         found = [way for one in order for way in ways[one]()]
@@ -101,27 +99,27 @@ class Releases:
             return "Its policy offers no release: ask the steward."
         return f"What may be asked: {' or '.join(found[:3])}."
 
-    def _published(self, name: TableName, *kinds: str) -> list[str]:
-        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in kinds]
+    def _published(self, name: TableName, *releases: str) -> list[str]:
+        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
 
-    def _sizes(self, question: Question, name: TableName) -> list[str]:
-        found = group_sizes.suggestion(question, name)
+    def _sizes(self, context: RuleContext, name: TableName) -> list[str]:
+        found = group_sizes.suggestion(context, name)
         return [f"FROM {found}"] if found is not None else []
 
-    def _counts(self, question: Question, name: TableName) -> list[str]:
-        held = question.catalog.protected[name]
+    def _counts(self, context: RuleContext, name: TableName) -> list[str]:
+        held = context.catalog.protected[name]
         if held.policy.per_query is None or not held.stands:
             return []
-        stored = {fold(one): one for one in question.columns(name)}
+        stored = {fold(one): one for one in context.columns(name)}
         told = [fold(one) for one in (*held.policy.public, *held.policy.hierarchy)]
         keys = [stored[one] for one in told if one in held.domains and one in stored][:1]
         shown = "".join(f"{quoted([one]) if not one.isidentifier() else one}, " for one in keys)
         grouped = " GROUP BY ALL" if keys else ""
-        return [f"SELECT {shown}count(*) FROM {question.written(name)}{grouped}"]
+        return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
 
 
-def _stands(question: Question, found: Counts | Conditional, node: Node, put: Node) -> None:
+def _stands(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
     """Put what follows from a publication in the place of a node."""
-    question.replace(node, put)
+    context.replace(node, put)
     reason = "It follows from what a steward published, and costs nothing."
-    question.steps.append(Step(found.shown, question.label(found.table), Verdict.RELEASED, reason))
+    context.steps.append(Step(found.shown, context.label(found.table), Verdict.RELEASED, reason))

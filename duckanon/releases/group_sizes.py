@@ -7,7 +7,7 @@ another one, at its own price. How many groups there are is never told exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import sqlglot
@@ -17,7 +17,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.paid_questions import GroupSizesAsked, Key, basis, key
+from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
@@ -29,7 +29,7 @@ from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.recognize.findings import Role
-from duckanon.rewrite.rule_context import Question, literal, literals, type_of_count, written_columns
+from duckanon.rewrite.rule_context import RuleContext, literal, literals, type_of_count, written_columns
 
 KIND = "group sizes"
 # More noise than that is not drawn: what follows it grows with its scale.
@@ -40,9 +40,9 @@ _RELEASE = "_dk_release"
 _NONE = "The policy offers no group sizes: ask the steward to protect the table with unit, per_query and max_size."
 
 
-def offered(question: Question, name: TableName) -> tuple[Key, ...] | None:
+def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
     """The hierarchy that the policy's release tells, as far as its columns have domains; None where it offers none."""
-    held = question.catalog.protected[name]
+    held = context.catalog.protected[name]
     policy = held.policy
     if policy.per_query is None or policy.max_size is None or policy.unit is None or not held.stands:
         return None
@@ -55,16 +55,16 @@ def offered(question: Question, name: TableName) -> tuple[Key, ...] | None:
     return tuple(keys)
 
 
-def suggestion(question: Question, name: TableName) -> str | None:
+def suggestion(context: RuleContext, name: TableName) -> str | None:
     """The call that the policy offers, ready to paste; None where it offers none."""
-    policy, keys = question.policy(name), offered(question, name)
+    policy, keys = context.policy(name), offered(context, name)
     if keys is None:
         return None
     assert policy.unit is not None
     assert policy.per_query is not None
     more = f", hierarchy := {literals([one.column for one in keys])}" if keys else ""
     return (
-        f"dp_group_sizes({literal(question.written(name))}, {literal(policy.unit)}{more}, "
+        f"dp_group_sizes({literal(context.written(name))}, {literal(policy.unit)}{more}, "
         f"epsilon := {_exact(policy.per_query)}, max_size := {policy.max_size})"
     )
 
@@ -77,17 +77,17 @@ def _exact(number: Fraction) -> str:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def of_call(question: Question, call: Call, name: TableName) -> str | None:
+def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     """Put the release in the place of a call of dp_group_sizes; the reason if the policy does not allow it."""
-    paste = suggestion(question, name)
+    paste = suggestion(context, name)
     if paste is None:
         return _NONE
-    policy, keys = question.policy(name), offered(question, name) or ()
+    policy, keys = context.policy(name), offered(context, name) or ()
     reason = _call_objection(call, policy, keys)
     if reason is not None:
         return f"{reason}: FROM {paste}."
-    asked = _asked(
-        question,
+    question = _asked(
+        context,
         name,
         keys[: len(call.texts("hierarchy") or [])],
         epsilon=_epsilon(call) or Fraction(0),
@@ -95,13 +95,13 @@ def of_call(question: Question, call: Call, name: TableName) -> str | None:
         mechanism=call.text("mechanism") or "auto",
         split=_split(call),
     )
-    reason = _check(asked, policy)
+    reason = _check(question, policy)
     if reason is not None:
         return reason
-    for part, value in table(asked.path).args.items():
+    for part, value in table(question.path).args.items():
         if part in ("this", "db", "catalog"):
             call.node.set(part, value)
-    _stand(question, name, asked, Verdict.RELEASED)
+    _stand(context, name, question, Verdict.RELEASED)
     return None
 
 
@@ -140,7 +140,7 @@ def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | No
 
 
 def _asked(
-    question: Question,
+    context: RuleContext,
     name: TableName,
     keys: Sequence[Key],
     *,
@@ -148,10 +148,10 @@ def _asked(
     max_size: int,
     mechanism: str = "auto",
     split: tuple[str, ...] | None = None,
-) -> GroupSizesAsked:
-    held = question.catalog.protected[name]
-    stored = {fold(one): one for one in question.columns(name)}
-    return GroupSizesAsked(
+) -> GroupSizesQuestion:
+    held = context.catalog.protected[name]
+    stored = {fold(one): one for one in context.columns(name)}
+    return GroupSizesQuestion(
         **basis(held, epsilon),
         group=stored[fold(held.policy.unit or "")],
         hierarchy=tuple(keys),
@@ -162,53 +162,54 @@ def _asked(
     )
 
 
-def _check(asked: GroupSizesAsked, policy: Policy) -> str | None:
+def _check(question: GroupSizesQuestion, policy: Policy) -> str | None:
     """What speaks against a question, whatever the records."""
     from duckanon.engines.groups.release import check
 
     try:
-        check_price(asked.epsilon, policy.epsilon)
-        check(depth=len(asked.hierarchy) + 1, **asked.engine)
+        check_price(question.epsilon, policy.epsilon)
+        check(depth=len(question.hierarchy) + 1, **question.engine)
     except InvalidInput as error:
         return str(error)
-    if asked.scale > _WIDEST:
+    if question.scale > _WIDEST:
         return "The noise would be wider than a million: ask for more epsilon, or the steward for fewer rows_per_unit."
-    if asked.max_size > _MOST_CELLS:
+    if question.max_size > _MOST_CELLS:
         return f"That is more than {_MOST_CELLS:,} sizes: choose a smaller max_size."
     return None
 
 
-def _stand(question: Question, name: TableName, asked: GroupSizesAsked, verdict: Verdict) -> None:
-    question.answers.append(asked)
-    held = question.catalog.protected[name]
+def _stand(context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict) -> None:
+    context.answers.append(question)
+    held = context.catalog.protected[name]
     reason = (
-        f"The numbers have noise, which protects {asked.protects}; low and high hold the true one in 95 of 100 cases."
+        f"The numbers have noise, which protects {question.protects}; low and high hold the true one in 95 of 100 "
+        "cases."
     )
-    question.steps.append(
-        Step(KIND, question.label(name), verdict, reason, asked.epsilon, held.remaining, asked.edition)
+    context.steps.append(
+        Step(KIND, context.label(name), verdict, reason, question.epsilon, held.remaining, question.edition)
     )
 
 
 # --- queries in ordinary SQL ------------------------------------------------------------------------------------------
 
 
-def of_query(question: Question, found: GroupSizes, node: Node) -> str | None:
+def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     """Put the release in the place of a node that asks for `found`; the reason if that cannot be done."""
     name = found.table
-    policy, keys = question.policy(name), offered(question, name)
+    policy, keys = context.policy(name), offered(context, name)
     if keys is None:
         return _NONE
     reason = _objection(found, policy, keys)
     if reason is not None:
         return reason
     assert policy.per_query is not None and policy.max_size is not None  # noqa: PT018
-    asked = _asked(question, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
-    reason = _check(asked, policy)
+    question = _asked(context, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
+    reason = _check(question, policy)
     if reason is not None:
         return reason
-    names = question.names(name, node, found.columns)
-    units, release = _units(found, policy), quoted(asked.path)
-    source = release if units is None else _with_zeros(release, quoted(question.path(units[0])), units[1])
+    names = context.names(name, node, found.columns)
+    units, release = _units(found, policy), quoted(question.path)
+    source = release if units is None else _with_zeros(release, quoted(context.path(units[0])), units[1])
     regions = [fold(one.column) for one in keys]
     replacement = _release(found, regions, source, names, written_columns(node, found.columns))
     if replacement is None or not order_limit(node, replacement):
@@ -216,8 +217,8 @@ def of_query(question: Question, found: GroupSizes, node: Node) -> str | None:
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
             "sizes, as in SELECT ... FROM (query) ORDER BY size."
         )
-    question.replace(node, replacement)
-    _stand(question, name, asked, Verdict.REWRITTEN)
+    context.replace(node, replacement)
+    _stand(context, name, question, Verdict.REWRITTEN)
     return None
 
 
@@ -246,23 +247,31 @@ def _objection(found: GroupSizes, policy: Policy, keys: Sequence[Key]) -> str | 
         if not used <= {*regions, "size"} or any(isinstance(part, Aggregate) for part in walk(one)):
             return "Regions and filters must be columns of the policy's hierarchy that have domains, or sizes."
     for role in found.columns:
-        shown = [_released(one, found.size) for one in role.where if one not in _there(found)]
-        if not {part.name for one in shown for part in walk(one) if isinstance(part, Column)} <= {*regions, "size"}:
+        if not _columns_of_release(role.where, found) <= {*regions, "size"}:
             return "Groups are counted by count(*), or under conditions on regions and sizes."
     if not found.columns or any(role.what == "derived" for role in found.columns):
         return "The query shows more than regions, sizes and numbers of groups: compute the rest around it."
-    if len(found.levels) > 1:
-        # The release has NULL for a region that a level does not tell, so a condition on it would drop the level.
-        told = set(regions[: min(map(len, found.levels))]) | {"size"}
-        conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
-        over = [_released(one, found.size) for one in conditions if one not in _there(found)]
-        if not {part.name for one in over for part in walk(one) if isinstance(part, Column)} <= told:
-            return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
-        for level in found.levels:
-            names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
-            if names != set(regions[: len(level)]) or len(names) != len(level):
-                return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
+    return _levels_objection(found, regions) if len(found.levels) > 1 else None
+
+
+def _levels_objection(found: GroupSizes, regions: Sequence[str]) -> str | None:
+    """Why the policy's release does not answer a query for several levels at once; None if it does."""
+    # The release has NULL for a region below the level, so a condition on that region would drop the level.
+    told = set(regions[: min(map(len, found.levels))]) | {"size"}
+    conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
+    if not _columns_of_release(conditions, found) <= told:
+        return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
+    for level in found.levels:
+        names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
+        if names != set(regions[: len(level)]) or len(names) != len(level):
+            return "The levels of ROLLUP and GROUPING SETS must be those of the policy's hierarchy."
     return None
+
+
+def _columns_of_release(conditions: Iterable[Expr], found: GroupSizes) -> set[str]:
+    """The columns that conditions have when they are written over the release."""
+    released = [_released(one, found.size) for one in conditions if one not in _there(found)]
+    return {part.name for one in released for part in walk(one) if isinstance(part, Column)}
 
 
 def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from duckanon.catalog.names import fold, quoted
 from duckanon.engines.randomness import Entropy, Source, double_geometric
 from duckanon.governance.ledger import schema_of
-from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked, Key
+from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, Key, PaidQuestion
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
@@ -28,33 +28,33 @@ _RECORD = '"duckanon.row"'
 _HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g ORDER BY system.main.hash(cell), cell)"
 
 
-def draw(con: duckdb.DuckDBPyConnection, asked: Asked, source: Source | None = None) -> pa.Table:
+def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
     """The answer, with noise. con: a connection of the guard's own. source: of randomness; None: the system's."""
-    return _BY_KIND[type(asked)](con, asked, source or Entropy())
+    return _BY_KIND[type(question)](con, question, source or Entropy())
 
 
-def exact(con: duckdb.DuckDBPyConnection, asked: Asked) -> Ints:
+def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> Ints:
     """The exact values before noise, after contribution is bounded, in the order of the form.
 
     For counts one value a cell; for group sizes an array of shape (leaf regions, max_size), as one row after the other.
     """
-    if isinstance(asked, GroupSizesAsked):
-        return _sizes(con, asked, len(form(con, asked))).reshape(-1)
-    assert isinstance(asked, CountsAsked)
-    return _counts(con, asked, len(form(con, asked)))
+    if isinstance(question, GroupSizesQuestion):
+        return _sizes(con, question, len(form(con, question))).reshape(-1)
+    assert isinstance(question, CountsQuestion)
+    return _counts(con, question, len(form(con, question)))
 
 
-def form(con: duckdb.DuckDBPyConnection, asked: Asked) -> pa.Table:
+def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     """The keys of the answer's cells, or of its leaf regions, in order: k0, k1, ..., then e0, ... for events."""
-    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({_form(asked)}) ORDER BY cell").to_arrow_table()
+    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({_form(question)}) ORDER BY cell").to_arrow_table()
     return found
 
 
-def cells(con: duckdb.DuckDBPyConnection, asked: Asked) -> int:
+def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> int:
     """How many cells, or leaf regions, there are. It follows from the domains alone."""
-    product = 1 << len(_events(asked))
-    for places in _together(_keys(asked)):
-        ((size,),) = con.execute(f"SELECT system.main.count(*) FROM {_combinations(asked, places)}").fetchall()
+    product = 1 << len(_events(question))
+    for places in _together(_keys(question)):
+        ((size,),) = con.execute(f"SELECT system.main.count(*) FROM {_combinations(question, places)}").fetchall()
         product *= int(size)
     return product
 
@@ -62,18 +62,18 @@ def cells(con: duckdb.DuckDBPyConnection, asked: Asked) -> int:
 # --- counts -----------------------------------------------------------------------------------------------------------
 
 
-def _noisy_counts(con: duckdb.DuckDBPyConnection, asked: CountsAsked, source: Source) -> pa.Table:
-    keys = form(con, asked)
-    noisy = _counts(con, asked, len(keys)) + double_geometric(asked.scale, len(keys), source)
+def _noisy_counts(con: duckdb.DuckDBPyConnection, question: CountsQuestion, source: Source) -> pa.Table:
+    keys = form(con, question)
+    noisy = _counts(con, question, len(keys)) + double_geometric(question.scale, len(keys), source)
     shown = [one for one in keys.column_names if one[0] in "ke"]
     return keys.select(shown).append_column("n", pa.array(noisy))
 
 
-def _counts(con: duckdb.DuckDBPyConnection, asked: CountsAsked, size: int) -> Ints:
-    counted = "system.main.count(DISTINCT u)" if asked.distinct else "system.main.count(*)"
-    kept = _first(asked) if asked.sensitivity == asked.contributions else ""
+def _counts(con: duckdb.DuckDBPyConnection, question: CountsQuestion, size: int) -> Ints:
+    counted = "system.main.count(DISTINCT u)" if question.distinct else "system.main.count(*)"
+    kept = _first(question) if question.sensitivity == question.contributions else ""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(asked)}), _dk_placed AS ({_placed(asked)}) "
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question)}) "
         f"SELECT cell, {counted} AS n FROM (SELECT * FROM _dk_placed {kept}) GROUP BY cell"
     ).fetchnumpy()
     counts = np.zeros(size, dtype=np.int64)
@@ -84,37 +84,38 @@ def _counts(con: duckdb.DuckDBPyConnection, asked: CountsAsked, size: int) -> In
 # --- group sizes ------------------------------------------------------------------------------------------------------
 
 
-def _noisy_sizes(con: duckdb.DuckDBPyConnection, asked: GroupSizesAsked, source: Source) -> pa.Table:
+def _noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, source: Source) -> pa.Table:
     from duckanon.engines.groups.hierarchy import Hierarchy
     from duckanon.engines.groups.release import plan
 
-    leaves = form(con, asked)
-    ranks = _ranks(leaves, len(asked.hierarchy))
+    leaves = form(con, question)
+    ranks = _ranks(leaves, len(question.hierarchy))
     parents = tuple(_parents(upper, lower) for upper, lower in pairwise(ranks))
-    released = plan(Hierarchy(parents), _sizes(con, asked, len(leaves)), **asked.engine).release(source)
+    released = plan(Hierarchy(parents), _sizes(con, question, len(leaves)), **question.engine).release(source)
     tables = [
-        _level(asked, leaves, ranks, level, one.groups, one.low, one.high) for level, one in enumerate(released.levels)
+        _level(question, leaves, ranks, level, one.groups, one.low, one.high)
+        for level, one in enumerate(released.levels)
     ]
     return pa.concat_tables(tables)
 
 
-def _sizes(con: duckdb.DuckDBPyConnection, asked: GroupSizesAsked, leaves: int) -> Ints:
+def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves: int) -> Ints:
     """int64 of shape (leaf regions, max_size): how many groups of each size there are."""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(asked)}), _dk_placed AS ({_placed(asked, asked.group)}), "
-        f"_dk_groups AS (SELECT cell, system.main.least(system.main.count(*), {_largest(asked)}) AS size "
-        f"FROM (SELECT * FROM _dk_placed {_HOME if asked.is_unit else _first(asked)}) GROUP BY g, cell) "
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question, question.group)}), "
+        f"_dk_groups AS (SELECT cell, system.main.least(system.main.count(*), {_largest(question)}) AS size "
+        f"FROM (SELECT * FROM _dk_placed {_HOME if question.is_unit else _first(question)}) GROUP BY g, cell) "
         "SELECT cell, size, system.main.count(*) AS n FROM _dk_groups GROUP BY ALL"
     ).fetchnumpy()
-    sizes = np.zeros((leaves, asked.max_size), dtype=np.int64)
+    sizes = np.zeros((leaves, question.max_size), dtype=np.int64)
     cell, size, n = (np.asarray(found[name]).astype(np.int64) for name in ("cell", "size", "n"))
     sizes[cell, size - 1] = n
     return sizes
 
 
-def _largest(asked: GroupSizesAsked) -> int:
+def _largest(question: GroupSizesQuestion) -> int:
     """The largest size that is counted. A group that is the privacy unit has no more records than count."""
-    return min(asked.max_size, asked.contributions) if asked.is_unit else asked.max_size
+    return min(question.max_size, question.contributions) if question.is_unit else question.max_size
 
 
 def _ranks(leaves: pa.Table, depth: int) -> list[Ints]:
@@ -135,16 +136,16 @@ def _parents(upper: Ints, lower: Ints) -> Ints:
 
 
 def _level(
-    asked: GroupSizesAsked, leaves: pa.Table, ranks: list[Ints], level: int, groups: Ints, low: Ints, high: Ints
+    question: GroupSizesQuestion, leaves: pa.Table, ranks: list[Ints], level: int, groups: Ints, low: Ints, high: Ints
 ) -> pa.Table:
     """One level of a release as rows: level, the regions' columns, size, groups, low, high."""
     first = np.unique(ranks[level], return_index=True)[1]
-    rows = np.repeat(first, asked.max_size)
+    rows = np.repeat(first, question.max_size)
     columns: dict[str, Any] = {"level": pa.array(np.full(len(rows), level, dtype=np.int32))}
-    for at, one in enumerate(asked.hierarchy):
+    for at, one in enumerate(question.hierarchy):
         values = leaves.column(f"k{at}")
         columns[one.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
-    columns["size"] = pa.array(np.tile(np.arange(1, asked.max_size + 1), len(first)))
+    columns["size"] = pa.array(np.tile(np.arange(1, question.max_size + 1), len(first)))
     columns |= {name: pa.array(one.reshape(-1)) for name, one in (("groups", groups), ("low", low), ("high", high))}
     return pa.table(columns)
 
@@ -152,16 +153,16 @@ def _level(
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-def _keys(asked: Asked) -> tuple[Key, ...]:
-    return asked.hierarchy if isinstance(asked, GroupSizesAsked) else asked.keys  # type: ignore[attr-defined]
+def _keys(question: PaidQuestion) -> tuple[Key, ...]:
+    return question.hierarchy if isinstance(question, GroupSizesQuestion) else question.keys  # type: ignore[attr-defined]
 
 
-def _events(asked: Asked) -> tuple[str, ...]:
-    return asked.events if isinstance(asked, CountsAsked) else ()
+def _events(question: PaidQuestion) -> tuple[str, ...]:
+    return question.events if isinstance(question, CountsQuestion) else ()
 
 
-def _domain(asked: Asked, table: str) -> str:
-    return f"{schema_of(asked.place.database)}.{quoted([table])}"
+def _domain(question: PaidQuestion, table: str) -> str:
+    return f"{schema_of(question.location.database)}.{quoted([table])}"
 
 
 def _together(keys: Sequence[Key]) -> list[list[int]]:
@@ -178,26 +179,26 @@ def _tells(one: Key, other: Key) -> bool:
     return fold(other.column) in one.columns
 
 
-def _combinations(asked: Asked, places: Sequence[int]) -> str:
+def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
     """The combinations of the keys at these places, in their domains and between them: k0, k1, ..."""
-    keys = _keys(asked)
+    keys = _keys(question)
     sources, met = [], []
     for at in places:
         beside = [other for other in places if other != at and _tells(keys[at], keys[other])]
         names = [f"{quoted([keys[at].column])} AS k{at}"] + [
             f"{quoted([keys[one].column])} AS k{one}" for one in beside
         ]
-        sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {_domain(asked, keys[at].domain)}) AS d{at}")
+        sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {_domain(question, keys[at].domain)}) AS d{at}")
         met += [f"d{at}.k{other} IS NOT DISTINCT FROM d{other}.k{other}" for other in beside]
     where = f" WHERE {' AND '.join(met)}" if met else ""
     return f"(SELECT {', '.join(f'd{at}.k{at}' for at in places)} FROM {' CROSS JOIN '.join(sources)}{where})"
 
 
-def _form(asked: Asked) -> str:
+def _form(question: PaidQuestion) -> str:
     """All cells, numbered in order by `cell`."""
-    parts = [_combinations(asked, places) for places in _together(_keys(asked))]
-    parts += [f"(SELECT * FROM (VALUES (true), (false)) AS _dk_event(e{at}))" for at in range(len(_events(asked)))]
-    shown = [f"k{at}" for at in range(len(_keys(asked)))] + [f"e{at}" for at in range(len(_events(asked)))]
+    parts = [_combinations(question, places) for places in _together(_keys(question))]
+    parts += [f"(SELECT * FROM (VALUES (true), (false)) AS _dk_event(e{at}))" for at in range(len(_events(question)))]
+    shown = [f"k{at}" for at in range(len(_keys(question)))] + [f"e{at}" for at in range(len(_events(question)))]
     if not parts:
         return "SELECT 0 AS cell, 0 AS whole"
     columns, order = ", ".join(shown), ", ".join(f"{one} ASC NULLS LAST" for one in shown)
@@ -205,21 +206,21 @@ def _form(asked: Asked) -> str:
     return f"{numbered} FROM {' CROSS JOIN '.join(parts)}"
 
 
-def _placed(asked: Asked, group: str | None = None) -> str:
+def _placed(question: PaidQuestion, group: str | None = None) -> str:
     """The records that count, each with its unit `u`, its group `g` and the number of its cell."""
-    shown, tests = [], list(asked.filter)
-    for name, column in (("u", asked.privacy_unit), ("g", group)):
+    shown, tests = [], list(question.filter)
+    for name, column in (("u", question.privacy_unit), ("g", group)):
         if column is not None:
             shown.append(f"{quoted([column])} AS {name}")
             tests.append(f"{quoted([column])} IS NOT NULL")
-    shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(asked))]
-    shown += [f"(({one}) IS TRUE) AS d{at}" for at, one in enumerate(_events(asked))]
-    path = quoted(asked.place.path)
+    shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(question))]
+    shown += [f"(({one}) IS TRUE) AS d{at}" for at, one in enumerate(_events(question))]
+    path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
     records = f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}"
-    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(_keys(asked))]
-    met += [f"d{at} = e{at}" for at in range(len(_events(asked)))]
-    units = [name for name, column in (("u", asked.privacy_unit), ("g", group)) if column is not None]
+    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(_keys(question))]
+    met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
+    units = [name for name, column in (("u", question.privacy_unit), ("g", group)) if column is not None]
     return f"SELECT {', '.join([*units, 'cell'])} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
@@ -232,18 +233,18 @@ def _compared(name: str, one: Key) -> str:
     return f"system.main.encode(CAST({name} AS VARCHAR))" if text else name
 
 
-def _first(asked: Asked) -> str:
+def _first(question: PaidQuestion) -> str:
     """Keeps the first records of each unit: in an order that its own records alone decide."""
-    if asked.privacy_unit is None:
+    if question.privacy_unit is None:
         return ""
-    group = ", system.main.hash(g), g" if isinstance(asked, GroupSizesAsked) else ""
+    group = ", system.main.hash(g), g" if isinstance(question, GroupSizesQuestion) else ""
     return (
         f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){group}, cell) "
-        f"<= {asked.contributions}"
+        f"<= {question.contributions}"
     )
 
 
-_BY_KIND: dict[type[Asked], Callable[[duckdb.DuckDBPyConnection, Any, Source], pa.Table]] = {
-    CountsAsked: _noisy_counts,
-    GroupSizesAsked: _noisy_sizes,
+_BY_KIND: dict[type[PaidQuestion], Callable[[duckdb.DuckDBPyConnection, Any, Source], pa.Table]] = {
+    CountsQuestion: _noisy_counts,
+    GroupSizesQuestion: _noisy_sizes,
 }

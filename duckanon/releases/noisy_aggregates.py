@@ -20,7 +20,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Protected
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.paid_questions import CountsAsked, Key, basis, key
+from duckanon.releases.paid_questions import CountsQuestion, Key, basis, key
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, written
 from duckanon.rewrite.algebra.nodes import Node
@@ -33,7 +33,7 @@ from duckanon.rewrite.recognize import Conditional, Counts
 from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.recognize.ratios import core
-from duckanon.rewrite.rule_context import Question, type_of_count, written_columns
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
 
 COUNT = "count"
 SHARES = "conditional table"
@@ -50,27 +50,27 @@ class _No(Exception):
     """Why a question is not answered, in one sentence."""
 
 
-def counts(question: Question, found: Counts, node: Node) -> str | None:
+def counts(context: RuleContext, found: Counts, node: Node) -> str | None:
     """Put noisy counts in the place of a node that asks for `found`; the reason if that cannot be done."""
     try:
-        asked, keys = _counts_asked(question, found)
+        question, keys = _counts_asked(context, found)
     except (_No, NotTotal, InvalidInput) as no:
         return str(no)
-    replacement = count_columns(question, found, node, f"{_in_order(asked, keys)} AS _dk_counts")
+    replacement = count_columns(context, found, node, f"{_in_order(question, keys)} AS _dk_counts")
     if replacement is None or not order_limit(node, replacement):
         return _ORDER.format("counts", "counts")
-    question.replace(node, replacement)
-    _stand(question, found.table, asked, COUNT, "The counts have noise, and may be negative")
+    context.replace(node, replacement)
+    _stand(context, found.table, question, COUNT, "The counts have noise, and may be negative")
     return None
 
 
-def count_columns(question: Question, found: Counts, node: Node, source: str) -> Node | None:
+def count_columns(context: RuleContext, found: Counts, node: Node, source: str) -> Node | None:
     """The query's own columns over a source with the keys k0, ... and the count n."""
     shown = [
         f"{_shown(found, role, given)} AS {quoted([name])}"
         for role, name, given in zip(
             found.columns,
-            question.names(found.table, node, found.columns),
+            context.names(found.table, node, found.columns),
             written_columns(node, found.columns),
             strict=True,
         )
@@ -85,9 +85,9 @@ def _shown(found: Counts, role: Role, given: Node | None) -> str:
     return "n" if kind == "BIGINT" else f"CAST(n AS {kind})"
 
 
-def _counts_asked(question: Question, found: Counts) -> tuple[CountsAsked, tuple[Key, ...]]:
+def _counts_asked(context: RuleContext, found: Counts) -> tuple[CountsQuestion, tuple[Key, ...]]:
     """The question for the counts, and its keys in the order in which the query has them."""
-    held = _offering(question, found.table)
+    held = _offering(context, found.table)
     policy = held.policy
     _one_table(found)
     if found.kept or len(found.sets) > 1 or len(found.events) != 1:
@@ -99,33 +99,33 @@ def _counts_asked(question: Question, found: Counts) -> tuple[CountsAsked, tuple
         raise _No("Different values are counted of the privacy unit only.")
     if not found.columns or any(role.what == "derived" for role in found.columns):
         raise _No("The query shows more than keys and counts: compute the rest around it.")
-    keys = tuple(_public(question, found.table, one) for one in found.keys)
-    conditions = _conditions(question, found.table, (*found.filter, *found.events[0]))
+    keys = tuple(_public(context, found.table, one) for one in found.keys)
+    conditions = _conditions(context, found.table, (*found.filter, *found.events[0]))
     assert policy.per_query is not None
     distinct = found.unit is not None
-    asked = CountsAsked(**basis(held, policy.per_query, conditions), keys=_sorted(keys), distinct=distinct)
-    _check(asked, held)
-    return asked, keys
+    question = CountsQuestion(**basis(held, policy.per_query, conditions), keys=_sorted(keys), distinct=distinct)
+    _check(question, held)
+    return question, keys
 
 
 # --- shares -----------------------------------------------------------------------------------------------------------
 
 
-def shares(question: Question, told: Sequence[Conditional], node: Node) -> str | None:
+def shares(context: RuleContext, told: Sequence[Conditional], node: Node) -> str | None:
     """Put quotients of noisy counts in the place of a node that asks for shares; the reason if that cannot be done."""
     first = told[0]
     try:
-        asked, order, cells = _shares_asked(question, told)
+        question, order, cells = _shares_asked(context, told)
     except (_No, NotTotal, InvalidInput) as no:
         return str(no)
     keys = len(first.rows) + len(first.cols)
-    source = f"({_quotients(told, _in_order(asked, order), len(first.rows), keys, cells)}) AS _dk_shares"
-    replacement = share_columns(question, told, node, source)
+    source = f"({_quotients(told, _in_order(question, order), len(first.rows), keys, cells)}) AS _dk_shares"
+    replacement = share_columns(context, told, node, source)
     if replacement is None:
         return _ORDER.format("shares", "shares")
-    question.replace(node, replacement)
+    context.replace(node, replacement)
     reason = "The shares are quotients of counts with noise; NULL where a row's noisy total is below 1"
-    _stand(question, first.table, asked, SHARES, reason)
+    _stand(context, first.table, question, SHARES, reason)
     return None
 
 
@@ -153,7 +153,7 @@ def objection(told: Sequence[Conditional]) -> str | None:
     return None
 
 
-def share_columns(question: Question, told: Sequence[Conditional], node: Node, source: str) -> Node | None:
+def share_columns(context: RuleContext, told: Sequence[Conditional], node: Node, source: str) -> Node | None:
     """The query's own columns over a source with the keys k0, ... and the shares p0, ...; None if that is not followed.
 
     Filters by the rows' own columns choose among the rows; all others are a matter of the source.
@@ -165,7 +165,7 @@ def share_columns(question: Question, told: Sequence[Conditional], node: Node, s
     rows = {one.name for one in first.rows if isinstance(one, Column)}
     named = {one: Column(0, f"k{at}") for at, one in enumerate([*first.rows, *first.cols])}
     write, at, shown = Renderer(), 0, []
-    for role, name in zip(first.columns, question.names(first.table, node, first.columns), strict=True):
+    for role, name in zip(first.columns, context.names(first.table, node, first.columns), strict=True):
         assert role.expr is not None
         if role.what == "key":
             expr: Expr = named[role.expr]
@@ -188,29 +188,31 @@ def share_columns(question: Question, told: Sequence[Conditional], node: Node, s
     return replacement
 
 
-def _shares_asked(question: Question, told: Sequence[Conditional]) -> tuple[CountsAsked, tuple[Key, ...], list[_Cells]]:
+def _shares_asked(
+    context: RuleContext, told: Sequence[Conditional]
+) -> tuple[CountsQuestion, tuple[Key, ...], list[_Cells]]:
     """The question for the counts behind the shares, its keys as the query has them, and the cells of each share."""
     first, name = told[0], told[0].table
-    held = _offering(question, name)
+    held = _offering(context, name)
     _one_table(first)
     reason = objection(told)
     if reason is not None:
         raise _No(reason)
-    keys = tuple(_public(question, name, one) for one in (*first.rows, *first.cols))
+    keys = tuple(_public(context, name, one) for one in (*first.rows, *first.cols))
     rows = {one.name for one in first.rows if isinstance(one, Column)}
     around = [one for one in (*first.filter, *first.kept) if _columns(one) <= rows]
     within = [one for one in first.filter if one not in around]
     if any(one not in around for one in first.kept):
         raise _No("The sizes of rows are not told here: write conditions on shares around the query.")
-    _conditions(question, name, around)
-    events = sorted({_all_of(question, name, part) for one in told for part in (one.of, one.event) if part})
+    _conditions(context, name, around)
+    events = sorted({_all_of(context, name, part) for one in told for part in (one.of, one.event) if part})
     if len(events) > _MOST_EVENTS:
         raise _No(f"More than {_MOST_EVENTS} conditions are too many for one question: ask for fewer shares at once.")
     assert held.policy.per_query is not None
-    filters = _conditions(question, name, within)
-    asked = CountsAsked(**basis(held, held.policy.per_query, filters), keys=_sorted(keys), events=tuple(events))
-    _check(asked, held)
-    return asked, keys, [_cells(question, name, one, events) for one in told]
+    filters = _conditions(context, name, within)
+    question = CountsQuestion(**basis(held, held.policy.per_query, filters), keys=_sorted(keys), events=tuple(events))
+    _check(question, held)
+    return question, keys, [_cells(context, name, one, events) for one in told]
 
 
 class _Cells(NamedTuple):
@@ -220,10 +222,10 @@ class _Cells(NamedTuple):
     event: str
 
 
-def _cells(question: Question, name: TableName, found: Conditional, events: Sequence[str]) -> _Cells:
+def _cells(context: RuleContext, name: TableName, found: Conditional, events: Sequence[str]) -> _Cells:
 
     def cell(part: frozenset[Expr]) -> str:
-        return f"e{events.index(_all_of(question, name, part))}" if part else "true"
+        return f"e{events.index(_all_of(context, name, part))}" if part else "true"
 
     return _Cells(cell(found.of), cell(found.event))
 
@@ -270,9 +272,9 @@ def _is_followed(found: Conditional, role: Role) -> bool:
 # --- what both have in common -----------------------------------------------------------------------------------------
 
 
-def _offering(question: Question, name: TableName) -> Protected:
+def _offering(context: RuleContext, name: TableName) -> Protected:
     """The table, if its policy offers answers with noise and it has what the policy names."""
-    held = question.catalog.protected[name]
+    held = context.catalog.protected[name]
     policy = held.policy
     if policy.per_query is None:
         raise _No(_NONE)
@@ -286,9 +288,9 @@ def _one_table(found: Counts | Conditional) -> None:
         raise _No("Counts are released of one table: join what is released.")
 
 
-def _public(question: Question, name: TableName, expr: Expr) -> Key:
+def _public(context: RuleContext, name: TableName, expr: Expr) -> Key:
     """The key that an expression stands for: a column that the policy tells, with a domain."""
-    held = question.catalog.protected[name]
+    held = context.catalog.protected[name]
     told = [*held.policy.public, *held.policy.hierarchy]
     public = {fold(one) for one in told}
     if not isinstance(expr, Column) or expr.name not in public:
@@ -304,44 +306,46 @@ def _sorted(keys: Sequence[Key]) -> tuple[Key, ...]:
     return tuple(sorted(keys, key=lambda one: fold(one.column)))
 
 
-def _in_order(asked: CountsAsked, keys: Sequence[Key]) -> str:
+def _in_order(question: CountsQuestion, keys: Sequence[Key]) -> str:
     """The answer to a question, with its keys in the order in which the query has them."""
-    if tuple(keys) == asked.keys:
-        return quoted(asked.path)
-    shown = [f"k{asked.keys.index(one)} AS k{at}" for at, one in enumerate(keys)]
-    shown += [f"e{at}" for at in range(len(asked.events))]
-    return f"(SELECT {', '.join([*shown, 'n'])} FROM {quoted(asked.path)})"
+    if tuple(keys) == question.keys:
+        return quoted(question.path)
+    shown = [f"k{question.keys.index(one)} AS k{at}" for at, one in enumerate(keys)]
+    shown += [f"e{at}" for at in range(len(question.events))]
+    return f"(SELECT {', '.join([*shown, 'n'])} FROM {quoted(question.path)})"
 
 
-def _conditions(question: Question, name: TableName, conditions: Sequence[Expr]) -> list[str]:
-    held = question.catalog.protected[name]
+def _conditions(context: RuleContext, name: TableName, conditions: Sequence[Expr]) -> list[str]:
+    held = context.catalog.protected[name]
     hidden = {fold(one) for one in held.policy.drop}
     for one in conditions:
         if _columns(one) & hidden:
             raise _No(f"The policy lets nothing out that depends on {', '.join(held.policy.drop)}.")
-    return [written(one, question.types(name), question.today) for one in conditions]
+    return [written(one, context.types(name), context.today) for one in conditions]
 
 
-def _all_of(question: Question, name: TableName, conditions: frozenset[Expr]) -> str:
-    return " AND ".join(sorted(f"({one})" for one in _conditions(question, name, sorted(conditions, key=repr))))
+def _all_of(context: RuleContext, name: TableName, conditions: frozenset[Expr]) -> str:
+    return " AND ".join(sorted(f"({one})" for one in _conditions(context, name, sorted(conditions, key=repr))))
 
 
 def _columns(expr: Expr) -> set[str]:
     return {one.name for one in walk(expr) if isinstance(one, Column)}
 
 
-def _check(asked: CountsAsked, held: Protected) -> None:
-    check_price(asked.epsilon, held.policy.epsilon)
-    if asked.scale > _WIDEST:
+def _check(question: CountsQuestion, held: Protected) -> None:
+    check_price(question.epsilon, held.policy.epsilon)
+    if question.scale > _WIDEST:
         raise _No("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 
-def _stand(question: Question, name: TableName, asked: CountsAsked, kind: str, what: str) -> None:
-    question.answers.append(asked)
-    held = question.catalog.protected[name]
-    reason = f"{what}: 95 % are within {spread(asked.scale)} of the truth. The noise protects {asked.protects}."
-    step = Step(kind, question.label(name), Verdict.REWRITTEN, reason, asked.epsilon, held.remaining, asked.edition)
-    question.steps.append(step)
+def _stand(context: RuleContext, name: TableName, question: CountsQuestion, kind: str, what: str) -> None:
+    context.answers.append(question)
+    held = context.catalog.protected[name]
+    reason = f"{what}: 95 % are within {spread(question.scale)} of the truth. The noise protects {question.protects}."
+    step = Step(
+        kind, context.label(name), Verdict.REWRITTEN, reason, question.epsilon, held.remaining, question.edition
+    )
+    context.steps.append(step)
 
 
 def spread(scale: Fraction) -> int:

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold
 from duckanon.catalog.snapshot import Protected
-from duckanon.governance.answers import Question
-from duckanon.governance.locations import Place
+from duckanon.governance.answers import Purchase
+from duckanon.governance.locations import Location
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Key:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PaidQuestion:
     """What every paid question has.
 
     place: the protected table. version, edition: of its policy and its population. privacy_unit: the column that
@@ -46,7 +46,7 @@ class Asked:
 
     kind: ClassVar[str] = ""
 
-    place: Place
+    location: Location
     version: int
     edition: int
     privacy_unit: str | None
@@ -59,9 +59,9 @@ class Asked:
     def resolved(self) -> dict[str, Any]:
         """The question, without what only words it."""
         found = asdict(self)
-        for name in ("place", "protects", "epsilon"):
+        for name in ("location", "protects", "epsilon"):
             found.pop(name)
-        return {**found, "kind": self.kind, "table": self.place.identity, "epsilon": written(self.epsilon)}
+        return {**found, "kind": self.kind, "table": self.location.identity, "epsilon": written(self.epsilon)}
 
     @cached_property
     def key(self) -> str:
@@ -71,7 +71,7 @@ class Asked:
     @property
     def path(self) -> tuple[str, str, str]:
         """Where the answer stands."""
-        return self.question.path
+        return self.purchase.path
 
     @property
     def what(self) -> str:
@@ -84,9 +84,9 @@ class Asked:
         raise NotImplementedError
 
     @property
-    def question(self) -> Question:
+    def purchase(self) -> Purchase:
         charge = Charge(self.epsilon, self.what, f"{self.protects}, added or removed", self.protects)
-        return Question(self.place, self.key, self.version, self.edition, charge)
+        return Purchase(self.location, self.key, self.version, self.edition, charge)
 
     @property
     def _filtered(self) -> str:
@@ -94,7 +94,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountsAsked(Asked):
+class CountsQuestion(PaidQuestion):
     """Counts of records, or of different privacy units, for every combination of keys and events.
 
     events: conditions as SQL; a record is in the cell of what it fulfils. distinct: whether units are counted.
@@ -120,11 +120,11 @@ class CountsAsked(Asked):
     def what(self) -> str:
         of = f"different {self.privacy_unit}" if self.distinct else "records"
         by = ", ".join([one.column for one in self.keys] + list(self.events)) or "nothing"
-        return f"count of {of} of {self.place.label} by {by}{self._filtered}"
+        return f"count of {of} of {self.location.label} by {by}{self._filtered}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSizesAsked(Asked):
+class GroupSizesQuestion(PaidQuestion):
     """How many groups of each size live in each region of a hierarchy; a group is a (group, leaf region) pair.
 
     group: the column that tells groups apart. hierarchy: the regions' columns, the widest first. is_unit: whether the
@@ -162,9 +162,8 @@ class GroupSizesAsked(Asked):
     def what(self) -> str:
         by = ", ".join(one.column for one in self.hierarchy) or "nothing"
         more = "" if self.mechanism == "auto" else f", mechanism {self.mechanism}"
-        return (
-            f"group sizes of {self.place.label} by {self.group}, up to {self.max_size}, by {by}{more}{self._filtered}"
-        )
+        sizes = f"group sizes of {self.location.label} by {self.group}, up to {self.max_size}"
+        return f"{sizes}, by {by}{more}{self._filtered}"
 
 
 def basis(held: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
@@ -172,7 +171,7 @@ def basis(held: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dic
     assert held.stored is not None
     database, schema, table = held.stored.path
     return {
-        "place": Place(database, schema, table),
+        "location": Location(database, schema, table),
         "version": held.version,
         "edition": held.edition,
         "privacy_unit": held.policy.privacy_unit and _stored(held, held.policy.privacy_unit),

@@ -15,12 +15,12 @@ from duckanon.rewrite.admit import Kind, Statement
 from duckanon.rewrite.bind import bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
-from duckanon.rewrite.rule_context import Kinds, Question
+from duckanon.rewrite.rule_context import Releases, RuleContext
 from duckanon.rewrite.rules import RULES
 
 
 def decide(
-    statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]], kinds: Kinds, today: date
+    statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]], releases: Releases, today: date
 ) -> Decision:
     """What becomes of an admitted statement. It follows from the text and from public facts alone.
 
@@ -41,19 +41,19 @@ def decide(
         )
     bound = bind(statement.query, catalog, frozenset(functions))
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
-    question = Question(bound, catalog, kinds, today, calls, list(bound.protected))
+    context = RuleContext(bound, catalog, releases, today, calls, list(bound.protected))
     if bound.protected:
-        question.findings = question.recognised(bound.query)
+        context.findings = context.recognised(bound.query)
     touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
     if touches and bound.has_parameters:
         raise UnsupportedQuery(
             "Parameters are not filled into a statement about a protected table: write the values out."
         )
     for rule in RULES:
-        rule(question)
-    text = str(question.bound.query.sql("duckdb", comments=False, normalize_functions=False))
-    steps = question.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
-    return Decision(steps, text, question.approved, question.answers, target, frozenset(bound.tables))
+        rule(context)
+    text = str(context.bound.query.sql("duckdb", comments=False, normalize_functions=False))
+    steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
+    return Decision(steps, text, context.approved, context.answers, target, frozenset(bound.tables))
 
 
 def _target(statement: Statement, catalog: Catalog) -> str:

@@ -19,8 +19,7 @@ from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.recognize import Finding, Schema, spot
-from duckanon.rewrite.recognize import Stored as Known
+from duckanon.rewrite.recognize import Finding, Schema, findings_in
 from duckanon.rewrite.recognize.findings import Role
 
 T = TypeVar("T", bound=Finding)
@@ -29,24 +28,24 @@ _LOG = logging.getLogger("duckanon.guard")
 STRICT = False
 
 
-class Kinds(Protocol):
+class Releases(Protocol):
     """The kinds of release that an analyst can get. The rules ask them; what they are is not known here."""
 
-    def answer(self, question: Question, found: Sequence[Finding], node: Node) -> str | None:
+    def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
         ...
 
-    def call(self, question: Question, call: Call, name: TableName) -> None:
+    def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Settle a call on a protected table, or refuse it."""
         ...
 
-    def offers(self, question: Question, name: TableName, kind: str) -> str:
+    def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
         """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
         ...
 
 
 @dataclass
-class Question:
+class RuleContext:
     """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
 
     kinds: the releases that there are. today: what `current_date` stands for. findings: what the recognisers say of it.
@@ -56,7 +55,7 @@ class Question:
 
     bound: Bound
     catalog: Catalog
-    kinds: Kinds
+    releases: Releases
     today: date
     calls: list[Call]
     reads: list[tuple[TableName, Node]]
@@ -72,7 +71,7 @@ class Question:
 
     def settle(self, found: Sequence[Finding], node: Node) -> None:
         """Have findings about one protected table answered in the place of a node, or note why they are not."""
-        reason = self.kinds.answer(self, found, node)
+        reason = self.releases.answer(self, found, node)
         if reason is not None:
             self.reasons.append((found[0].shown, found[0].table, reason))
 
@@ -98,7 +97,7 @@ class Question:
     def recognised(self, query: Node) -> Sequence[Finding]:
         """What the recognisers say of a query. Where they give up, nothing is recognised, and so nothing released."""
         try:
-            return spot(query, self.schema)
+            return findings_in(query, self.schema)
         except Exception:
             if STRICT:
                 raise
@@ -111,7 +110,7 @@ class Question:
         """The catalog as the recognisers read it. The query's names are full, and its views are written out."""
         stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
         held = {name: one.stored for name, one in self.catalog.protected.items() if one.stored is not None}
-        tables = {name: Known(one.types) for name, one in {**stored, **self.catalog.tables, **held}.items()}
+        tables = {**stored, **self.catalog.tables, **held}
         return Schema(
             tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
         )

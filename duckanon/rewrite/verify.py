@@ -109,22 +109,10 @@ def _bare(node: Any) -> Any:
 
 
 def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool:
-    """Refuse a node that may not be. Whether there is more to look at below it."""
-    kind, of = node.get("type"), node.get("class")
-    if of is not None:
-        if of not in _EXPRESSIONS:
-            raise UnsupportedQuery(f"The statement holds what the guard does not know ({of}): write it another way.")
-        if of in ("FUNCTION", "WINDOW"):
-            _function(node, allowed, FUNCTIONS)
-        elif of == "COLUMN_REF":
-            _column(node, allowed)
-        elif of == "CAST" and "cast_type" in node:
-            _cast(node["cast_type"])
-        elif of == "TYPE":
-            _type(node)
-        elif of == "CONSTANT":
-            return False
-        return True
+    """Refuse a node that is not allowed. Returns whether the nodes below it are to be checked too."""
+    kind, expression = node.get("type"), node.get("class")
+    if expression is not None:
+        return _expression(node, expression, allowed)
     if isinstance(kind, str):
         if kind not in _KNOWN:
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
@@ -135,6 +123,21 @@ def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool
         elif kind == "TABLE_FUNCTION":
             return _source(node, allowed)
     return True
+
+
+def _expression(node: dict[str, Any], kind: Any, allowed: Allowed) -> bool:
+    """As `_check`, for a node of an expression. kind: DuckDB's class of expressions."""
+    if kind not in _EXPRESSIONS:
+        raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
+    if kind in ("FUNCTION", "WINDOW"):
+        _function(node, allowed, FUNCTIONS)
+    elif kind == "COLUMN_REF":
+        _column(node, allowed)
+    elif kind == "CAST" and "cast_type" in node:
+        _cast(node["cast_type"])
+    elif kind == "TYPE":
+        _type(node)
+    return bool(kind != "CONSTANT")
 
 
 def _table(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> None:

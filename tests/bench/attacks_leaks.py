@@ -9,8 +9,8 @@ from pathlib import Path
 
 import duckdb
 
-from duckanon.integrations.audit import Verdict, audit
-from duckanon.integrations.corpus import Corpus, Script, corpus
+from duckanon.integrations.audit.corpus import Corpus, Script, corpus
+from duckanon.integrations.audit.findings import Verdict, audit
 from tests.attacks import Attack, attacks, besieged, canaries
 
 # Not run: they would reach for the network, end the process, or write to the terminal.

@@ -21,7 +21,7 @@ import numpy as np
 
 from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import CHAIN
 from duckanon.engines.groups.relaxed_least_squares import c_real, h_real
 from duckanon.engines.groups.release import Intervals, measure, plan, release
@@ -54,7 +54,7 @@ def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
 
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, None, None]:
         scales = plan(tree, groups, epsilon=epsilon, mechanism=name).scales
-        measured = measure(tree, tree.levels(groups), MECHANISMS[name].public, scales, True, Seeded(seed))
+        measured = measure(tree, tree.levels(groups), METHODS[name].public, scales, True, Seeded(seed))
         return tuple(np.rint(np.maximum(level, 0)).astype(np.int64) for level in real(measured)), None, None
 
     return run
@@ -107,7 +107,7 @@ def main() -> None:
     print("| ε | mechanism | level 1 | level 2 | level 3 | #CV | cover | runs |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     wanted = options.only.split(",") if options.only else [*FAST, PRINTED, *SLOW]
-    chain = MECHANISMS["chain"]
+    chain = METHODS["chain"]
     shares = [Fraction(share) for share in options.split.split(",")] if options.split else []
     split = tuple(share / sum(shares) for share in shares) or None
     for epsilon in options.epsilon.split(","):
@@ -115,9 +115,9 @@ def main() -> None:
         for name in wanted:
             if name == PRINTED:
                 printed = replace(CHAIN, sensitivity=lambda _, step: step)
-                methods.MECHANISMS["chain"] = replace(chain, public=printed)
+                methods.METHODS["chain"] = replace(chain, public=printed)
                 line(tree, truth, name, released(tree, groups, "chain", options.bound), epsilon, options.runs)
-                methods.MECHANISMS["chain"] = chain
+                methods.METHODS["chain"] = chain
             elif name in SLOW:
                 if options.slow:
                     line(tree, truth, f"`{name}`", released(tree, groups, name, options.bound), epsilon, options.slow)

@@ -10,9 +10,9 @@ import duckdb
 import numpy as np
 
 from duckanon.engines.kanon.anonymize import anonymize
-from duckanon.engines.kanon.loss import utility
+from duckanon.engines.kanon.control import Work
 from duckanon.engines.kanon.records import Attribute, Records, records
-from duckanon.engines.kanon.work import Work
+from duckanon.engines.kanon.utility import utility
 from duckanon.functions.encoding import encode
 from tests.bench.census import census
 from tests.bench.kanon_peers import DATA, QI

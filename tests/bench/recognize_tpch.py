@@ -10,7 +10,7 @@ import time
 
 import sqlglot
 
-from duckanon.rewrite.recognize import Schema, spot
+from duckanon.rewrite.recognize import Schema, findings_in
 from tests.rewrite.fixtures import Entry, entries, schema
 from tests.rewrite.test_tpch import QUERIES, watched
 
@@ -24,7 +24,7 @@ def milliseconds(entry: Entry, known: Schema) -> tuple[float, float]:
         start = time.perf_counter()
         sqlglot.parse_one(entry.sql, read="duckdb")
         middle = time.perf_counter()
-        spot(entry.sql, known)
+        findings_in(entry.sql, known)
         parsing.append(middle - start)
         deciding.append(time.perf_counter() - middle)
     return 1000 * statistics.median(parsing), 1000 * statistics.median(deciding)

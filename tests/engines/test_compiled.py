@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numba import types
 
+from duckanon.engines.array_kernels import argsort, ascending, assign
 from duckanon.engines.compiled import compiled, inlined, inner
-from duckanon.engines.loops import argsort, ascending, assign
 
 
 @inner

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckanon.engines.kanon import conditions
+from duckanon.engines.kanon.criteria import enforcement
 from tests.engines.kanon.diversities import diverse
 
 QI = "['age', 'city'], categorical := ['city']"
@@ -196,11 +196,11 @@ def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) 
 def test_a_wrong_answer_is_not_released(
     people: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, broken: str, said: str, asked: str
 ) -> None:
-    def settle(records: Any, labels: Any, *_: Any) -> conditions.Settled:
+    def settle(records: Any, labels: Any, *_: Any) -> enforcement.Settled:
         # (The class of the first record holds too few values, or is gone.)
-        return conditions.Settled(np.where(labels == labels[0], -1, labels) if broken == "drop" else labels, 0, 0)
+        return enforcement.Settled(np.where(labels == labels[0], -1, labels) if broken == "drop" else labels, 0, 0)
 
-    monkeypatch.setattr(conditions, "settle_classes", settle)
+    monkeypatch.setattr(enforcement, "settle_classes", settle)
     with pytest.raises(duckdb.InvalidInputException) as raised:
         people.execute(f"FROM k_anonymize('people', {QI}, sensitive := ['illness'], {asked})").fetchall()
     assert str(raised.value).removeprefix("Invalid Input Error: ") == said

@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckanon.engines.kanon import coarser
+from duckanon.engines.kanon import coarsening
 from tests.functions.released import check
 
 CALL = "k_anonymize('people', ['age', 'city', 'born'], categorical := ['city'], within := 'finer'"
@@ -172,6 +172,6 @@ def test_a_wrong_answer_is_not_released(people: duckdb.DuckDBPyConnection, monke
     def wrong(released: Any, *_: Any) -> Any:
         return np.arange(released[0].rows, dtype=np.int32) // 4
 
-    monkeypatch.setattr(coarser, "coarser", wrong)
+    monkeypatch.setattr(coarsening, "coarser", wrong)
     with pytest.raises(duckdb.InvalidInputException, match="made a class of fewer than k records"):
         people.execute(f"FROM {CALL}, k := 12)").fetchall()

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import beta
 
 import duckanon
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 RELEASES = 300 if LONG else 80
@@ -86,8 +86,8 @@ def measured(con: duckdb.DuckDBPyConnection) -> Callable[[str, str, str, str], f
 @pytest.mark.parametrize(
     ("mechanism", "totals"),
     [
-        *((name, "public") for name in (MECHANISMS if LONG else ["auto"])),
-        *((name, "private") for name in (MECHANISMS if LONG else []) if MECHANISMS[name].private),
+        *((name, "public") for name in (METHODS if LONG else ["auto"])),
+        *((name, "private") for name in (METHODS if LONG else []) if METHODS[name].private),
     ],
 )
 def test_neighbours(measured: Callable[[str, str, str, str], float], mechanism: str, totals: str) -> None:
@@ -97,7 +97,7 @@ def test_neighbours(measured: Callable[[str, str, str, str], float], mechanism: 
 def test_the_paper_s_calibration_of_the_chain_is_rejected(
     measured: Callable[[str, str, str, str], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chain = MECHANISMS["chain"]
+    chain = METHODS["chain"]
     printed = replace(chain, name="printed", public=replace(chain.public, sensitivity=lambda _, step: step))
-    monkeypatch.setitem(MECHANISMS, "printed", printed)
+    monkeypatch.setitem(METHODS, "printed", printed)
     assert measured("less", "more", "printed", "public") > 1

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 import duckanon
-from tests.governance.without_sql import CHARGE, answer, books, seen
+from tests.governance.without_sql import CHARGE, answer, governance, seen
 
 
 def main(database: str, journal: str, charges: int, way: str) -> None:
@@ -38,7 +38,7 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
 
 
 def by_books(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
-    made, sees = books(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
+    made, sees = governance(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
 
     def call(number: int) -> None:
         def draw() -> Any:
@@ -73,7 +73,7 @@ def by_sql(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> C
 
 def by_decisions(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
     """Another policy each time, with a domain whose values are the number of the call."""
-    made, sees = books(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
+    made, sees = governance(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
 
     def call(number: int) -> None:
         made.decisions.unprotect("persons", sees)

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import duckanon
-from tests.governance.without_sql import books
+from tests.governance.without_sql import governance
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 ROOT = Path(__file__).parents[2]
@@ -77,8 +77,8 @@ def test_a_policy_has_its_domains_or_is_not_there(tmp_path: Path) -> None:
         run(database, journal, 10_000, "decisions", moments.uniform(0, 0.3))
     assert run(database, journal, 3 + max(numbers(journal, "try"), default=0), "decisions", None) == 0
     with duckdb.connect(str(database)) as con:
-        state = books(con).ledger.state("ledger")
-        lines = [line for line in books(con).ledger.lines("ledger") if line.action == "protect"]
+        state = governance(con).ledger.state("ledger")
+        lines = [line for line in governance(con).ledger.lines("ledger") if line.action == "protect"]
         assert [line.number for line in lines] == list(range(1, 2 * len(lines), 2))
         assert len(lines) >= len(numbers(journal, "done"))
         copies = con.execute(

@@ -16,9 +16,9 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.protectable import unfit
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
-from duckanon.governance.ledger_state import Line, State
-from duckanon.governance.locations import Place
-from tests.governance.without_sql import books
+from duckanon.governance.ledger_state import LedgerState, Line
+from duckanon.governance.locations import Location
+from tests.governance.without_sql import governance
 
 MISFIT = (
     'The domain of "{}" does not fit the column: its values must be of the column\'s type, and an open table must have '
@@ -160,7 +160,7 @@ def test_two_domains_at_the_same_time(tables: duckdb.DuckDBPyConnection) -> None
     """Who is slower looks again, and is not told that a domain does not fit."""
     for number in range(8):
         tables.execute(f"CREATE TABLE t{number}(county INT)").fetchall()
-    makers, ready = [books(tables) for _ in range(2)], threading.Barrier(8)
+    makers, ready = [governance(tables) for _ in range(2)], threading.Barrier(8)
 
     def one(number: int) -> str:
         ready.wait()
@@ -176,9 +176,9 @@ def test_two_domains_at_the_same_time(tables: duckdb.DuckDBPyConnection) -> None
 
 
 def test_a_column_that_is_not_there_has_no_domain(tables: duckdb.DuckDBPyConnection) -> None:
-    made = Domains(Place("memory", "main", "persons"), {}, books(tables).ledger)
+    made = Domains(Location("memory", "main", "persons"), {}, governance(tables).ledger)
     with pytest.raises(InvalidInput, match=r'names a column "state", which main\.persons does not have'):
-        made.check(Policy(Fraction(1), domains={"state": ("GA",)}), State())
+        made.check(Policy(Fraction(1), domains={"state": ("GA",)}), LedgerState())
 
 
 def test_which_tables_are_open() -> None:
@@ -187,7 +187,7 @@ def test_which_tables_are_open() -> None:
         rest = (None, "", None, None, None, detail)
         return Line(number, datetime(2026, 1, 1), "who", schema, table, population, None, action, *rest)
 
-    state = State()
+    state = LedgerState()
     for one in (
         line(1, "open", "Main", "Codes", columns=["a", "Ä"]),
         line(2, "open", "pub", "*", columns=[]),

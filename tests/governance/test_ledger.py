@@ -17,18 +17,20 @@ import pytest
 
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.instance import Books, books_of
-from tests.governance.without_sql import CHARGE, answer, books, protect, seen
+from duckanon.governance.instance import Governance, governance_of
+from tests.governance.without_sql import CHARGE, answer, governance, protect, seen
 
 
-def ask(made: Books, number: int, epsilon: Fraction = CHARGE.epsilon, sees: dict[str, Any] | None = None) -> pa.Array:
+def ask(
+    made: Governance, number: int, epsilon: Fraction = CHARGE.epsilon, sees: dict[str, Any] | None = None
+) -> pa.Array:
     charge = replace(CHARGE, epsilon=epsilon)
     return made.once("persons", sees or seen("persons"), {"number": number}, charge, lambda: answer(number))
 
 
 def test_a_release_is_charged_once_and_given_again() -> None:
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
         first = ask(made, 1)
         assert ask(made, 1).equals(first)
         assert ask(made, 1).type == first.type
@@ -42,7 +44,7 @@ def test_a_release_is_charged_once_and_given_again() -> None:
 
 def test_the_charge_stands_before_the_noise_and_after_an_error() -> None:
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
 
         def draw() -> pa.Array:
             assert len(made.lines()) == 1
@@ -57,7 +59,7 @@ def test_the_charge_stands_before_the_noise_and_after_an_error() -> None:
 
 def test_a_budget_is_spent_to_the_last_tenth_and_stored_releases_stay_free() -> None:
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
         assert protect(made) == (
             "main.persons is protected: of epsilon 1 in all, 0 is spent and 1 left. A charge protects one record."
         )
@@ -77,7 +79,7 @@ def test_a_budget_is_spent_to_the_last_tenth_and_stored_releases_stay_free() -> 
 
 def test_what_was_spent_stays_spent() -> None:
     with duckdb.connect() as con:
-        made, sees = books(con), seen("persons")
+        made, sees = governance(con), seen("persons")
         ask(made, 1)
         assert "0.1 is spent and 0.1 left." in protect(made, "PERSONS", sees, epsilon=Fraction(1, 5))
         with pytest.raises(
@@ -99,7 +101,7 @@ def test_what_was_spent_stays_spent() -> None:
 
 def test_a_budget_is_of_one_population() -> None:
     with duckdb.connect() as con:
-        made, sees = books(con), seen("persons", "others")
+        made, sees = governance(con), seen("persons", "others")
         protect(made, epsilon=Fraction(1, 10))
         ask(made, 1)
         made.once("others", sees, {"number": 1}, CHARGE, lambda: answer(1))
@@ -115,7 +117,7 @@ def test_a_budget_is_of_one_population() -> None:
 
 def test_a_view_is_known_by_its_sql() -> None:
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
         for definition in ("all", "all but one", "all"):
             ask(made, 1, sees=seen("persons", definition=definition))
         assert len(made.lines()) == 2
@@ -123,7 +125,7 @@ def test_a_view_is_known_by_its_sql() -> None:
 
 def test_thirty_two_threads_ask_for_a_budget_that_suffices_for_ten(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "l.duckdb")) as con:
-        made, sees = books(con), seen("persons", database="l")
+        made, sees = governance(con), seen("persons", database="l")
         protect(made, sees=sees)
         ready = threading.Barrier(32)
 
@@ -144,7 +146,7 @@ def test_two_writers_that_know_nothing_of_each_other(tmp_path: Path) -> None:
     """Two books on two connections: no lock in common, nothing but the numbers of lines."""
     file = str(tmp_path / "l.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
-        both, sees = [books(con), books(other)], seen("persons", database="l")
+        both, sees = [governance(con), governance(other)], seen("persons", database="l")
         protect(both[0], sees=sees, epsilon=Fraction(2))
         ready = threading.Barrier(8)
 
@@ -168,7 +170,7 @@ def test_two_writers_that_know_nothing_of_each_other(tmp_path: Path) -> None:
 def test_a_line_that_was_written_in_between_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of two writers looks again: what it was allowed before, it is not any more."""
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
         protect(made, epsilon=Fraction(1, 10))
         real, tries = made.ledger.state, []
 
@@ -177,7 +179,7 @@ def test_a_line_that_was_written_in_between_is_seen(monkeypatch: pytest.MonkeyPa
             # The first look is for the table's privacy unit, the second for what is left.
             tries.append(1)
             if len(tries) == 2:
-                ask(books(con), 77)
+                ask(governance(con), 77)
             return found
 
         monkeypatch.setattr(made.ledger, "state", state)
@@ -188,7 +190,7 @@ def test_a_line_that_was_written_in_between_is_seen(monkeypatch: pytest.MonkeyPa
 
 def test_who_asks_for_the_same_at_the_same_time_waits() -> None:
     with duckdb.connect() as con:
-        made, ready, drawn = books(con), threading.Barrier(8), []
+        made, ready, drawn = governance(con), threading.Barrier(8), []
 
         def draw() -> pa.Array:
             drawn.append(1)
@@ -206,7 +208,7 @@ def test_who_asks_for_the_same_at_the_same_time_waits() -> None:
 
 def test_rollback_does_not_refund() -> None:
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
         con.begin()
         con.execute("CREATE TABLE t(i INT)").fetchall()
         ask(made, 1)
@@ -219,10 +221,10 @@ def test_rollback_does_not_refund() -> None:
 def test_the_ledger_outlives_the_process_and_follows_its_file(tmp_path: Path) -> None:
     file = str(tmp_path / "a.duckdb")
     with duckdb.connect(file) as con:
-        first = ask(books(con), 1, sees=seen("persons", database="a"))
+        first = ask(governance(con), 1, sees=seen("persons", database="a"))
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{file}' AS \"an other\"").fetchall()
-        made = books(con)
+        made = governance(con)
         assert [line["database"] for line in made.lines()] == ["an other"]
         assert ask(made, 1, sees=seen("persons", database="an other")).equals(first)
         assert len(made.lines()) == 1
@@ -233,7 +235,7 @@ def test_a_renamed_file_and_a_copy_keep_their_ledger(tmp_path: Path) -> None:
     file, renamed, copy = (str(tmp_path / f"{name}.duckdb") for name in ("a", "renamed", "copy"))
     with duckdb.connect(file) as con:
         sees = seen("persons", database="a")
-        made = books(con)
+        made = governance(con)
         protect(made, sees=sees)
         first = ask(made, 1, sees=sees)
     Path(file).rename(renamed)
@@ -241,7 +243,7 @@ def test_a_renamed_file_and_a_copy_keep_their_ledger(tmp_path: Path) -> None:
     identity = "SELECT value FROM {}.duckanon.meta WHERE name = 'identity'"
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{renamed}' AS x; ATTACH '{copy}' AS y").fetchall()
-        made = books(con)
+        made = governance(con)
         assert con.execute(identity.format("x")).fetchall() == con.execute(identity.format("y")).fetchall()
         for database in "xy":
             assert ask(made, 1, sees=seen("persons", database=database)).equals(first)
@@ -266,7 +268,7 @@ def test_a_renamed_file_and_a_copy_keep_their_ledger(tmp_path: Path) -> None:
 def test_another_format_is_told_in_a_sentence(older: str) -> None:
     with duckdb.connect() as con:
         con.execute(f"CREATE SCHEMA duckanon; {older}").fetchall()
-        made = books(con)
+        made = governance(con)
         for what in (made.lines, made.budgets, made.policies, lambda: protect(made), lambda: ask(made, 1)):
             with pytest.raises(InvalidInput) as raised:
                 what()
@@ -283,7 +285,7 @@ def test_what_holds_is_folded_line_by_line(tmp_path: Path) -> None:
     """What is known from before and the lines since give what all lines together give."""
     with duckdb.connect(str(tmp_path / "l.duckdb")) as con:
         sees = seen("persons", "others", database="l")
-        known, fresh = books(con), books(con)
+        known, fresh = governance(con), governance(con)
         for step in (
             lambda: ask(known, 1, sees=sees),
             lambda: protect(known, sees=sees, population="people", privacy_unit="person"),
@@ -294,16 +296,16 @@ def test_what_holds_is_folded_line_by_line(tmp_path: Path) -> None:
         ):
             with suppress(InvalidInput):
                 step()
-            states = [made.ledger.state("l") for made in (known, fresh, books(con))]
+            states = [made.ledger.state("l") for made in (known, fresh, governance(con))]
             assert states[0] == states[1] == states[2]
 
 
 def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path) -> None:
     file, sees = str(tmp_path / "a.duckdb"), seen("persons", database="a")
     with duckdb.connect(file) as con:
-        ask(books(con), 1, sees=sees)
+        ask(governance(con), 1, sees=sees)
     with duckdb.connect(file, read_only=True) as con:
-        made = books(con)
+        made = governance(con)
         assert ask(made, 1, sees=sees).equals(answer(1))
         with pytest.raises(InvalidInput) as raised:
             ask(made, 2, sees=sees)
@@ -316,9 +318,9 @@ def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path)
 def test_books_of_one_instance_are_the_same_and_keep_nothing_open(tmp_path: Path) -> None:
     file = str(tmp_path / "a.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
-        made = books_of("x", con)
-        assert books_of("x", other) is made
-        assert books_of("y", con) is not made
+        made = governance_of("x", con)
+        assert governance_of("x", other) is made
+        assert governance_of("y", con) is not made
         con.close()
         assert made.lines() == []
     with pytest.raises(InvalidInput, match="duckanon has no connection left to record a charge with"):
@@ -337,7 +339,7 @@ def test_what_a_user_calls_by_our_names_stands_for_nothing() -> None:
         ledger = releases = con.execute("SELECT 1 AS number, 'charge' AS action").df()
         for macro in ("max(x) AS 7", "lower(x) AS 'x'", "count() AS 7"):
             con.execute(f"CREATE MACRO {macro}").fetchall()
-        made = books(con)
+        made = governance(con)
         assert made.lines() == []
         protect(made, epsilon=Fraction(1, 5))
         ask(made, 1)

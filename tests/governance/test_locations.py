@@ -8,7 +8,7 @@ import pytest
 import duckanon
 from duckanon.catalog.names import parts, quoted
 from duckanon.errors import InvalidInput
-from duckanon.governance.locations import Place, expected, locate
+from duckanon.governance.locations import Location, expected, locate
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_a_temporary_table_is_its_connection_s(databases: duckdb.DuckDBPyConnect
 
 def test_tables_that_are_gone(databases: duckdb.DuckDBPyConnection) -> None:
     seen = sees(databases, "gone")
-    assert expected("gone", seen) == Place("memory", "main", "gone")
-    assert expected("s.gone", seen) == Place("memory", "s", "gone")
-    assert expected("other.s.gone", seen) == Place("other", "s", "gone")
+    assert expected("gone", seen) == Location("memory", "main", "gone")
+    assert expected("s.gone", seen) == Location("memory", "s", "gone")
+    assert expected("other.s.gone", seen) == Location("other", "s", "gone")
 
 
 def test_labels_and_identity() -> None:
-    assert Place("d", "main", "Persons").identity == Place("e", "MAIN", "persons").identity
-    assert Place("d", None, "A.csv").identity != Place("d", None, "a.csv").identity
-    assert [Place("d", "main", "a").label, Place("d", None, "a.csv").label] == ["main.a", "a.csv"]
+    assert Location("d", "main", "Persons").identity == Location("e", "MAIN", "persons").identity
+    assert Location("d", None, "A.csv").identity != Location("d", None, "a.csv").identity
+    assert [Location("d", "main", "a").label, Location("d", None, "a.csv").label] == ["main.a", "a.csv"]
 
 
 def test_names_mean_what_they_mean_to_duckdb(con: duckdb.DuckDBPyConnection) -> None:

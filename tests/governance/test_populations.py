@@ -13,14 +13,14 @@ import pytest
 
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.instance import Books
-from tests.governance.without_sql import answer, books, seen
+from duckanon.governance.instance import Governance
+from tests.governance.without_sql import answer, governance, seen
 
 TABLES = ("a", "b", "c", "d")
 SEES = seen(*TABLES)
 
 
-def step(made: Books, chance: random.Random, number: int) -> None:
+def step(made: Governance, chance: random.Random, number: int) -> None:
     table = chance.choice(TABLES)
     kind = chance.choice(("charge", "charge", "charge", "protect", "protect", "unprotect", "edition"))
     if kind == "charge":
@@ -45,7 +45,7 @@ def step(made: Books, chance: random.Random, number: int) -> None:
 def test_a_population_spends_what_its_tables_were_charged(seed: int) -> None:
     chance = random.Random(seed)
     with duckdb.connect() as con:
-        made = books(con)
+        made = governance(con)
         for number in range(60):
             with suppress(InvalidInput, BudgetExhausted):
                 step(made, chance, number)

@@ -13,7 +13,7 @@ from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.udf import Instance
 from duckanon.governance.content_hash import described, fingerprint, kept
-from duckanon.governance.instance import Books, books_of
+from duckanon.governance.instance import Governance, governance_of
 from tests.governance.without_sql import seen
 
 COUNTS = Terms(("state",), (), "n")
@@ -24,20 +24,20 @@ def nothing(_: duckdb.DuckDBPyConnection, __: Candidate) -> None:
 
 
 @pytest.fixture
-def made(con: duckdb.DuckDBPyConnection) -> Books:
+def made(con: duckdb.DuckDBPyConnection) -> Governance:
     con.execute("CREATE TABLE persons AS SELECT i % 3 AS state, i AS person FROM range(60) r(i)").fetchall()
     con.execute("SELECT protect('persons', epsilon := 1, public := ['state'])").fetchall()
     con.execute(
         "CREATE TABLE n AS SELECT state, count(*) AS n FROM persons GROUP BY state ORDER BY hash(state)"
     ).fetchall()
-    return books_of(Instance(con).identity, con)
+    return governance_of(Instance(con).identity, con)
 
 
-def publish(made: Books, name: str = "n", audit: Any = nothing, terms: Terms = COUNTS, **more: Any) -> str:
+def publish(made: Governance, name: str = "n", audit: Any = nothing, terms: Terms = COUNTS, **more: Any) -> str:
     return made.publications.publish(name, seen(name, **more), "persons", seen("persons"), terms, audit)
 
 
-def test_the_copy_is_sorted_and_stays_what_it_was(con: duckdb.DuckDBPyConnection, made: Books) -> None:
+def test_the_copy_is_sorted_and_stays_what_it_was(con: duckdb.DuckDBPyConnection, made: Governance) -> None:
     assert publish(made) == "n, counts of main.persons by state, is published: analysts read it as n."
     con.execute("DELETE FROM n; DROP TABLE n").fetchall()
     assert con.execute("FROM duckanon.n").fetchall() == [(0, 20), (1, 20), (2, 20)]
@@ -51,7 +51,7 @@ def test_the_copy_is_sorted_and_stays_what_it_was(con: duckdb.DuckDBPyConnection
     assert line["population"] == "main.persons"
 
 
-def test_what_the_audit_raises_leaves_nothing(con: duckdb.DuckDBPyConnection, made: Books) -> None:
+def test_what_the_audit_raises_leaves_nothing(con: duckdb.DuckDBPyConnection, made: Governance) -> None:
     def never(_: duckdb.DuckDBPyConnection, __: Candidate) -> None:
         raise InvalidInput("no")
 
@@ -64,7 +64,7 @@ def test_what_the_audit_raises_leaves_nothing(con: duckdb.DuckDBPyConnection, ma
 
 @pytest.mark.parametrize("change", ["UPDATE n SET n = n + 1", "INSERT INTO persons VALUES (5, 5)"])
 def test_what_is_changed_while_it_is_audited_is_audited_again(
-    con: duckdb.DuckDBPyConnection, made: Books, change: str
+    con: duckdb.DuckDBPyConnection, made: Governance, change: str
 ) -> None:
     seen_: list[str] = []
 
@@ -81,7 +81,7 @@ def test_what_is_changed_while_it_is_audited_is_audited_again(
 
 
 def test_what_is_published_while_another_is_audited_is_audited_with_it(
-    con: duckdb.DuckDBPyConnection, made: Books
+    con: duckdb.DuckDBPyConnection, made: Governance
 ) -> None:
     con.execute("CREATE TABLE m AS FROM n").fetchall()
     known: list[list[str]] = []
@@ -95,7 +95,7 @@ def test_what_is_published_while_another_is_audited_is_audited_with_it(
     assert known == [[], ["m"]]
 
 
-def test_a_view_that_gives_other_rows_each_time_is_no_release(con: duckdb.DuckDBPyConnection, made: Books) -> None:
+def test_a_view_that_gives_other_rows_each_time_is_no_release(con: duckdb.DuckDBPyConnection, made: Governance) -> None:
     con.execute("CREATE VIEW v AS SELECT state, n, random() AS r FROM n").fetchall()
     with pytest.raises(InvalidInput, match="change while they are audited: make the release a table"):
         publish(made, "v")
@@ -105,13 +105,15 @@ def test_a_view_that_gives_other_rows_each_time_is_no_release(con: duckdb.DuckDB
 
 
 @pytest.mark.parametrize("name", ["meta", "LEDGER", "answers", "releases", "answer_1", "Domain_2_0", "persons"])
-def test_names_that_mean_something_else(con: duckdb.DuckDBPyConnection, made: Books, name: str) -> None:
+def test_names_that_mean_something_else(con: duckdb.DuckDBPyConnection, made: Governance, name: str) -> None:
     con.execute(f"CREATE TABLE IF NOT EXISTS {name} AS FROM n").fetchall()
     with pytest.raises(InvalidInput, match="give the release another name"):
         publish(made, name)
 
 
-def test_what_is_withdrawn_stays_in_the_ledger_and_keeps_its_name(con: duckdb.DuckDBPyConnection, made: Books) -> None:
+def test_what_is_withdrawn_stays_in_the_ledger_and_keeps_its_name(
+    con: duckdb.DuckDBPyConnection, made: Governance
+) -> None:
     publish(made)
     assert made.publications.unpublish("N", seen()).startswith("N is withdrawn. ")
     with pytest.raises(duckdb.CatalogException):
@@ -128,7 +130,7 @@ def test_what_is_withdrawn_stays_in_the_ledger_and_keeps_its_name(con: duckdb.Du
     assert [(one["name"], one["withdrawn"]) for one in made.publications.listed()] == [("n", True), ("m", False)]
 
 
-def test_a_name_is_the_same_with_other_letters(con: duckdb.DuckDBPyConnection, made: Books) -> None:
+def test_a_name_is_the_same_with_other_letters(con: duckdb.DuckDBPyConnection, made: Governance) -> None:
     publish(made)
     con.execute('CREATE SCHEMA other; CREATE TABLE other."N" AS FROM n').fetchall()
     with pytest.raises(InvalidInput, match="A release named N was published before"):
@@ -142,7 +144,7 @@ def test_a_name_is_the_same_with_other_letters(con: duckdb.DuckDBPyConnection, m
         )
 
 
-def test_only_what_is_committed_is_published(con: duckdb.DuckDBPyConnection, made: Books) -> None:
+def test_only_what_is_committed_is_published(con: duckdb.DuckDBPyConnection, made: Governance) -> None:
     con.execute("CREATE TEMP TABLE t AS FROM n").fetchall()
     with pytest.raises(duckdb.InvalidInputException, match=r"t is no table or view that lasts"):
         con.execute("SELECT publish('t', variables := ['state'], value := 'n')").fetchall()

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge
-from duckanon.governance.instance import Books
+from duckanon.governance.instance import Governance
 
 CHARGE = Charge(Fraction(1, 10), "a call", "neighbours")
 
@@ -20,13 +20,13 @@ def seen(*names: str, database: str = "memory", definition: str = "") -> dict[st
     return {"database": database, "schema": "main", "path": "", "found": found}
 
 
-def books(con: duckdb.DuckDBPyConnection) -> Books:
-    made = Books()
-    made.door.admit(con)
+def governance(con: duckdb.DuckDBPyConnection) -> Governance:
+    made = Governance()
+    made.cursors.add(con)
     return made
 
 
-def protect(made: Books, table: str = "persons", sees: dict[str, Any] | None = None, **terms: Any) -> str:
+def protect(made: Governance, table: str = "persons", sees: dict[str, Any] | None = None, **terms: Any) -> str:
     """Protect a table that need not exist, with a budget of 1 unless `terms` say another."""
     terms = {"epsilon": Fraction(1), **terms}
     return made.decisions.protect(table, sees or seen(table), {name: one for name, one in terms.items() if one})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked
+from duckanon.releases.paid_questions import PaidQuestion
 from tests.guard.residents import make
 
 
@@ -37,12 +37,12 @@ def scarce(poor: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def draws(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+def draws(monkeypatch: pytest.MonkeyPatch) -> list[PaidQuestion]:
     """What was drawn: all that depends on records passes here."""
-    found: list[Asked] = []
+    found: list[PaidQuestion] = []
     drawn = mechanisms.draw
 
-    def spy(con: Any, asked: Asked) -> Any:
+    def spy(con: Any, asked: PaidQuestion) -> Any:
         found.append(asked)
         return drawn(con, asked)
 

@@ -18,7 +18,7 @@ from duckanon.analyst import Analyst
 from duckanon.errors import BudgetExhausted, MachineFailure
 from duckanon.governance import answers
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked
+from duckanon.releases.paid_questions import PaidQuestion
 from tests.guard.residents import analyst, make, refused, run, seen, spent
 
 AGED = "SELECT count(*) FROM persons WHERE age = 30"
@@ -166,7 +166,9 @@ def test_what_gives_fresh_noise_is_charged(rich: tuple[Analyst, Analyst], first:
         ((BY + " LIMIT 0",), "1"),
     ],
 )  # fmt: skip
-def test_charges_of_one_population_add_up(path: Path, draws: list[Asked], asks: tuple[str, ...], price: str) -> None:
+def test_charges_of_one_population_add_up(
+    path: Path, draws: list[PaidQuestion], asks: tuple[str, ...], price: str
+) -> None:
     """Over tables, kinds, keys, filters and parts of one statement; what was drawn is what was charged."""
     with analyst(path) as one, analyst(path) as two:
         for at, sql in enumerate(asks):
@@ -180,7 +182,7 @@ def test_charges_of_one_population_add_up(path: Path, draws: list[Asked], asks: 
 
 
 @pytest.mark.parametrize("ending", ["ROLLBACK", "COMMIT"])
-def test_no_transaction_takes_a_charge_back(path: Path, draws: list[Asked], ending: str) -> None:
+def test_no_transaction_takes_a_charge_back(path: Path, draws: list[PaidQuestion], ending: str) -> None:
     with analyst(path) as con:
         run(con, AGED, "BEGIN")
         # What stands is not read in it either: it would not see what is made now.
@@ -197,7 +199,7 @@ def ages(first: int, last: int) -> list[str]:
     return [AGED.replace("30", str(age)) for age in range(first, last)]
 
 
-def test_two_who_collude_have_one_budget(scarce: Path, draws: list[Asked]) -> None:
+def test_two_who_collude_have_one_budget(scarce: Path, draws: list[PaidQuestion]) -> None:
     with analyst(scarce) as one, analyst(scarce) as two:
         first = [con.execute(sql).fetchall() for con, sql in zip((one, two), ages(30, 32), strict=True)]
         for con in (one, two):
@@ -220,7 +222,7 @@ def test_the_edge_of_the_budget_tells_nothing(scarce: Path, tmp_path: Path) -> N
             assert str(one.explain(sql)).replace("other", "x") == str(two.explain(sql)).replace("other", "x")
 
 
-def test_threads_do_not_overdraw(scarce: Path, draws: list[Asked]) -> None:
+def test_threads_do_not_overdraw(scarce: Path, draws: list[PaidQuestion]) -> None:
     outcomes: list[Any] = []
 
     def ask(con: Analyst, sql: str) -> None:
@@ -241,7 +243,7 @@ def test_threads_do_not_overdraw(scarce: Path, draws: list[Asked]) -> None:
     assert all(rows == answered[sql] for sql, rows in outcomes if rows is not None)
 
 
-def test_a_question_that_cannot_be_paid_whole_is_not_paid_in_part(scarce: Path, draws: list[Asked]) -> None:
+def test_a_question_that_cannot_be_paid_whole_is_not_paid_in_part(scarce: Path, draws: list[PaidQuestion]) -> None:
     with analyst(scarce) as con:
         run(con, AGED)
         refused(con, "SELECT (SELECT count(*) FROM persons), (SELECT count(*) FROM visits)", "one edition")
@@ -250,7 +252,7 @@ def test_a_question_that_cannot_be_paid_whole_is_not_paid_in_part(scarce: Path, 
 
 @pytest.mark.parametrize("epsilon", ["1.000000000001", "1e300", "'1e400'", "'inf'", "'nan'", "-1", "0", "1e-320",
                                      "'1/99999999999999'", "0.0000001", "NULL", "'a'", "'1/0'", "[1]"])  # fmt: skip
-def test_no_epsilon_is_a_way_around(path: Path, draws: list[Asked], epsilon: str) -> None:
+def test_no_epsilon_is_a_way_around(path: Path, draws: list[PaidQuestion], epsilon: str) -> None:
     with analyst(path) as con:
         refused(con, CALL.replace("epsilon := 1", f"epsilon := {epsilon}"))
         assert spent(con) == len(draws) == 0
@@ -264,7 +266,7 @@ def test_a_failure_is_charged_once_and_says_nothing(path: Path, monkeypatch: pyt
     """Nor can it be had again and again: what stands after it is one answer."""
     drawn = mechanisms.draw
 
-    def fail(con: Any, asked: Asked) -> Any:
+    def fail(con: Any, asked: PaidQuestion) -> Any:
         raise ValueError(words)
 
     monkeypatch.setattr(answers, "STRICT", False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duckanon.releases.paid_questions import Asked
+from duckanon.releases.paid_questions import PaidQuestion
 from tests.guard.residents import POLICY, analyst, decide, refused, run, seen, spent
 from tests.guard.test_composition import AGED, BY, CALL, SIZES, ages
 
@@ -18,7 +18,7 @@ from tests.guard.test_composition import AGED, BY, CALL, SIZES, ages
 
 @pytest.mark.parametrize("how", [copyfile, move])
 @pytest.mark.parametrize("name", ["y.duckdb", "a b.duckdb", "main.duckdb", "temp.duckdb", "duckanon.duckdb", "x"])
-def test_a_file_knows_what_it_answered(path: Path, draws: list[Asked], how: Any, name: str) -> None:
+def test_a_file_knows_what_it_answered(path: Path, draws: list[PaidQuestion], how: Any, name: str) -> None:
     """Under any name and in any place: the answers, what was spent, and the edition."""
     questions = (AGED, BY, CALL, SIZES)
     with analyst(path) as con:
@@ -57,7 +57,9 @@ def test_a_file_knows_what_it_answered(path: Path, draws: list[Asked], how: Any,
         (["SELECT unprotect('visits')"], 1),
     ],
 )
-def test_an_answer_lasts_as_long_as_its_edition(path: Path, draws: list[Asked], changes: list[str], price: int) -> None:
+def test_an_answer_lasts_as_long_as_its_edition(
+    path: Path, draws: list[PaidQuestion], changes: list[str], price: int
+) -> None:
     """Whatever happens to the records: the difference of two answers is not one person, and only an edition costs."""
     with analyst(path) as con:
         first = con.execute(AGED).fetchall()
@@ -70,7 +72,7 @@ def test_an_answer_lasts_as_long_as_its_edition(path: Path, draws: list[Asked], 
 
 
 @pytest.mark.parametrize("more", ["", "per_query := 1,"])
-def test_protecting_again_gives_nothing_back(path: Path, draws: list[Asked], more: str) -> None:
+def test_protecting_again_gives_nothing_back(path: Path, draws: list[PaidQuestion], more: str) -> None:
     with analyst(path) as con:
         run(con, AGED, CALL)
     again = POLICY.format(epsilon="100", more="")
@@ -92,7 +94,7 @@ def test_an_unprotected_table_is_closed(path: Path) -> None:
         assert spent(con) == 1
 
 
-def test_each_edition_has_its_cap_and_all_have_one_budget(scarce: Path, draws: list[Asked]) -> None:
+def test_each_edition_has_its_cap_and_all_have_one_budget(scarce: Path, draws: list[PaidQuestion]) -> None:
     for edition in range(3):
         with analyst(scarce) as con:
             outcomes = [seen(con, sql)[0] for sql in ages(30, 34)]

@@ -15,7 +15,7 @@ import pytest
 import duckanon
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked, GroupSizesAsked
+from duckanon.releases.paid_questions import GroupSizesQuestion, PaidQuestion
 from tests.guard.residents import PERSONS, POLICY, VISITS, analyst, decide, make, populate, refused, run, seen, spent
 from tests.guard.test_composition_published import shares
 
@@ -82,7 +82,7 @@ def test_leak_1_no_constant_casts_the_column(pair: tuple[Analyst, Analyst], cond
 def test_leak_1_the_count_is_made_after_the_charge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     charged: list[Fraction] = []
 
-    def spy(con: Any, asked: Asked) -> Any:
+    def spy(con: Any, asked: PaidQuestion) -> Any:
         (row,) = con.execute("SELECT epsilon FROM duckanon.ledger WHERE action = 'charge'").fetchall()
         charged.append(Fraction(row[0]))
         return drawn(con, asked)
@@ -216,7 +216,7 @@ def test_leak_6_totals_are_never_exact(pair: tuple[Analyst, Analyst], arguments:
     refused(pair[0], call, why)
 
 
-def test_leak_6_the_analysts_default_is_private(path: Path, draws: list[Asked]) -> None:
+def test_leak_6_the_analysts_default_is_private(path: Path, draws: list[PaidQuestion]) -> None:
     with analyst(path) as con:
         call = "FROM dp_group_sizes('persons', 'household', ['state', 'county'], epsilon := 1, max_size := 5)"
         con.execute(call).fetchall()
@@ -225,7 +225,7 @@ def test_leak_6_the_analysts_default_is_private(path: Path, draws: list[Asked]) 
         ).fetchall()
     # Both are one release, with noise on totals too.
     (one,) = draws
-    assert isinstance(one, GroupSizesAsked)
+    assert isinstance(one, GroupSizesQuestion)
     assert one.engine["totals"] == "private"
 
 
@@ -268,7 +268,7 @@ def test_leak_7_columns_that_determine_each_other(tmp_path: Path, given: str) ->
         "SELECT state, insured, count(*) / sum(count(*)) OVER (PARTITION BY state) AS s FROM persons GROUP BY ALL",
     ],
 )
-def test_leak_7_shares_on_demand_are_paid_quotients_of_noise(path: Path, sql: str, draws: list[Asked]) -> None:
+def test_leak_7_shares_on_demand_are_paid_quotients_of_noise(path: Path, sql: str, draws: list[PaidQuestion]) -> None:
     with analyst(path) as con:
         con.execute(sql).fetchall()
         assert spent(con) == len({one.key for one in draws}) > 0
@@ -319,7 +319,7 @@ def test_leak_8_one_record_more_moves_counts_by_what_the_noise_is_for(
     found: list[tuple[Any, Fraction]] = []
     drawn = mechanisms.draw
 
-    def spy(con: Any, one: Asked) -> Any:
+    def spy(con: Any, one: PaidQuestion) -> Any:
         found.append((mechanisms.exact(con, one), one.scale))
         return drawn(con, one)
 

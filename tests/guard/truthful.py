@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked
+from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, PaidQuestion
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def truthful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanisms, "draw", truth)
 
 
-def truth(con: duckdb.DuckDBPyConnection, asked: Asked, _: Any = None) -> pa.Table:
+def truth(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: Any = None) -> pa.Table:
     """The answer to a question as it would be without noise."""
     keys, exact = mechanisms.form(con, asked), mechanisms.exact(con, asked)
-    if isinstance(asked, CountsAsked):
+    if isinstance(asked, CountsQuestion):
         return keys.select([one for one in keys.column_names if one[0] in "ke"]).append_column("n", pa.array(exact))
-    assert isinstance(asked, GroupSizesAsked)
+    assert isinstance(asked, GroupSizesQuestion)
     ranks = mechanisms._ranks(keys, len(asked.hierarchy))
     sizes, tables = exact.reshape(len(keys), asked.max_size), []
     for level in reversed(range(len(ranks))):

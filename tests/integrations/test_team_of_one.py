@@ -16,8 +16,8 @@ import duckanon
 from duckanon.errors import DuckanonError
 from duckanon.integrations.dbt.project import macros
 from duckanon.integrations.roles import ROLES
-from tests.integrations.commandline import run
-from tests.integrations.test_dbt import dbt
+from tests.integrations.cli.commandline import run
+from tests.integrations.dbt.test_dbt import dbt
 
 # What a loader has left in the file.
 LOADED = """

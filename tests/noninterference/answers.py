@@ -28,7 +28,7 @@ from duckanon.engines.groups.measurements import Measurements
 from duckanon.errors import PolicyRefusal
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import draw
-from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked
+from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, PaidQuestion
 from tests.engines.seeded import Seeded
 
 # One of each kind, and each part of the order of contribution in one of them.
@@ -52,14 +52,14 @@ QUESTIONS = (
 _DISTINCT = "SELECT count(DISTINCT {}) FROM persons WHERE age > 17"
 
 
-def asked(con: Analyst, sql: str) -> Asked:
+def asked(con: Analyst, sql: str) -> PaidQuestion:
     """The question that a statement pays for. Nothing is charged."""
     (found,) = con._guard.decide(sql).answers
-    assert isinstance(found, Asked)
+    assert isinstance(found, PaidQuestion)
     return found
 
 
-def questions(con: Analyst, unit: str | None) -> Iterator[Asked]:
+def questions(con: Analyst, unit: str | None) -> Iterator[PaidQuestion]:
     """unit: the column of the privacy unit."""
     for sql in (*QUESTIONS, *([_DISTINCT.format(unit)] if unit else [])):
         try:
@@ -83,7 +83,7 @@ class Drawn:
 
 
 def difference(
-    first: duckdb.DuckDBPyConnection, second: duckdb.DuckDBPyConnection, one: Asked, seed: int
+    first: duckdb.DuckDBPyConnection, second: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int
 ) -> str | None:
     """What is wrong with the answers to a question from two databases of equal public facts; None if nothing is."""
     found: list[Drawn | str] = []
@@ -97,15 +97,15 @@ def difference(
     return "an answer could not be drawn"
 
 
-def drawn(con: duckdb.DuckDBPyConnection, one: Asked, seed: int) -> Drawn:
+def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn:
     """Draw an answer with noise from a seed. con: DuckDB's own connection."""
     form = mechanisms.form(con, one)
-    if isinstance(one, CountsAsked):
+    if isinstance(one, CountsQuestion):
         answer = draw(con, one, Seeded(seed))
         keys = answer.drop_columns(["n"])
         values = [np.asarray(answer.column("n"))]
         return Drawn(form, (answer.schema, keys.to_pylist()), [mechanisms.exact(con, one)], values)
-    assert isinstance(one, GroupSizesAsked)
+    assert isinstance(one, GroupSizesQuestion)
     with _measured() as seen:
         answer = draw(con, one, Seeded(seed))
     fixed = answer.drop_columns(["groups", "low", "high"])
@@ -144,7 +144,7 @@ def coupled(first: Drawn, second: Drawn) -> str | None:
 # --- neighbours -------------------------------------------------------------------------------------------------------
 
 
-def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesAsked) -> tuple[release.Plan, list[np.ndarray[Any, Any]]]:
+def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesQuestion) -> tuple[release.Plan, list[np.ndarray[Any, Any]]]:
     """What is measured at each level, without noise, and the plan with the noise that it gets."""
     leaves = mechanisms.form(con, one)
     ranks = mechanisms._ranks(leaves, len(one.hierarchy))
@@ -155,12 +155,12 @@ def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesAsked) -> tuple[releas
     return plan, [plan.query.of(level) for level in truth]
 
 
-def moved(con: duckdb.DuckDBPyConnection, one: Asked, change: str) -> list[tuple[int, Fraction]]:
+def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> list[tuple[int, Fraction]]:
     """For each level, by how much the exact values move (L1) with a change of records, and what the noise is made for.
 
     change: SQL that adds or removes one privacy unit; it is rolled back.
     """
-    if isinstance(one, GroupSizesAsked):
+    if isinstance(one, GroupSizesQuestion):
         plan, before = levels(con, one)
         made = [scale * charge for scale, charge in zip(plan.scales, plan.charges, strict=True)]
     else:
@@ -168,16 +168,16 @@ def moved(con: duckdb.DuckDBPyConnection, one: Asked, change: str) -> list[tuple
     con.begin()
     try:
         con.execute(change).fetchall()
-        after = levels(con, one)[1] if isinstance(one, GroupSizesAsked) else [mechanisms.exact(con, one)]
+        after = levels(con, one)[1] if isinstance(one, GroupSizesQuestion) else [mechanisms.exact(con, one)]
     finally:
         con.rollback()
     distances = [int(np.abs(a - b).sum()) for a, b in zip(before, after, strict=True)]
     return list(zip(distances, made, strict=True))
 
 
-def units(con: duckdb.DuckDBPyConnection, one: Asked) -> list[str]:
+def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
     """Conditions that hold for the records of one privacy unit each, and together for all that count."""
-    table, column = quoted(one.place.path), one.privacy_unit
+    table, column = quoted(one.location.path), one.privacy_unit
     if column is None:
         found = con.execute(f"SELECT rowid FROM {table}").fetchall()
         return [f"rowid = {row}" for (row,) in found]
@@ -186,13 +186,15 @@ def units(con: duckdb.DuckDBPyConnection, one: Asked) -> list[str]:
     return [f"{name} = {value!r}" for (value,) in found]
 
 
-def too_far(con: duckdb.DuckDBPyConnection, one: Asked, most: int | None = None) -> str | None:
+def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None = None) -> str | None:
     """A privacy unit that moves the exact values further than the noise was made for; None if there is none.
 
     most: how many units are tried; None: all.
     """
     for unit in units(con, one)[:most]:
-        for level, (distance, made) in enumerate(moved(con, one, f"DELETE FROM {quoted(one.place.path)} WHERE {unit}")):
+        for level, (distance, made) in enumerate(
+            moved(con, one, f"DELETE FROM {quoted(one.location.path)} WHERE {unit}")
+        ):
             if distance > made:
                 return f"without {unit}, level {level} moves by {distance}; the noise is made for {made}"
     return None
@@ -201,13 +203,13 @@ def too_far(con: duckdb.DuckDBPyConnection, one: Asked, most: int | None = None)
 # --- contribution -----------------------------------------------------------------------------------------------------
 
 
-def contribution(con: duckdb.DuckDBPyConnection, one: CountsAsked, most: int | None = None) -> str | None:
+def contribution(con: duckdb.DuckDBPyConnection, one: CountsQuestion, most: int | None = None) -> str | None:
     """Where the exact counts are not the sum of what each unit contributes, or a unit contributes another number.
 
     A unit contributes as many records as pass the filter and have keys in the domains, at most `contributions`.
     most: how many units are looked at; None: all, and then their sum too.
     """
-    table = quoted(one.place.path)
+    table = quoted(one.location.path)
     total = np.zeros_like(mechanisms.exact(con, one))
     cells = {_cell(row, one) for row in mechanisms.form(con, one).to_pylist()}
     for unit in units(con, one)[:most]:
@@ -229,17 +231,17 @@ def contribution(con: duckdb.DuckDBPyConnection, one: CountsAsked, most: int | N
     return None
 
 
-def _alone(con: duckdb.DuckDBPyConnection, one: CountsAsked, unit: str) -> np.ndarray[Any, Any]:
+def _alone(con: duckdb.DuckDBPyConnection, one: CountsQuestion, unit: str) -> np.ndarray[Any, Any]:
     """The exact counts of a table in which there are no other units."""
     con.begin()
     try:
-        con.execute(f"DELETE FROM {quoted(one.place.path)} WHERE NOT coalesce({unit}, false)").fetchall()
+        con.execute(f"DELETE FROM {quoted(one.location.path)} WHERE NOT coalesce({unit}, false)").fetchall()
         return mechanisms.exact(con, one)
     finally:
         con.rollback()
 
 
-def _cell(row: dict[str, Any], one: CountsAsked) -> tuple[str | None, ...]:
+def _cell(row: dict[str, Any], one: CountsQuestion) -> tuple[str | None, ...]:
     """A cell of the form, as text."""
     names = [f"k{at}" for at in range(len(one.keys))] + [f"e{at}" for at in range(len(one.events))]
     return tuple(_shown(row[name]) for name in names)

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from duckanon.analyst import Analyst
 from duckanon.errors import DuckanonError
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked
+from duckanon.releases.paid_questions import PaidQuestion
 from tests.noninterference.statements import sent
 
 # Beyond so many cells a question takes long to look at, and has nothing that a smaller one has not.
 _MOST_CELLS = 500
 
 
-def grown(con: Analyst, rng: random.Random, count: int, tries: int = 400) -> Iterator[Asked]:
+def grown(con: Analyst, rng: random.Random, count: int, tries: int = 400) -> Iterator[PaidQuestion]:
     """Up to `count` different questions of one table each, from `tries` statements at most. Nothing is charged."""
     seen: set[str] = set()
     for _ in range(tries):
@@ -38,6 +38,6 @@ def grown(con: Analyst, rng: random.Random, count: int, tries: int = 400) -> Ite
                     return
 
 
-def _cells(con: Analyst, asked: Asked) -> int:
+def _cells(con: Analyst, asked: PaidQuestion) -> int:
     with con._con.cursor() as raw:
         return mechanisms.cells(raw, asked)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked, GroupSizesAsked
+from duckanon.releases.paid_questions import GroupSizesQuestion, PaidQuestion
 from duckanon.rewrite import rule_context
 
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be
@@ -39,10 +39,10 @@ _SEEN = (
 )
 
 
-def injected(con: duckdb.DuckDBPyConnection, asked: Asked, _: object = None) -> pa.Table:
+def injected(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: object = None) -> pa.Table:
     """An answer that follows from the question's key and its form: no record is read."""
     keys, noise = mechanisms.form(con, asked), np.random.default_rng(int(asked.key[:12], 16))
-    if not isinstance(asked, GroupSizesAsked):
+    if not isinstance(asked, GroupSizesQuestion):
         shown = [one for one in keys.column_names if one[0] in "ke"]
         return keys.select(shown).append_column("n", pa.array(noise.integers(-5, 50, len(keys))))
     ranks = mechanisms._ranks(keys, len(asked.hierarchy))

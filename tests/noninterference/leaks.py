@@ -12,7 +12,7 @@ import pytest
 
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
-from duckanon.guard import Guard, Room
+from duckanon.guard import Guard, SharedCatalog
 from duckanon.releases import mechanisms, noisy_aggregates
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
@@ -34,7 +34,7 @@ def a_count_decides(patch: Patch) -> None:
 
     def priced(self: Guard, decision: Any) -> Any:
         for asked in decision.answers:
-            ((many,),) = self._room.own.execute(f"SELECT count(*) FROM {asked.place.name}").fetchall()
+            ((many,),) = self._shared.own.execute(f"SELECT count(*) FROM {asked.location.name}").fetchall()
             if many < 30:
                 raise UnsupportedQuery("There are too few records for noise.")
         return real(self, decision)
@@ -44,7 +44,9 @@ def a_count_decides(patch: Patch) -> None:
 
 def domain_of_the_data(patch: Patch) -> None:
     """The keys of an answer are those that records have."""
-    patch.setattr(mechanisms, "_domain", lambda asked, table: f'(FROM "{asked.place.schema}"."{asked.place.name}")')
+    patch.setattr(
+        mechanisms, "_domain", lambda asked, table: f'(FROM "{asked.location.schema}"."{asked.location.name}")'
+    )
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def repeat_by_content(patch: Patch) -> None:
     real, seen = answers.stands, {}
 
     def stands(con: duckdb.DuckDBPyConnection, question: Any) -> bool:
-        ((many,),) = con.execute(f"SELECT count(*) FROM {question.place.name}").fetchall()
+        ((many,),) = con.execute(f"SELECT count(*) FROM {question.location.name}").fetchall()
         # By connection of the instance: both databases of a pair have the same name.
         ((file,),) = con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'x'").fetchall()
         same = seen.setdefault((file, question.key), many) == many
@@ -117,7 +119,7 @@ def empty_cells_dropped(patch: Patch) -> None:
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
         return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked) > 0))
 
-    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsAsked, counts)
+    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsQuestion, counts)
 
 
 def unbounded(patch: Patch) -> None:
@@ -139,7 +141,7 @@ def bounded_before_the_filter(patch: Patch) -> None:
     real = mechanisms._placed
 
     def placed(asked: Any, group: str | None = None) -> str:
-        path = ".".join(f'"{one}"' for one in asked.place.path)
+        path = ".".join(f'"{one}"' for one in asked.location.path)
         unit = f'"{asked.privacy_unit}"'
         first = f"(FROM {path} QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY rowid) <= {asked.contributions})"
         return real(asked, group).replace(f"FROM {path} AS", f"FROM {first} AS")
@@ -163,7 +165,7 @@ def noise_of_the_count(patch: Patch) -> None:
         shown = [one for one in keys.column_names if one[0] in "ke"]
         return keys.select(shown).append_column("n", pa.array(exact + np.asarray(noise)))
 
-    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsAsked, counts)
+    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsQuestion, counts)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------
@@ -172,16 +174,16 @@ def noise_of_the_count(patch: Patch) -> None:
 def sizes_in_metadata(patch: Patch) -> None:
     """information_schema.tables tells DuckDB's estimate of a table's size."""
     sizes: dict[str, Any] = {}
-    real, seen = Room.catalog, metadata._seen
+    real, seen = SharedCatalog.catalog, metadata._seen
 
-    def catalog(self: Room, own: Mapping[Any, Any]) -> Any:
+    def catalog(self: SharedCatalog, own: Mapping[Any, Any]) -> Any:
         sizes.update(self.own.execute("SELECT table_name, estimated_size FROM duckdb_tables()").fetchall())
         return real(self, own)
 
     def shown(found: Any) -> Any:
         return [(name, f"{kind} {sizes.get(name[1])}", stored) for name, kind, stored in seen(found)]
 
-    patch.setattr(Room, "catalog", catalog)
+    patch.setattr(SharedCatalog, "catalog", catalog)
     patch.setattr(metadata, "_seen", shown)
 
 

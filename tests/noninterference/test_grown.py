@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duckanon.errors import PolicyRefusal
-from duckanon.releases.paid_questions import Asked, CountsAsked
+from duckanon.releases.paid_questions import CountsQuestion, PaidQuestion
 from tests.noninterference import leaks
 from tests.noninterference.answers import asked, contribution, difference, too_far
 from tests.noninterference.grown import grown
@@ -30,13 +30,13 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             yield found
 
 
-def wrong(worlds: Pair, one: Asked, seed: int) -> list[str]:
+def wrong(worlds: Pair, one: PaidQuestion, seed: int) -> list[str]:
     """All that is wrong with a question. Two privacy units are looked at."""
     first, second = worlds.first._con.cursor(), worlds.second._con.cursor()
     reasons = [difference(first, second, one, seed)]
     if reasons == [None]:
         reasons.append(too_far(second, one, 2))
-        if isinstance(one, CountsAsked):
+        if isinstance(one, CountsQuestion):
             reasons.append(contribution(second, one, 2))
     return [reason for reason in reasons if reason]
 

@@ -24,7 +24,7 @@ def hashed(value: object, kind: str) -> int:
 
 
 @dataclass
-class Asked:
+class Counted:
     """A question about records with the columns unit, group and keys. Domains are lists of rows by column.
 
     kept, events: conditions. unit, group: columns; None for no such thing. most: how many records of a unit count.

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.governance.locations import Place
+from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import Asked, CountsAsked, GroupSizesAsked, Key
+from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, Key, PaidQuestion
 from tests.releases import plain
 from tests.releases.plain import Record
 
@@ -52,8 +52,8 @@ class Case:
 
     names: dict[str, str]
     records: list[Record]
-    asked: Asked
-    twin: plain.Asked
+    asked: PaidQuestion
+    twin: plain.Counted
 
     def filled(self, con: duckdb.DuckDBPyConnection, records: list[Record]) -> None:
         columns = ", ".join(f'"{self.names[name]}" {kind}' for name, kind in KINDS.items())
@@ -94,7 +94,7 @@ def cases(draw: st.DrawFn) -> Case:
     most = 1 if unit is None else draw(st.integers(1, 3))
     filters = draw(st.sets(st.sampled_from([OVER, YOUNG])))
     common: dict[str, Any] = {
-        "place": Place("memory", "main", "t"),
+        "location": Location("memory", "main", "t"),
         "version": 1,
         "edition": 1,
         "privacy_unit": None if unit is None else names[unit],
@@ -110,21 +110,21 @@ def cases(draw: st.DrawFn) -> Case:
     if draw(st.booleans()):
         depth, size = draw(st.integers(0, 2)), draw(st.integers(1, 4))
         keys = ["state", "county"][:depth]
-        asked: Asked = GroupSizesAsked(
+        asked: PaidQuestion = GroupSizesQuestion(
             **common, group=names["group"], hierarchy=tuple(map(key, keys)), max_size=size, is_unit=unit == "group"
         )
-        twin = plain.Asked(keys, [DOMAINS[one] for one in keys], kept, (), unit, "group", most, max_size=size)
+        twin = plain.Counted(keys, [DOMAINS[one] for one in keys], kept, (), unit, "group", most, max_size=size)
         return Case(names, records, asked, twin)
     keys = draw(st.lists(st.sampled_from(list(DOMAINS)), unique=True))
     events = sorted(draw(st.sets(st.sampled_from([OVER, YOUNG]))))
     distinct = unit is not None and draw(st.booleans())
-    asked = CountsAsked(
+    asked = CountsQuestion(
         **common,
         keys=tuple(map(key, keys)),
         events=tuple(_written(one, names) for one in events),
         distinct=distinct,
     )
-    twin = plain.Asked(
+    twin = plain.Counted(
         keys, [DOMAINS[one] for one in keys], kept, [TESTS[one] for one in events], unit, None, most, distinct
     )
     return Case(names, records, asked, twin)
@@ -143,7 +143,7 @@ def con() -> duckdb.DuckDBPyConnection:
 def test_equal_to_the_twin(con: duckdb.DuckDBPyConnection, case: Case) -> None:
     found = case.exact(con, case.records)
     cells = case.twin.cells()
-    if isinstance(case.asked, GroupSizesAsked):
+    if isinstance(case.asked, GroupSizesQuestion):
         wanted = case.twin.sizes(case.records)
         assert np.array_equal(found.reshape(wanted.shape), wanted)
     else:
@@ -169,7 +169,7 @@ def test_one_unit_more_or_less_moves_it_by_the_sensitivity(con: duckdb.DuckDBPyC
     moved = np.abs(case.exact(con, case.records) - case.exact(con, rest)).sum()
     asked = case.asked
     assert moved <= asked.scale * asked.epsilon
-    if isinstance(asked, GroupSizesAsked):
+    if isinstance(asked, GroupSizesQuestion):
         # A unit's record moves a group from one size to the next; a group that is the unit comes or goes.
         assert moved <= (1 if asked.is_unit else 2 * asked.contributions)
 
@@ -187,17 +187,18 @@ def test_the_sensitivity_is_reached(con: duckdb.DuckDBPyConnection) -> None:
     full = {"group": 10, "state": "A", "county": "p", "sex": "f", "age": 18}
     records = [{"unit": 1, **full}, {"unit": 1, **full, "state": "B"}, {"unit": 1, **full, "sex": "m"}]
     common = {
-        "place": Place("memory", "main", "t"), "version": 1, "edition": 1, "privacy_unit": "unit", "contributions": 2,
+        "location": Location("memory", "main", "t"), "version": 1, "edition": 1, "privacy_unit": "unit",
+        "contributions": 2,
         "epsilon": Fraction(1), "protects": "them",
     }  # fmt: skip
-    counts = CountsAsked(**common, keys=(Key("state", "domain_state", "VARCHAR", ("state",)),))  # type: ignore[arg-type]
-    twin = plain.Asked(["state"], [DOMAINS["state"]], lambda _: True)
+    counts = CountsQuestion(**common, keys=(Key("state", "domain_state", "VARCHAR", ("state",)),))  # type: ignore[arg-type]
+    twin = plain.Counted(["state"], [DOMAINS["state"]], lambda _: True)
     case = Case(names, records, counts, twin)
     assert case.exact(con, records).sum() == 2 == counts.scale
     distinct = replace(counts, keys=(), distinct=True)
     assert Case(names, records, distinct, twin).exact(con, records).tolist() == [1]
     assert distinct.scale == 1
-    sizes = GroupSizesAsked(**common, group="group", hierarchy=(), max_size=4)  # type: ignore[arg-type]
+    sizes = GroupSizesQuestion(**common, group="group", hierarchy=(), max_size=4)  # type: ignore[arg-type]
     others = [{"unit": 2, **full}, {"unit": 3, **full, "group": 20}]
     mine = [{"unit": 1, **full}, {"unit": 1, **full, "group": 20}]
     both = Case(names, [], sizes, twin)
@@ -208,29 +209,30 @@ def test_what_is_not_known_of_a_record(con: duckdb.DuckDBPyConnection) -> None:
     """It is in no event, and a group that is the unit has no more records than count."""
     names = {name: name for name in KINDS}
     full = {"unit": 1, "group": 10, "state": "A", "county": "p", "sex": "f", "age": 18}
-    asked = CountsAsked(**{**_any(), "contributions": 4}, events=(_written(OVER, names),))
+    asked = CountsQuestion(**{**_any(), "contributions": 4}, events=(_written(OVER, names),))
     records = [{**full, "age": one} for one in (None, None, 18, 17)]
     assert Case(names, records, asked, None).exact(con, records).tolist() == [3, 1]  # type: ignore[arg-type]
     home = {**_any(), "privacy_unit": "group", "contributions": 2}
-    sizes = GroupSizesAsked(**home, group="group", hierarchy=(), max_size=4, is_unit=True)
+    sizes = GroupSizesQuestion(**home, group="group", hierarchy=(), max_size=4, is_unit=True)
     assert Case(names, [full] * 3, sizes, None).exact(con, [full] * 3).tolist() == [0, 1, 0, 0]  # type: ignore[arg-type]
 
 
 def test_no_record_stops_an_answer(con: duckdb.DuckDBPyConnection) -> None:
     """Every value of every type is counted or not; nothing fails."""
-    case = Case({name: name for name in KINDS}, [], CountsAsked(**_any(), keys=_keys("sex")), None)  # type: ignore[arg-type]
+    case = Case({name: name for name in KINDS}, [], CountsQuestion(**_any(), keys=_keys("sex")), None)  # type: ignore[arg-type]
     case.filled(con, [])
     con.execute(
         "CREATE OR REPLACE TABLE main.t AS SELECT i AS unit, i AS \"group\", chr(i::INTEGER) AS state, 'p' AS county, "
         f"CAST(NULL AS {ENUM}) AS sex, 2147483647 AS age FROM range(1, 55000) r(i)"
     ).fetchall()
     assert mechanisms.exact(con, case.asked).tolist() == [0, 0]
-    assert mechanisms.exact(con, CountsAsked(**_any(), keys=_keys("state"))).tolist() == [1, 1, 0]
+    assert mechanisms.exact(con, CountsQuestion(**_any(), keys=_keys("state"))).tolist() == [1, 1, 0]
 
 
 def _any() -> dict[str, Any]:
     return {
-        "place": Place("memory", "main", "t"), "version": 1, "edition": 1, "privacy_unit": "unit", "contributions": 1,
+        "location": Location("memory", "main", "t"), "version": 1, "edition": 1, "privacy_unit": "unit",
+        "contributions": 1,
         "epsilon": Fraction(1), "protects": "them",
     }  # fmt: skip
 

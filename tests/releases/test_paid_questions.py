@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from duckanon.releases.paid_questions import Asked
+from duckanon.releases.paid_questions import PaidQuestion
 from tests.rewrite.guarded import decided
 
 
-def asked(sql: str, **changed: object) -> Asked:
+def asked(sql: str, **changed: object) -> PaidQuestion:
     (one,) = decided(sql, **changed).answers
-    assert isinstance(one, Asked)
+    assert isinstance(one, PaidQuestion)
     return one
 
 
@@ -94,12 +94,12 @@ def test_counts_by_the_same_keys_are_one_question_in_any_order() -> None:
 
 def test_the_key_is_of_policy_and_edition_and_not_of_the_database() -> None:
     one = asked(DIFFERENT[4])
-    place = one.place
+    place = one.location
     assert replace(one, version=one.version + 1).key != one.key
     assert replace(one, edition=one.edition + 1).key != one.key
-    assert replace(one, place=type(place)("renamed", place.schema, place.name)).key == one.key
-    assert replace(one, place=type(place)(place.database, "other", place.name)).key != one.key
-    assert replace(one, place=type(place)(place.database, place.schema, place.name.upper())).key == one.key
+    assert replace(one, location=type(place)("renamed", place.schema, place.name)).key == one.key
+    assert replace(one, location=type(place)(place.database, "other", place.name)).key != one.key
+    assert replace(one, location=type(place)(place.database, place.schema, place.name.upper())).key == one.key
     # Words about the price are no part of the question.
     assert replace(one, protects="somebody").key == one.key
 

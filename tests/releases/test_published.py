@@ -8,9 +8,9 @@ import duckdb
 import pytest
 
 from duckanon.governance.ledger_state import Publication
-from duckanon.governance.locations import Place
+from duckanon.governance.locations import Location
 from duckanon.releases.published import answer, counts, suggestion
-from duckanon.rewrite.recognize import Conditional, Counts, Schema, spot
+from duckanon.rewrite.recognize import Conditional, Counts, Schema, findings_in
 
 DATABASE = "memory"
 COLUMNS = ("state", "sex", "disease", "age", "ok")
@@ -47,7 +47,7 @@ def published(
     described = con.execute(f"DESCRIBE duckanon.{name}").fetchall()
     return Publication(
         name,
-        Place("", "main", "persons"),
+        Location("", "main", "persons"),
         "shares" if given else "counts",
         tuple(one[0] for one in described),
         tuple(one[1] for one in described),
@@ -63,7 +63,7 @@ def published(
 def found(con: duckdb.DuckDBPyConnection, sql: str) -> list[Conditional | Counts]:
     types = {name: kind for name, kind, *_ in con.execute("DESCRIBE persons").fetchall()}
     schema = Schema.of({"memory.main.persons": types}, protected=["memory.main.persons"])
-    told = spot(sql.replace("persons", "memory.main.persons"), schema)
+    told = findings_in(sql.replace("persons", "memory.main.persons"), schema)
     return [one for one in told if isinstance(one, Conditional | Counts)]
 
 
@@ -233,7 +233,7 @@ def test_what_a_steward_would_run_answers_the_question(raw: duckdb.DuckDBPyConne
     digits = int(call.rpartition("digits := ")[2].rstrip(")")) if "digits" in call else None
     publication = Publication(
         name,
-        Place("", "main", "persons"),
+        Location("", "main", "persons"),
         "shares",
         tuple(named),
         tuple(str(one[1]) for one in described),

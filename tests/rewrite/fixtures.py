@@ -58,8 +58,8 @@ def schema(*protected: str, script: str = "rewrite/database") -> Schema:
         unique[table] = (*unique.get(table, ()), frozenset(columns))
     watched = [TableName("memory", "main", name) for name in protected or ("persons", "visits")]
     return Schema(
-        tables={name: Stored(columns, unique.get(name.object, ())) for name, columns in tables.items()},
-        views={TableName("memory", "main", name): View.of(sql) for name, sql in views},
+        tables={name: Stored(columns=columns, keys=unique.get(name.object, ())) for name, columns in tables.items()},
+        views={TableName("memory", "main", name): View(sql=sql) for name, sql in views},
         protected=frozenset(watched),
         home=TableName("memory", "main", ""),
     )

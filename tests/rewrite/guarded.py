@@ -13,8 +13,8 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.catalog.snapshot import Catalog, Macro, Protected, Stored, View
 from duckanon.governance.ledger_state import Publication
-from duckanon.governance.locations import Place
-from duckanon.releases.available import Releases
+from duckanon.governance.locations import Location
+from duckanon.releases.available import AvailableReleases
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision
@@ -77,14 +77,14 @@ CATALOG = Catalog(
         "sizes": Macro("sizes", ("x", "main"), (), "SELECT hid, count(*) AS n FROM persons GROUP BY hid", True),
     },
 )
-PUBLISHED = Publication("persons_k5", Place("x", "main", "persons"), "records", ("age",))
+PUBLISHED = Publication("persons_k5", Location("x", "main", "persons"), "records", ("age",))
 _ANSWER = re.compile(r"answer_[0-9a-f]{32}")
 
 
 def decided(sql: str, *publications: Publication, **changed: object) -> Decision:
     """What becomes of a statement. changed: fields of the policy."""
     held = replace(HELD, policy=replace(POLICY, **changed))  # type: ignore[arg-type]
-    releases = Releases({PERSONS: publications} if publications else {})
+    releases = AvailableReleases({PERSONS: publications} if publications else {})
     return decide(admit(sql), replace(CATALOG, protected={PERSONS: held}), table_functions(), releases, TODAY)
 
 

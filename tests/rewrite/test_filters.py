@@ -15,8 +15,8 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError
-from duckanon.releases.available import Releases
-from duckanon.releases.paid_questions import CountsAsked
+from duckanon.releases.available import AvailableReleases
+from duckanon.releases.paid_questions import CountsQuestion
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 from duckanon.specification import table_functions
@@ -68,12 +68,12 @@ def admitted(condition: str) -> str | None:
     """What runs for a condition on records, as SQL; None where it is refused. '' where there is nothing left of it."""
     try:
         decision = decide(
-            admit(f"SELECT count(*) FROM t WHERE {condition}"), CATALOG, table_functions(), Releases(), TODAY
+            admit(f"SELECT count(*) FROM t WHERE {condition}"), CATALOG, table_functions(), AvailableReleases(), TODAY
         )
     except DuckanonError:
         return None
     (asked,) = decision.answers
-    assert isinstance(asked, CountsAsked)
+    assert isinstance(asked, CountsQuestion)
     return " AND ".join(asked.filter) or "true"
 
 
@@ -297,6 +297,12 @@ def test_other_types_are_not_compared(kind: str) -> None:
     catalog = replace(CATALOG, protected={TABLE: held})
     for condition in ("c = '1'", "c IN (1)", "c BETWEEN '1' AND '2'", "c = c", "c LIKE '1'", "c", "c = NULL"):
         with pytest.raises(DuckanonError):
-            decide(admit(f"SELECT count(*) FROM t WHERE {condition}"), catalog, table_functions(), Releases(), TODAY)
+            decide(
+                admit(f"SELECT count(*) FROM t WHERE {condition}"),
+                catalog,
+                table_functions(),
+                AvailableReleases(),
+                TODAY,
+            )
     if kind:
-        decide(admit("SELECT count(*) FROM t WHERE c IS NULL"), catalog, table_functions(), Releases(), TODAY)
+        decide(admit("SELECT count(*) FROM t WHERE c IS NULL"), catalog, table_functions(), AvailableReleases(), TODAY)

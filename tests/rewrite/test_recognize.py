@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, canonical, spot, summary
+from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, canonical, findings_in, summary
 from tests.rewrite.fixtures import Entry, database, entries, schema
 
 KINDS = {"group_size": GroupSizes, "conditional": Conditional, "plain_count": Counts}
@@ -40,7 +40,7 @@ def multiset(found: list[tuple[object, ...]]) -> Counter[tuple[object, ...]]:
 @pytest.mark.parametrize(("name", "entry"), ALL)
 def test_the_finding(con: duckdb.DuckDBPyConnection, name: str, entry: Entry) -> None:
     rows(con, entry.sql)  # valid SQL
-    found = spot(entry.sql, schema())
+    found = findings_in(entry.sql, schema())
     assert [summary(one) for one in found] == list(entry.found)
     if name in KINDS:
         chosen = [one for one in found if isinstance(one, KINDS[name])]

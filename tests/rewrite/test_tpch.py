@@ -2,7 +2,7 @@
 
 import pytest
 
-from duckanon.rewrite.recognize import Schema, spot, summary
+from duckanon.rewrite.recognize import Schema, findings_in, summary
 from tests.rewrite.fixtures import Entry, database, entries, schema
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
@@ -27,7 +27,7 @@ def test_they_are_all_there_and_valid() -> None:
 
 @pytest.mark.parametrize("entry", QUERIES, ids=lambda entry: entry.title)
 def test_what_is_found(entry: Entry) -> None:
-    found = spot(entry.sql, watched())
+    found = findings_in(entry.sql, watched())
     assert found
     special = [summary(one) for one in found if one.kind in ("group-size", "conditional")]
     assert len(special) == (entry.title in EXPECTED)
@@ -38,6 +38,6 @@ def test_what_is_found(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", QUERIES, ids=lambda entry: entry.title)
 def test_one_watched_table_is_enough(entry: Entry) -> None:
     """With only orders protected, 13 is still the only group-size query, and no query reads around the watch."""
-    found = spot(entry.sql, schema("orders", script="tpch/schema"))
+    found = findings_in(entry.sql, schema("orders", script="tpch/schema"))
     assert bool(found) == ("orders" in entry.sql.replace("_orders", ""))
     assert any(one.kind == "group-size" for one in found) == (entry.title == "query 13")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import Feasible, Ints, Knapsack
 from duckanon.engines.cells.residue_tables import NEVER, append_run, shape, take_in
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.loops import assign
 
 Words = npt.NDArray[np.uint64]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack, consecutive, feasible
 from duckanon.engines.compiled import compiled
-from duckanon.engines.loops import assign
 from duckanon.errors import InvalidInput
 
 # Numbers in one table of the dynamic program: 512 MiB.

@@ -6,9 +6,9 @@ algorithm for the money changing problem").
 
 import numpy as np
 
+from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import Ints
 from duckanon.engines.compiled import inner
-from duckanon.engines.loops import assign
 
 # What a residue that no sum has reached is marked with.
 NEVER = 2**62

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.bit_sets import window, windows
 from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack
 from duckanon.engines.cells.reachable_sums import reachable_sums
 from duckanon.engines.cells.residue_tables import NEVER, append_run, gcd, shape, take_in, take_in_all
 from duckanon.engines.cells.viability import LONGEST, viability
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.loops import assign
 
 # Numbers that the tables of all levels may hold together: 1 GiB.
 _ROOM = 2**27

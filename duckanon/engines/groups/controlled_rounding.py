@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from duckanon.engines.array_kernels import argsort
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
-from duckanon.engines.loops import argsort
 
 _SWEEPS = 60
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from duckanon.engines import registry
 from duckanon.engines.groups.auto import auto
 from duckanon.engines.groups.chain import chain
 from duckanon.engines.groups.integer_programs import c_exact, h_exact, refuse_large
@@ -19,24 +20,18 @@ from duckanon.engines.groups.topdown import topdown
 from duckanon.engines.groups.tree_least_squares import c_dp, h_dp, refuse_wide
 
 
-@dataclass(frozen=True)
-class Mechanism:
-    """A mechanism of the registry.
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(registry.Method[Callable[[Measurements], Estimate]]):
+    """A mechanism for group sizes: what gets noise, and what makes a release of the noisy values.
 
     public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
-    holds the derivation of the sensitivity. run: from the noisy measurements to a release.
-    refuse: raises InvalidInput where the regions of each level, the sizes and the scales of noise are too much for it.
-    plain: what is measured instead where its noise is `_DEARER` times less or more so. model: whether the mechanism has
-    intervals of its own.
+    holds the derivation of the sensitivity. refuse: raises InvalidInput where the number of regions of each level, the
+    number of sizes and the scales of noise are too much for it. plain: what is measured instead where that needs
+    `_DEARER` times less noise, or less still. model: whether the mechanism has intervals of its own.
     """
 
-    name: str
-    summary: str
-    run: Callable[[Measurements], Estimate]
     public: Query
     private: Query | None
-    source: str
-    cost: str
     refuse: Callable[[tuple[int, ...], int, tuple[Fraction, ...]], None] = lambda _regions, _sizes, _scales: None
     plain: Query | None = None
     model: bool = False
@@ -57,95 +52,92 @@ class Mechanism:
 _DEARER = 1.5
 _PAPER = "Fioretto, Van Hentenryck and Zhu 2021, "
 
-MECHANISMS: dict[str, Mechanism] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        Mechanism(
-            "auto",
-            "noise on counts from above, shrinkage toward the parent's shape, whole tables with all margins kept",
-            auto,
-            INNER,
-            ABOVE,
-            "our own; the levels are combined after Hay, Rastogi, Miklau and Suciu 2010",
-            "O(cells)",
-            plain=HISTOGRAM,
-            model=True,
-        ),
-        Mechanism(
-            "topdown",
-            "noise on counts, then from the root down least squares in whole numbers",
-            topdown,
-            HISTOGRAM,
-            HISTOGRAM,
-            _PAPER + "section 10 (TopDown, after Abowd 2018)",
-            "O(cells log(children))",
-        ),
-        Mechanism(
-            "h_relaxed",
-            "noise on counts, then least squares over the tree in real numbers, rounded with the sums kept",
-            h_relaxed,
-            HISTOGRAM,
-            HISTOGRAM,
-            _PAPER + "Model 1, relaxed (M_H^r)",
-            "O(cells) a round of projections",
-        ),
-        Mechanism(
-            "h_exact",
-            "noise on counts, then Model 1 as an integer program in HiGHS",
-            h_exact,
-            HISTOGRAM,
-            HISTOGRAM,
-            _PAPER + "Model 1 (M_H)",
-            "an integer program; small trees only",
-            refuse_large,
-        ),
-        Mechanism(
-            "h_dp",
-            "noise on counts, then the nearest consistent whole numbers, by dynamic programming",
-            h_dp,
-            HISTOGRAM,
-            HISTOGRAM,
-            _PAPER + "sections 6 and 7 (M_H^dp)",
-            "O(cells + inner regions * sizes * scale of the noise)",
-            refuse_wide,
-        ),
-        Mechanism(
-            "c_relaxed",
-            "noise on cumulative counts, then least squares over the tree in real numbers, rounded with the sums kept",
-            c_relaxed,
-            FORWARD,
-            ABOVE,
-            _PAPER + "Model 2, relaxed (M_c^r)",
-            "O(cells) a round of projections",
-        ),
-        Mechanism(
-            "c_exact",
-            "noise on cumulative counts, then Model 2 as an integer program in HiGHS",
-            c_exact,
-            FORWARD,
-            ABOVE,
-            _PAPER + "Model 2 (M_c)",
-            "an integer program; small trees only",
-            refuse_large,
-        ),
-        Mechanism(
-            "c_dp",
-            "noise on cumulative counts, isotonic regression region by region, then as h_dp",
-            c_dp,
-            FORWARD,
-            ABOVE,
-            _PAPER + "Algorithm 2 (M_c^dp)",
-            "as h_dp",
-            refuse_wide,
-        ),
-        Mechanism(
-            "chain",
-            "noise on one chain of cumulative counts a level, at its true sensitivity, then one isotonic regression",
-            chain,
-            CHAIN,
-            None,
-            _PAPER + "section 9.2 (M_c^ch), with the sensitivity put right",
-            "O(cells)",
-        ),
-    )
-}
+METHODS = registry.by_name(
+    Mechanism(
+        name="auto",
+        help="noise on counts from above, shrinkage toward the parent's shape, whole tables with all margins kept",
+        run=auto,
+        public=INNER,
+        private=ABOVE,
+        source="our own; the levels are combined after Hay, Rastogi, Miklau and Suciu 2010",
+        limits="O(cells)",
+        plain=HISTOGRAM,
+        model=True,
+    ),
+    Mechanism(
+        name="topdown",
+        help="noise on counts, then from the root down least squares in whole numbers",
+        run=topdown,
+        public=HISTOGRAM,
+        private=HISTOGRAM,
+        source=_PAPER + "section 10 (TopDown, after Abowd 2018)",
+        limits="O(cells log(children))",
+    ),
+    Mechanism(
+        name="h_relaxed",
+        help="noise on counts, then least squares over the tree in real numbers, rounded with the sums kept",
+        run=h_relaxed,
+        public=HISTOGRAM,
+        private=HISTOGRAM,
+        source=_PAPER + "Model 1, relaxed (M_H^r)",
+        limits="O(cells) a round of projections",
+    ),
+    Mechanism(
+        name="h_exact",
+        help="noise on counts, then Model 1 as an integer program in HiGHS",
+        run=h_exact,
+        public=HISTOGRAM,
+        private=HISTOGRAM,
+        source=_PAPER + "Model 1 (M_H)",
+        limits="an integer program; small trees only",
+        refuse=refuse_large,
+    ),
+    Mechanism(
+        name="h_dp",
+        help="noise on counts, then the nearest consistent whole numbers, by dynamic programming",
+        run=h_dp,
+        public=HISTOGRAM,
+        private=HISTOGRAM,
+        source=_PAPER + "sections 6 and 7 (M_H^dp)",
+        limits="O(cells + inner regions * sizes * scale of the noise)",
+        refuse=refuse_wide,
+    ),
+    Mechanism(
+        name="c_relaxed",
+        help="noise on cumulative counts, then least squares over the tree in real numbers, rounded with the sums kept",
+        run=c_relaxed,
+        public=FORWARD,
+        private=ABOVE,
+        source=_PAPER + "Model 2, relaxed (M_c^r)",
+        limits="O(cells) a round of projections",
+    ),
+    Mechanism(
+        name="c_exact",
+        help="noise on cumulative counts, then Model 2 as an integer program in HiGHS",
+        run=c_exact,
+        public=FORWARD,
+        private=ABOVE,
+        source=_PAPER + "Model 2 (M_c)",
+        limits="an integer program; small trees only",
+        refuse=refuse_large,
+    ),
+    Mechanism(
+        name="c_dp",
+        help="noise on cumulative counts, isotonic regression region by region, then as h_dp",
+        run=c_dp,
+        public=FORWARD,
+        private=ABOVE,
+        source=_PAPER + "Algorithm 2 (M_c^dp)",
+        limits="as h_dp",
+        refuse=refuse_wide,
+    ),
+    Mechanism(
+        name="chain",
+        help="noise on one chain of cumulative counts a level, at its true sensitivity, then one isotonic regression",
+        run=chain,
+        public=CHAIN,
+        private=None,
+        source=_PAPER + "section 9.2 (M_c^ch), with the sensitivity put right",
+        limits="O(cells)",
+    ),
+)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from duckanon.engines.groups.confidence_intervals import from_noise, guaranteed
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
-from duckanon.engines.groups.methods import MECHANISMS, Mechanism
+from duckanon.engines.groups.methods import METHODS, Mechanism
 from duckanon.engines.groups.queries import Privacy, Query, Unit
 from duckanon.engines.randomness import Entropy, Source, check_scale, double_geometric
+from duckanon.engines.registry import named
 from duckanon.errors import DuckanonError, InvalidInput
 
 Totals = Literal["public", "private"]
@@ -144,14 +145,14 @@ class Plan:
     ) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
         if self.intervals == "model" and estimate.intervals:
             return estimate.intervals
-        return guaranteed(measured, levels) if MECHANISMS[self.mechanism].model else from_noise(measured, levels)
+        return guaranteed(measured, levels) if METHODS[self.mechanism].model else from_noise(measured, levels)
 
     def release(self, source: Source | None = None) -> Release:
         """Draw the noise, make a release of what was measured. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
         measured = measure(tree, truth, self.query, self.scales, self.totals == "public", source or Entropy())
-        estimate = MECHANISMS[self.mechanism].run(measured)
+        estimate = METHODS[self.mechanism].run(measured)
         levels = tree.levels(estimate.leaves)
         _check(levels, measured)
         low, high = self._intervals(measured, levels, estimate)
@@ -191,13 +192,13 @@ def plan(
     )
     _check_groups(hierarchy, groups)
     sizes, privacy = groups.shape[1], Privacy(sensitivity, contributions, unit)
-    query = MECHANISMS[mechanism].query(totals == "public", privacy, sizes)
+    query = METHODS[mechanism].query(totals == "public", privacy, sizes)
     scales = tuple(
         Fraction(query.distance(privacy, regions, sizes)) / charge
         for regions, charge in zip(hierarchy.sizes, charges, strict=True)
     )
     check_scale(max(scales))
-    MECHANISMS[mechanism].refuse(hierarchy.sizes, sizes, scales)
+    METHODS[mechanism].refuse(hierarchy.sizes, sizes, scales)
     return Plan(hierarchy, groups, mechanism, totals, query, charges, scales, intervals)
 
 
@@ -227,11 +228,9 @@ def measure(
 
 
 def _mechanism(mechanism: str, totals: Totals) -> Mechanism:
-    if mechanism not in MECHANISMS:
-        raise InvalidInput(f"There is no mechanism '{mechanism}': choose one of {', '.join(map(repr, MECHANISMS))}.")
+    chosen = named(METHODS, mechanism, kind="mechanism")
     if totals not in RELATIONS:
         raise InvalidInput("totals must be 'public' or 'private'.")
-    chosen = MECHANISMS[mechanism]
     if totals == "private" and chosen.private is None:
         raise InvalidInput(f"{mechanism} needs totals := 'public'; with private totals take auto.")
     return chosen

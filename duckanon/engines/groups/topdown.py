@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from duckanon.engines.array_kernels import argsort
 from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
-from duckanon.engines.loops import argsort
 
 
 def topdown(measured: Measurements) -> Estimate:

@@ -18,11 +18,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from duckanon.engines.array_kernels import assign
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.isotonic_regression import whole_rows
 from duckanon.engines.groups.measurements import Estimate, Measurements
-from duckanon.engines.loops import assign
 from duckanon.errors import InvalidInput
 
 _FIRST_WINDOW = 256

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from duckanon.engines.kanon.consecutive import Labels
-from duckanon.engines.kanon.freeform import FREEFORM
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS
+from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
 from duckanon.engines.kanon.ties import Hashes, settle
-from duckanon.engines.kanon.work import Work
+from duckanon.engines.registry import named
 from duckanon.errors import InvalidInput
 
 
@@ -33,9 +34,7 @@ def check_method(method: str) -> None:
             f"Method '{method}' is freeform: fewer than k records may share their released values, which is not "
             "k-anonymity by Definition 2. Only k_compare runs it."
         )
-    if method not in METHODS:
-        known = ", ".join(f"'{name}'" for name in METHODS)
-        raise InvalidInput(f"There is no method '{method}': choose one of {known}.")
+    named(METHODS, method)
 
 
 def check_seconds(seconds: float | None, method: str) -> None:

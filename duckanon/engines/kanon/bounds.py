@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.boxtree import Tree, nearest, new_tree
-from duckanon.engines.kanon.growth import begin, new_boxes, put, stretched
+from duckanon.engines.kanon.kernels.boxtree import Tree, nearest, new_tree
+from duckanon.engines.kanon.kernels.growth import begin, new_boxes, put, stretched
 from duckanon.engines.kanon.orders import hilbert
 from duckanon.engines.kanon.points import runs
 from duckanon.engines.kanon.records import Codes, Floats, Records, Space

@@ -6,15 +6,15 @@ from time import perf_counter
 
 from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
 from duckanon.engines.kanon.bounds import box_bound
-from duckanon.engines.kanon.conditions import Released, released
-from duckanon.engines.kanon.demands import Conditions
-from duckanon.engines.kanon.freeform import FREEFORM, measure
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.criteria.criteria import Conditions
+from duckanon.engines.kanon.criteria.enforcement import Released, released
 from duckanon.engines.kanon.methods import METHODS
+from duckanon.engines.kanon.methods.freeform import FREEFORM, measure
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Codes, Records
 from duckanon.engines.kanon.risk import Sensitive
 from duckanon.engines.kanon.ties import Hashes
-from duckanon.engines.kanon.work import Work
 from duckanon.errors import InvalidInput
 
 

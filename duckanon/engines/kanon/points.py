@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.kanon.consecutive import Labels
+from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Order, Records
 
 

@@ -9,7 +9,7 @@ the ranks.
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.kanon.consecutive import Labels
+from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Order, Records
 
 Hashes = npt.NDArray[np.uint64]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.array_kernels import argsort
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.loops import argsort
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -16,9 +16,9 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import Table
-from duckanon.governance.instance import Books
-from duckanon.governance.ledger_state import State
-from duckanon.governance.locations import Identity, Place
+from duckanon.governance.instance import Governance
+from duckanon.governance.ledger_state import LedgerState
+from duckanon.governance.locations import Identity, Location
 from duckanon.integrations.dbt.meta import Declared, declared, given
 from duckanon.integrations.dbt.periods import is_due
 from duckanon.integrations.dbt.settings import Changes, Settings
@@ -72,9 +72,13 @@ class Policies:
     """Applies declarations. shared: budgets of populations, as some of their tables say them."""
 
     def __init__(
-        self, books: Books, settings: Settings, shared: Mapping[str, Any], now: Callable[[], datetime] | None = None
+        self,
+        governance: Governance,
+        settings: Settings,
+        shared: Mapping[str, Any],
+        now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._books, self._settings, self._shared = books, settings, shared
+        self._governance, self._settings, self._shared = governance, settings, shared
         self._now = now or (lambda: datetime.now(UTC).replace(tzinfo=None))
 
     def settle(self, found: Sequence[Declaration], *, last: bool) -> tuple[list[str], list[Declaration]]:
@@ -92,13 +96,13 @@ class Policies:
         # A population's budget changes where none of its tables has the old one.
         for one, _ in ready:
             if one.identity in self._state(one).tables:
-                self._books.decisions.unprotect(one.quoted, _seen(one.path))
+                self._governance.decisions.unprotect(one.quoted, _seen(one.path))
         for one, terms in ready:
             stands = self._standing(one)
             seen = _seen(one.path) if stands is None else stands.seen(one.path)
             types = None if stands is None else stands.types
             try:
-                said.append(self._books.decisions.protect(one.quoted, seen, terms, types))
+                said.append(self._governance.decisions.protect(one.quoted, seen, terms, types))
             except InvalidInput:
                 # Its domain's table may be built later in the run.
                 if last or not (opens and terms["domains"]):
@@ -121,11 +125,11 @@ class Policies:
                 )
             began = population.began
             if first is one and began is not None and is_due(one.said.new_edition, began, self._now()):
-                yield self._books.decisions.new_edition(one.quoted, _seen(one.path))
+                yield self._governance.decisions.new_edition(one.quoted, _seen(one.path))
 
     def _opened(self, one: Declaration, said: list[str]) -> bool:
         """Open or close a table. False: it does not stand yet."""
-        decisions, opened = self._books.decisions, self._state(one).opened
+        decisions, opened = self._governance.decisions, self._state(one).opened
         if one.said.open is False:
             if one.identity in opened:
                 said.append(decisions.close_table(one.quoted, _seen(one.path)))
@@ -147,8 +151,8 @@ class Policies:
         terms = given(one.said, self._settings.policy, one.label, self._shared)
         state, stands = self._state(one), self._standing(one)
         held = state.tables.get(one.identity)
-        place = Place(one.path[0], *one.path[1:])
-        population = terms.get("population") or state.members.get(one.identity) or place.label
+        location = Location(one.path[0], *one.path[1:])
+        population = terms.get("population") or state.members.get(one.identity) or location.label
         wanted = Policy(**{**terms, "population": population})
         if stands is None and one.settled and (held is None or held.policy != wanted):
             raise _missing(one)
@@ -183,11 +187,11 @@ class Policies:
         columns = {fold(name) for name in stands.types} if stands is not None else set()
         return one.settled or all(fold(name) in columns for name in terms["domains"])
 
-    def _state(self, one: Declaration) -> State:
-        return self._books.ledger.state(one.path[0])
+    def _state(self, one: Declaration) -> LedgerState:
+        return self._governance.ledger.state(one.path[0])
 
     def _standing(self, one: Declaration) -> Standing | None:
-        with self._books.door.cursor() as cursor:
+        with self._governance.cursors.cursor() as cursor:
             try:
                 found = cursor.execute(f"DESCRIBE {one.quoted}").fetchall()
             except duckdb.CatalogException:

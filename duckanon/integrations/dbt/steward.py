@@ -15,11 +15,11 @@ import pyarrow as pa
 from duckanon.catalog.names import TableName, fold
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.udf import Instance
-from duckanon.governance.instance import Books, books_of
-from duckanon.guard import Guard, Room
+from duckanon.governance.instance import Governance, governance_of
+from duckanon.guard import Guard, SharedCatalog
 from duckanon.integrations.catalog import contents
-from duckanon.integrations.dbt.judge import Model, Objection, model_of, objections, unfit
 from duckanon.integrations.dbt.meta import declared
+from duckanon.integrations.dbt.model_checks import Model, Objection, model_of, objections, unfit
 from duckanon.integrations.dbt.policies import Declaration, Policies, declarations, shared
 from duckanon.integrations.dbt.settings import Mode, Settings
 from duckanon.rewrite.recognize import Schema, View
@@ -46,13 +46,18 @@ class Steward:
     def attend(self, con: duckdb.DuckDBPyConnection) -> None:
         """Put the functions behind the macros on a database instance that has duckanon's."""
         on = Instance(con)
-        books = books_of(on.identity, con)
+        governance = governance_of(on.identity, con)
         on.create(
-            "_dk_dbt_policies", _answering(lambda given: self._policies(books, given)), "VARCHAR", side_effects=True
+            "_dk_dbt_policies",
+            _answering(lambda given: self._policies(governance, given)),
+            "VARCHAR",
+            side_effects=True,
         )
-        on.create("_dk_dbt_judge", _answering(lambda given: self._judge(books, given)), "VARCHAR", side_effects=True)
+        on.create(
+            "_dk_dbt_judge", _answering(lambda given: self._judge(governance, given)), "VARCHAR", side_effects=True
+        )
 
-    def _policies(self, books: Books, given: Mapping[str, Any]) -> list[str]:
+    def _policies(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
         """Apply what the project declares. Returns what has changed; raises InvalidInput for the first bad declaration.
 
         given: run, the invocation; nodes, as in dbt's manifest; built, the ids of those that this run has made; ended,
@@ -61,21 +66,21 @@ class Steward:
         ended, found = bool(given["ended"]), declarations(given["nodes"], given["built"])
         with self._turn:
             self._shared = shared(found)
-            policies = Policies(books, self._settings, self._shared, self._now)
+            policies = Policies(governance, self._settings, self._shared, self._now)
             said, self._waiting = policies.settle(found, last=ended)
             if ended and given["builds"]:
                 said += policies.editions(found)
             self._run = str(given["run"])
         return said
 
-    def _caught_up(self, books: Books, reads: Sequence[TableName]) -> frozenset[TableName]:
+    def _caught_up(self, governance: Governance, reads: Sequence[TableName]) -> frozenset[TableName]:
         """Apply what was waiting, as far as it can be by now. Returns tables that will be protected, and are not yet.
 
         reads: what a model refers to. Raises InvalidInput where one of them still has no policy.
         """
         with self._turn:
             if self._waiting:
-                policies = Policies(books, self._settings, self._shared, self._now)
+                policies = Policies(governance, self._settings, self._shared, self._now)
                 _, self._waiting = policies.settle(self._waiting, last=False)
             waiting = {one.table: one for one in self._waiting if one.said.protected}
         for name in reads:
@@ -86,7 +91,7 @@ class Steward:
                 )
         return frozenset(waiting)
 
-    def _judge(self, books: Books, given: Mapping[str, Any]) -> list[str]:
+    def _judge(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
         """Whether a model may be built. Returns warnings; raises InvalidInput if it may not."""
         model = model_of(given, declared(given["node"]))
         wrong = unfit(model)
@@ -102,14 +107,14 @@ class Steward:
                 "The policies of this project were not applied in this run. In dbt_project.yml, write "
                 'on-run-start: "{{ duckanon_policies() }}" and on-run-end: "{{ duckanon_policies() }}".'
             )
-        protected = _protected(books) | self._caught_up(books, model.reads)
-        found = objections(model, _schema(books, copies), protected, lambda call: _refused(books, call))
+        protected = _protected(governance) | self._caught_up(governance, model.reads)
+        found = objections(model, _schema(governance, copies), protected, lambda call: _refused(governance, call))
         if found and mode is Mode.ON:
             raise InvalidInput(_refusal(model, found))
         with self._turn:
             self._copies.pop(model.name, None)
             if found and model.language == "sql":
-                self._copies[model.name] = View(model.code)
+                self._copies[model.name] = View(sql=model.code)
         return [f"{model.label} asks protected tables for more than a release: {one.told}" for one in found]
 
 
@@ -126,26 +131,26 @@ def _answering(work: Callable[[Mapping[str, Any]], list[str]]) -> Callable[[pa.A
     return answer
 
 
-def _protected(books: Books) -> frozenset[TableName]:
+def _protected(governance: Governance) -> frozenset[TableName]:
     """The tables that have a policy."""
     return frozenset(
-        TableName(fold(database), fold(one.place.schema or ""), fold(one.place.name))
-        for database, one, _ in books.policies()
+        TableName(fold(database), fold(one.location.schema or ""), fold(one.location.name))
+        for database, one, _ in governance.policies()
     )
 
 
-def _schema(books: Books, copies: Mapping[TableName, View]) -> Schema:
+def _schema(governance: Governance, copies: Mapping[TableName, View]) -> Schema:
     """What stands in the databases. Tables that are copies of protected ones are read like views."""
-    with books.door.cursor() as cursor:
+    with governance.cursors.cursor() as cursor:
         found = contents(lambda query: cursor.execute(query).fetchall()).schema
     tables = {name: one for name, one in found.tables.items() if name not in copies}
     return replace(found, tables=tables, views={**found.views, **copies})
 
 
-def _refused(books: Books, call: str) -> str | None:
+def _refused(governance: Governance, call: str) -> str | None:
     """Why an analyst would not get the answer to a query; None if one would."""
-    with books.door.cursor() as cursor:
-        refusal = Guard(Room(cursor, books)).explain(call).refusal
+    with governance.cursors.cursor() as cursor:
+        refusal = Guard(SharedCatalog(cursor, governance)).explain(call).refusal
     return None if refusal is None else refusal.reason
 
 

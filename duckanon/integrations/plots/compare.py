@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.plots.given import Given
+from duckanon.integrations.plots.result_columns import Given
 from duckanon.integrations.plots.style import (
     COLOURS,
     DASHES,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from duckanon.integrations.plots.given import Given
+from duckanon.integrations.plots.result_columns import Given
 from duckanon.integrations.plots.style import INK, LETTER, WIDTH, counted, named, plain_log, sentence_of, short, titled
 
 # More fields than that would be dots, and names need a line each.

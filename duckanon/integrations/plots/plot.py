@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.plots import bounds, compare, mechanism, places, sizes
-from duckanon.integrations.plots.given import Given, given
+from duckanon.integrations.plots import cell_bounds, compare, group_sizes, mechanism, perturbation_map
 from duckanon.integrations.plots.picture import Picture, drawn
+from duckanon.integrations.plots.result_columns import Given, given
 from duckanon.integrations.plots.style import sentence_of
 
 
@@ -35,10 +35,10 @@ PICTURES = {
     "compare": Kind(
         frozenset({"method", "k", "information_loss", "lower_bound", "avg_class"}), "k_compare", compare.draw
     ),
-    "bounds": Kind(frozenset({"lower", "upper", "disclosed"}), "cell_bounds or conditional_bounds", bounds.draw),
-    "sizes": Kind(frozenset({"level", "size", "groups", "low", "high"}), "dp_group_sizes", sizes.draw),
+    "bounds": Kind(frozenset({"lower", "upper", "disclosed"}), "cell_bounds or conditional_bounds", cell_bounds.draw),
+    "sizes": Kind(frozenset({"level", "size", "groups", "low", "high"}), "dp_group_sizes", group_sizes.draw),
     "mechanism": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", mechanism.draw),
-    "map": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", places.draw),
+    "map": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", perturbation_map.draw),
 }
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.files import DataFile, free, put
-from duckanon.integrations.report.asked import Asked
-from duckanon.integrations.session import Session
-from duckanon.integrations.terminal import say
+from duckanon.integrations.cli.data_files import DataFile, free, put
+from duckanon.integrations.cli.session import Session
+from duckanon.integrations.cli.terminal import say
+from duckanon.integrations.report.requests import Asked
 
 
 def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Sequence[str] = (), force: bool) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon import __version__
 from duckanon.accounting import sequential, written
-from duckanon.integrations.report.asked import Asked
-from duckanon.integrations.report.judged import Conditional, Judged, Released, judged
+from duckanon.integrations.report.releases import Conditional, Judged, Released, judged
+from duckanon.integrations.report.requests import Asked
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
 

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from duckanon.integrations.figures import shown
+from duckanon.integrations.cli.risk_tables import shown
 from duckanon.integrations.plots.style import printable
 from duckanon.integrations.report.facts import Facts
 

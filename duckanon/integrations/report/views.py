@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.audit import Listed, Verdict, audit
-from duckanon.integrations.corpus import corpus
+from duckanon.integrations.audit.corpus import corpus
+from duckanon.integrations.audit.findings import Listed, Verdict, audit
 
 _CALL = "FROM disclosure_report("
 

@@ -125,13 +125,13 @@ class _Writer:
 
     def _compared(self, expr: Call) -> str:
         columns = [one for one in expr.operands if isinstance(one, Column)]
-        kinds = {self._type(one) for one in columns}
-        if len(kinds) != 1:
+        releases = {self._type(one) for one in columns}
+        if len(releases) != 1:
             raise NotTotal(
                 "A comparison has a column in it, and its columns have one type: casts and functions could fail on a "
                 "record."
             )
-        (kind,) = kinds
+        (kind,) = releases
         if kind.startswith("ENUM(") and expr.kind in _ORDERED and len(columns) > 1:
             raise NotTotal("Columns of an ENUM are compared by = and <> only: their order is nobody's to know.")
         parts = [_shown(one, kind) if isinstance(one, Column) else self._constant(one, kind) for one in expr.operands]

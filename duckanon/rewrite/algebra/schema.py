@@ -10,38 +10,10 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import NOWHERE, TableName, fold
-from duckanon.rewrite.algebra.nodes import sql
+from duckanon.catalog.snapshot import Stored, View
+from duckanon.rewrite.algebra.nodes import Node
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A table. columns: folded name to type as DuckDB writes it, '' where it is not known.
-
-    keys: sets of columns that no two rows share. complete: whether those are all columns.
-    """
-
-    columns: Mapping[str, str]
-    keys: tuple[frozenset[str], ...] = ()
-    complete: bool = True
-
-
-@dataclass(frozen=True)
-class View:
-    """A view: its query as text, and the names it gives to the columns, if it does."""
-
-    query: str
-    columns: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, create: str) -> View:
-        """The view of a CREATE VIEW statement. Raises sqlglot.errors.SqlglotError for text that is none."""
-        tree = sqlglot.parse_one(create, read="duckdb")
-        if not isinstance(tree, exp.Create) or tree.expression is None:
-            raise sqlglot.errors.ParseError("This is not a CREATE VIEW statement.")
-        named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-        return cls(sql(tree.expression), tuple(fold(one.name) for one in named))
 
 
 @dataclass(frozen=True)
@@ -70,10 +42,7 @@ class Schema:
     ) -> Schema:
         """A schema from plain texts: `Schema.of({'persons': {'age': 'INTEGER'}}, protected=['persons'])`."""
         return cls(
-            tables={
-                TableName.of(name): Stored({fold(column): kind for column, kind in columns.items()})
-                for name, columns in (tables or {}).items()
-            },
+            tables={TableName.of(name): Stored(columns=columns) for name, columns in (tables or {}).items()},
             protected=None if protected is None else frozenset(map(TableName.of, protected)),
             **rest,  # type: ignore[arg-type]
         )
@@ -89,6 +58,20 @@ class Schema:
     def view(self, name: TableName) -> tuple[TableName, View] | None:
         """The view of that name and its full name."""
         return _only(self.views, name.within(self.home)) or _only(self.views, name)
+
+
+def query_of(view: View) -> tuple[Node, tuple[str, ...]]:
+    """The query of a view, and the folded names that the view gives to its columns; no names: the query's own.
+
+    Raises sqlglot.errors.SqlglotError for text that cannot be parsed.
+    """
+    tree = sqlglot.parse_one(view.sql, read="duckdb")
+    listed = view.columns
+    if isinstance(tree, exp.Create) and tree.expression is not None:
+        if isinstance(tree.this, exp.Schema):
+            listed = listed or tuple(one.name for one in tree.this.expressions)
+        tree = tree.expression
+    return tree, tuple(map(fold, listed))
 
 
 def _only(known: Mapping[TableName, T], name: TableName) -> tuple[TableName, T] | None:

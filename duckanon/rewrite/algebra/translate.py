@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -35,27 +36,30 @@ def translate(node: Node, scope: Scope) -> Expr:
         return scope.column(fold(node.name))
     if isinstance(node, exp.Literal):
         return Constant(node.this, node.is_string)
+    if isinstance(node, exp.Star | exp.Columns):
+        return Unclear("COLUMNS", scope.fresh(), scope.stars())
+    nested = _nested(node, scope)
+    if nested is not None:
+        return nested
+    for kinds, translated in _BY_KIND:
+        if isinstance(node, kinds):
+            return translated(node, scope)
+    if isinstance(node, exp.Func) and name_of(node) in scope.macros:
+        return scope.macro(name_of(node), tuple(_operands(node, scope)))
+    if isinstance(node, exp.AggFunc | exp.WithinGroup) or name_of(node) in AGGREGATES:
+        return _aggregate(node, scope)
+    return _call(node, scope)
+
+
+def _nested(node: Node, scope: Scope) -> Nested | None:
+    """The subquery that a node is; None for every other node."""
     if isinstance(node, exp.Subquery | exp.Query):
         return Nested("scalar", scope.query(node))
     if isinstance(node, exp.Exists):
         return Nested("exists", scope.query(node.this))
     if isinstance(node, exp.In) and node.args.get("query"):
         return Nested("in", scope.query(node.args["query"]), (translate(node.this, scope),))
-    if isinstance(node, exp.Window):
-        return _window(node, scope)
-    if isinstance(node, exp.Filter):
-        return _filtered(node, scope)
-    if isinstance(node, exp.Case | exp.If):
-        return _case(node, scope)
-    if isinstance(node, exp.Star | exp.Columns):
-        return Unclear("COLUMNS", scope.fresh(), scope.stars())
-    if isinstance(node, exp.Lambda | exp.Comprehension):
-        return _lambda(node, scope)
-    if isinstance(node, exp.Func) and name_of(node) in scope.macros:
-        return scope.macro(name_of(node), tuple(_operands(node, scope)))
-    if isinstance(node, exp.AggFunc | exp.WithinGroup) or name_of(node) in AGGREGATES:
-        return _aggregate(node, scope)
-    return _call(node, scope)
+    return None
 
 
 def _column(node: Node, scope: Scope) -> Expr:
@@ -183,6 +187,14 @@ def _lambda(node: Node, scope: Scope) -> Expr:
     ]
     queries = [one for one in node.find_all(exp.Query) if one.find_ancestor(exp.Query) is node.find_ancestor(exp.Query)]
     return Unclear("lambda", scope.fresh(), tuple(translate(one, scope) for one in [*read, *queries]))
+
+
+_BY_KIND: tuple[tuple[Any, Callable[[Node, Scope], Expr]], ...] = (
+    (exp.Window, _window),
+    (exp.Filter, _filtered),
+    (exp.Case | exp.If, _case),
+    (exp.Lambda | exp.Comprehension, _lambda),
+)
 
 
 def _call(node: Node, scope: Scope) -> Expr:

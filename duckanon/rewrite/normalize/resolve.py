@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.snapshot import View
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     Call,
@@ -24,7 +25,7 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, queries_in, reads_itself
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
-from duckanon.rewrite.algebra.schema import Schema
+from duckanon.rewrite.algebra.schema import Schema, query_of
 from duckanon.rewrite.algebra.scope import Scope, Visible
 from duckanon.rewrite.algebra.translate import translate
 from duckanon.rewrite.normalize.grouping import grouping
@@ -202,8 +203,8 @@ class Resolver:
             # A name that nobody knows could be any table that is called so.
             return Table(places[0], None, self.schema.is_protected(name))
         full, stored = known
-        types = tuple(stored.columns.items())
-        named = tuple(stored.columns) if stored.complete else None
+        types = tuple(stored.types.items())
+        named = tuple(stored.types) if stored.complete else None
         return Table(full, named, self.schema.is_protected(full), stored.keys, types)
 
     def _cte(self, cte: Node | None, written: Scope) -> Relation:
@@ -218,17 +219,17 @@ class Resolver:
             return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
         return self._renamed(relation, names) if names else relation
 
-    def _view(self, full: TableName, view: Any, scope: Scope) -> Relation:
+    def _view(self, full: TableName, view: View, scope: Scope) -> Relation:
         if full in scope.opened:
             return Opaque("a view that reads itself is not followed")
         try:
-            tree = sqlglot.parse_one(view.query, read="duckdb")
+            tree, names = query_of(view)
         except sqlglot.errors.SqlglotError:
             watched = self.schema.is_protected(full)
             return Opaque("a view whose text cannot be read", (Table(full, None, watched),))
         home = TableName(full.catalog or scope.home.catalog, full.schema or scope.home.schema, "")
         inner = self.query(tree, self.scope(home=home, opened=(*scope.opened, full)))
-        return self._renamed(inner, tuple(map(fold, view.columns))) if view.columns else inner
+        return self._renamed(inner, names) if names else inner
 
     def _function(self, node: Node, scope: Scope) -> Relation:
         """A table function. Text in it may name a table: query_table('persons'), read_csv, query('FROM persons')."""

@@ -170,35 +170,16 @@ def _rolled(block: Block, _: Number) -> Block | None:
     """Sums of finer counts (or sums) are counts (or sums) by the coarser keys."""
     if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
         return None
-    if (
-        not inner.keys
-        or inner.sets is not None
-        or inner.having
-        or inner.qualify
-        or inner.limited
-        or inner.distinct
-        or inner.spread
-    ):
+    if not inner.keys or not _groups_only(inner):
         return None
     number = block.sources[0].number
-    if any(is_windowed(output.expr) for output in inner.outputs):
-        return None
     summed = False
 
     def change(expr: Expr) -> Expr | None:
         nonlocal summed
         if isinstance(expr, Aggregate):
-            one = expr.operands[0] if len(expr.operands) == 1 else None
-            if not isinstance(one, Column) or one.source != number or expr.name != "sum" or expr.distinct:
-                raise _Unknown
-            below = inner.output(one.name)
-            if not isinstance(below, Aggregate) or below.name not in ("count", "sum") or below.distinct:
-                raise _Unknown
-            where = frozenset().union(*(conjuncts(_replaced(each, number, inner)) for each in expr.where))
-            if any(is_aggregated(each) for each in where):
-                raise _Unknown
             summed = True
-            return Aggregate(below.name, below.operands, where=below.where | where)
+            return _sum_of_counts(expr, number, inner)
         if isinstance(expr, Column) and expr.source == number:
             found = inner.output(expr.name)
             if found is None or is_aggregated(found):
@@ -215,6 +196,26 @@ def _rolled(block: Block, _: Number) -> Block | None:
     if not summed:
         return None
     return replace(changed, sources=inner.sources, where=changed.where | inner.where)
+
+
+def _groups_only(block: Block) -> bool:
+    """Whether a block groups its records, and neither filters the groups nor computes windows over them."""
+    more = (block.sets is not None, block.having, block.qualify, block.limited, block.distinct, block.spread)
+    return not any(more) and not any(is_windowed(output.expr) for output in block.outputs)
+
+
+def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
+    """A sum over the counts (or sums) of source `number`, as that count (or sum) of its records. Raises _Unknown."""
+    one = expr.operands[0] if len(expr.operands) == 1 else None
+    if not isinstance(one, Column) or one.source != number or expr.name != "sum" or expr.distinct:
+        raise _Unknown
+    below = inner.output(one.name)
+    if not isinstance(below, Aggregate) or below.name not in ("count", "sum") or below.distinct:
+        raise _Unknown
+    where = frozenset().union(*(conjuncts(_replaced(each, number, inner)) for each in expr.where))
+    if any(is_aggregated(each) for each in where):
+        raise _Unknown
+    return Aggregate(below.name, below.operands, where=below.where | where)
 
 
 def _distinct(block: Block, number: Number) -> Block | None:

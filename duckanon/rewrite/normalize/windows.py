@@ -133,18 +133,20 @@ def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Calla
     return lower, replace(upper, sources=(Source(above, lower),)), lift
 
 
-def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
-    """Groups counted through the rows of a windowed source: count(DISTINCT unit), or count(*) / size."""
-    if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
-        return None
-    if inner.keys is not None or inner.distinct is not None or inner.qualify or inner.limited:
-        return None
-    windows = {part for output in inner.outputs for part in walk(output.expr) if isinstance(part, Window)}
+def _only_partition(block: Block) -> frozenset[Expr]:
+    """The expressions by which all windows of a block are partitioned; none where they differ."""
+    windows = {part for output in block.outputs for part in walk(output.expr) if isinstance(part, Window)}
     partitions = {window.partition for window in windows}
-    if len(partitions) != 1 or not (partition := next(iter(partitions))):
-        return None
-    number = block.sources[0].number
-    keys = tuple(sorted(partition, key=repr))
+    return next(iter(partitions)) if len(partitions) == 1 else frozenset()
+
+
+def _outputs_of_groups(
+    inner: Block, keys: tuple[Expr, ...], number: int
+) -> tuple[list[Output], dict[Expr | None, Expr]]:
+    """The outputs of a windowed source that are the same for all records of a group, and what each column means.
+
+    keys: of the groups. number: of the source, under which its columns are read.
+    """
     outputs: list[Output] = []
     meaning: dict[Expr | None, Expr] = {}
     for output in inner.outputs:
@@ -154,30 +156,37 @@ def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
             meaning[Column(number, output.name.lower())] = output.expr
         except _No:
             continue
+    return outputs, meaning
+
+
+def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
+    """Groups counted through the rows of a windowed source: count(DISTINCT unit), or count(*) / size."""
+    if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
+        return None
+    if inner.keys is not None or inner.distinct is not None or inner.qualify or inner.limited:
+        return None
+    partition = _only_partition(inner)
+    if not partition:
+        return None
+    number = block.sources[0].number
+    keys = tuple(sorted(partition, key=repr))
+    outputs, meaning = _outputs_of_groups(inner, keys, number)
     fixed = {expr for key in block.keys for part in walk(key) if (expr := meaning.get(part)) is not None}
 
     def change(expr: Expr) -> Expr | None:
-        if isinstance(expr, Column):
-            if expr.source == number and expr not in meaning:
-                raise _No
-            return expr
+        if isinstance(expr, Star | Window) or (
+            isinstance(expr, Column) and expr.source == number and expr not in meaning
+        ):
+            raise _No
         if isinstance(expr, Call) and expr.kind in ("Div", "IntDiv") and expr.operands[0] == Aggregate("count"):
             size = meaning.get(expr.operands[1])
             if isinstance(size, Window) and size.call == Aggregate("count") and size in fixed:
                 return Aggregate("count")
         if isinstance(expr, Aggregate):
-            unit = expr.operands[0] if len(expr.operands) == 1 else None
-            one = meaning.get(unit)
-            if (
-                expr.name == "count"
-                and expr.distinct
-                and not expr.where
-                and one in partition
-                and partition <= fixed | {one}
-            ):
+            one = meaning.get(expr.operands[0] if len(expr.operands) == 1 else None)
+            counts_units = expr.name == "count" and expr.distinct and not expr.where
+            if counts_units and one in partition and partition <= fixed | {one}:
                 return Aggregate("count", expr.operands)
-            raise _No
-        if isinstance(expr, Star | Window):
             raise _No
         return None
 

@@ -1,15 +1,16 @@
 """Recognisers: what a statement asks of protected tables, on sqlglot's trees and without a database.
 
-`spot(statement, schema)` resolves every SELECT to a block (sources, filter, keys, outputs as expressions over base
-columns), gives equal queries one form, and tells each reach for a protected table once: as the kind that it is proven
-to be, else as a row-level read or as unknown.
+`findings_in(statement, schema)` resolves every SELECT to a block (sources, filter, keys, outputs as expressions over
+base columns), gives equal queries one form, and reports each use of a protected table once: as the kind that it is
+proven to be, else as a read of records or as unknown.
 """
 
 from duckanon.catalog.names import TableName, fold
-from duckanon.rewrite.algebra.schema import Schema, Stored, View
+from duckanon.catalog.snapshot import Stored, View
+from duckanon.rewrite.algebra.schema import Schema
 from duckanon.rewrite.recognize.canonical import canonical
-from duckanon.rewrite.recognize.classify import relation, spot
-from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, GroupSizes, RowLevel, Unknown
+from duckanon.rewrite.recognize.classify import findings_in, relation
+from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, GroupSizes, RecordReads, Unknown
 from duckanon.rewrite.recognize.summary import summary
 
 __all__ = [
@@ -17,15 +18,15 @@ __all__ = [
     "Counts",
     "Finding",
     "GroupSizes",
-    "RowLevel",
+    "RecordReads",
     "Schema",
     "Stored",
     "TableName",
     "Unknown",
     "View",
     "canonical",
+    "findings_in",
     "fold",
     "relation",
-    "spot",
     "summary",
 ]

@@ -8,26 +8,28 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.snapshot import View
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, TooComplex, walk
 from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
-from duckanon.rewrite.algebra.schema import Schema
+from duckanon.rewrite.algebra.schema import Schema, query_of
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.recognize.conditional import conditionals
 from duckanon.rewrite.recognize.counts import counts
-from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RowLevel, Unknown
+from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RecordReads, Unknown
 from duckanon.rewrite.recognize.group_size import group_sizes, levels_in_union
-from duckanon.rewrite.recognize.record_reads import row_level
+from duckanon.rewrite.recognize.record_reads import record_reads
 
 # Statements that only wrap a query, by the argument that holds it.
 _WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
 _WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Insert, "expression"), (exp.Copy, "this"))
 
 
-def spot(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
+def findings_in(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
     """What a statement asks of protected tables; nothing if it reaches for none.
 
     Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
@@ -92,12 +94,20 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
         found += [name for name in sorted(schema.protected) if name.object in text]
         for full, view in schema.views.items():
             if any(name.may_be(full) for name in named) or full.object in text:
-                found += [name for name in sorted(schema.protected) if name.object in fold(view.query)]
+                found += [name for name in sorted(schema.protected) if name.object in _text(view)]
     told: list[TableName] = []
     for name in found:
         if not any(name.may_be(one) for one in told):
             told.append(name)
             yield Unknown(table=name, tables=(name,), node=tree, reason=reason)
+
+
+def _text(view: View) -> str:
+    """The folded text of a view's query."""
+    try:
+        return fold(sql(query_of(view)[0]))
+    except SqlglotError:
+        return fold(view.sql)
 
 
 def _relation(one: Relation) -> Iterator[Finding]:
@@ -115,7 +125,7 @@ def _relation(one: Relation) -> Iterator[Finding]:
             for found in members:
                 yield from found
     elif isinstance(one, Table):
-        yield RowLevel(table=one.name, tables=(one.name,))
+        yield RecordReads(table=one.name, tables=(one.name,))
     else:
         yield from _unknown(one, one.reason or "what reads it is not followed")
 
@@ -160,7 +170,7 @@ def _rest(block: Block, reason: str) -> Iterator[Finding]:
     own = [
         source.relation for source in block.sources if isinstance(source.relation, Table) and source.relation.protected
     ]
-    read = row_level(block) if own else None
+    read = record_reads(block) if own else None
     if read is not None:
         yield read
     elif own:
@@ -208,4 +218,4 @@ def _once(found: Iterator[Finding]) -> Iterator[Finding]:
             yield one
 
 
-__all__ = ["relation", "spot"]
+__all__ = ["findings_in", "relation"]

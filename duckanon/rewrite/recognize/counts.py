@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, is_aggregated, walk
-from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.relations import Block, Output
 from duckanon.rewrite.algebra.rows import is_clean, is_closed, records, watched, whose
 from duckanon.rewrite.recognize.findings import Counts, Role
 from duckanon.rewrite.recognize.measures import measure
@@ -15,32 +15,14 @@ def counts(block: Block) -> Counts | None:
         return None
     if any(isinstance(one, Nested) for key in block.keys for one in walk(key)) or not all(map(is_clean, block.keys)):
         return None
-    events: dict[frozenset[Expr], None] = {}
-    units: dict[Expr | None, None] = {}
-    columns: list[Role] = []
-    shown = [output.expr for output in block.outputs]
-    for expr in (*shown, *block.having, *block.qualify, *block.order):
-        for one in walk(expr, into=lambda part: part not in block.keys and not _is_count(part)):  # type: ignore[operator]
-            if one in block.keys:
-                continue
-            if isinstance(one, Column | Star | Nested):
-                return None
-            if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
-                told = _told(one, block)
-                if told is None:
-                    return None
-                units[told[0]] = None
-                events[told[1]] = None
+    counted = _counted(block, block.keys)
     # Keys picked by a count that is not shown are values, not counts.
-    if len(units) != 1 or not any(map(is_aggregated, shown)):
+    if counted is None or not any(is_aggregated(output.expr) for output in block.outputs):
         return None
-    for output in block.outputs:
-        what = "key" if output.expr in block.keys else "count" if _is_count(output.expr) else "derived"
-        where = (
-            (_told(output.expr, block) or (None, frozenset()))[1] if isinstance(output.expr, Aggregate) else frozenset()
-        )
-        columns.append(Role(name=output.name, what=what, expr=output.expr if what == "key" else None, where=where))
-    if not all(map(is_clean, (*block.where, *block.having, *(one for event in events for one in event)))):
+    units, events = dict.fromkeys(unit for unit, _ in counted), dict.fromkeys(event for _, event in counted)
+    if len(units) != 1 or not all(
+        map(is_clean, (*block.where, *block.having, *(one for each in events for one in each)))
+    ):
         return None
     unit = next(iter(units))
     size = Aggregate("count") if unit is None else Aggregate("count", (unit,))
@@ -58,8 +40,33 @@ def counts(block: Block) -> Counts | None:
         events=tuple(events),
         kept=block.having,
         sets=tuple(tuple(sorted(one)) for one in block.sets) if block.sets is not None else (),
-        columns=tuple(columns),
+        columns=tuple(_role(output, block.keys, block) for output in block.outputs),
     )
+
+
+def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, frozenset[Expr]]] | None:
+    """What each count of a block counts, as `_told` gives it; None if the block computes more than keys and counts."""
+    found = []
+    for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
+        for one in walk(expr, into=lambda part: part not in keys and not _is_count(part)):
+            if one in keys:
+                continue
+            if isinstance(one, Column | Star | Nested):
+                return None
+            if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
+                told = _told(one, block)
+                if told is None:
+                    return None
+                found.append(told)
+    return found
+
+
+def _role(output: Output, keys: tuple[Expr, ...], block: Block) -> Role:
+    """What an output is: a key, a count under conditions, or something computed from these."""
+    what = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
+    told = _told(output.expr, block) if isinstance(output.expr, Aggregate) else None
+    where = frozenset[Expr]() if told is None else told[1]
+    return Role(name=output.name, what=what, expr=output.expr if what == "key" else None, where=where)
 
 
 def _is_count(expr: Expr) -> bool:

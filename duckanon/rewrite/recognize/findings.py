@@ -116,7 +116,7 @@ class Counts(Found):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowLevel(Found):
+class RecordReads(Found):
     """Records, or values of single records, as they stand."""
 
     kind: ClassVar[str] = "row-level"
@@ -134,4 +134,4 @@ class Unknown(Found):
     writes: bool = False
 
 
-Finding: TypeAlias = GroupSizes | Conditional | Counts | RowLevel | Unknown
+Finding: TypeAlias = GroupSizes | Conditional | Counts | RecordReads | Unknown

@@ -68,18 +68,10 @@ def group_sizes(block: Block) -> GroupSizes | None:
     size = _size([one for one in (*keys, *where, *_conditions(block, groups)) if one is not None])
     if size is None or not all(isinstance(key, Aggregate | Call | Column | Constant) for key in keys):
         return None
-    regions: list[Expr] = []
-    roles: dict[Expr, Role] = {}
-    for written, key in zip(block.keys or (), keys, strict=True):
-        assert key is not None
-        if _is_of(key, size):
-            roles[written] = Role(name="", what="size", expr=key)
-        elif _is_region(key, groups):
-            roles[written] = Role(name="", what="region", expr=key)
-            if key not in regions:
-                regions.append(key)
-        else:
-            return None
+    roles = _roles(dict(zip(block.keys or (), keys, strict=True)), size, groups)
+    if roles is None:
+        return None
+    regions = list(dict.fromkeys(role.expr for role in roles.values() if role.what == "region" and role.expr))
     by_size = any(role.what == "size" for role in roles.values())
     unit = tuple(key for key in inner.keys if key not in regions)
     if not unit or any(isinstance(key, Constant) for key in unit):
@@ -121,6 +113,22 @@ def group_sizes(block: Block) -> GroupSizes | None:
         joins=joins,
         columns=columns,
     )
+
+
+def _roles(keys: dict[Expr, Expr | None], size: Aggregate, groups: _Groups) -> dict[Expr, Role] | None:
+    """What each key of the outer block is, a size or a region; None if one is neither.
+
+    keys: as written, and with the groups' columns written out.
+    """
+    roles: dict[Expr, Role] = {}
+    for written, key in keys.items():
+        if key is not None and _is_of(key, size):
+            roles[written] = Role(name="", what="size", expr=key)
+        elif key is not None and _is_region(key, groups):
+            roles[written] = Role(name="", what="region", expr=key)
+        else:
+            return None
+    return roles
 
 
 def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | None:

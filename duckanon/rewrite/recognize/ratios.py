@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 from duckanon.rewrite.algebra.expressions import NULL, Aggregate, Call, Constant, Expr, Window
 from duckanon.rewrite.algebra.translate import type_of
 from duckanon.rewrite.recognize.measures import WHOLE, number
 
 _FACTORS = (Aggregate, Window)
+# Factors above and below the line, the constant factor, and the decimals to which a part was rounded.
+_Product: TypeAlias = tuple[list[Expr], list[Expr], Fraction, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ def _shown(expr: Expr) -> tuple[Expr | None, int | None]:
     return None, None
 
 
-def _product(expr: Expr) -> tuple[list[Expr], list[Expr], Fraction, int | None] | None:
-    """Factors above and below the line, the constant, and decimals that a part was rounded to."""
+def _product(expr: Expr) -> _Product | None:
+    """An expression as a product; None where it is no product of aggregates, windows and constants."""
     if isinstance(expr, _FACTORS):
         return [expr], [], Fraction(1), None
     if (value := number(expr)) is not None:
@@ -98,39 +101,47 @@ def _product(expr: Expr) -> tuple[list[Expr], list[Expr], Fraction, int | None] 
         left, right = _product(expr.operands[0]), _product(expr.operands[1])
         if left is None or right is None:
             return None
-        if expr.kind == "Mul":
-            if left[3] is None:
-                left, right = right, left
-            if right[3] is not None:
-                return None
-            return left[0] + right[0], left[1] + right[1], left[2] * right[2], _moved(left[3], right)
-        digits = left[3]
-        if right[3] is not None:
-            return None
-        if right[2] == 0:
-            return None
-        return left[0] + right[1], left[1] + right[0], left[2] / right[2], _moved(digits, right, over=True)
-    if expr.kind == "Nullif" and len(expr.operands) == 2 and number(expr.operands[1]) == 0:
-        return _product(expr.operands[0])
-    if expr.kind == "Coalesce" and len(expr.operands) == 2 and isinstance(expr.operands[1], Constant):
-        return _product(expr.operands[0])
-    if expr.kind == "Case":
-        guarded = _guarded(expr)
-        return _product(guarded) if guarded is not None else None
-    if type_of(expr).upper() in ("DOUBLE", "FLOAT", "REAL"):
-        return _product(expr.operands[0])
-    if type_of(expr) and isinstance(expr.operands[0], _FACTORS):
-        return _product(expr.operands[0])  # a count as another number is the same number
+        return _multiplied(left, right) if expr.kind == "Mul" else _divided(left, right)
     if expr.kind == "Round":
         inner, places = _shown(expr)
         below = _product(inner) if inner is not None else None
         return None if below is None else (below[0], below[1], below[2], _fewer(places, below[3]))
+    same = _same_value(expr)
+    return None if same is None else _product(same)
+
+
+def _multiplied(left: _Product, right: _Product) -> _Product | None:
+    """The product of two; None where both are rounded."""
+    if left[3] is None:
+        left, right = right, left
+    if right[3] is not None:
+        return None
+    return left[0] + right[0], left[1] + right[1], left[2] * right[2], _moved(left[3], right)
+
+
+def _divided(left: _Product, right: _Product) -> _Product | None:
+    """The quotient of two; None where the divisor is rounded or zero."""
+    if right[3] is not None or right[2] == 0:
+        return None
+    return left[0] + right[1], left[1] + right[0], left[2] / right[2], _moved(left[3], right, over=True)
+
+
+def _same_value(expr: Call) -> Expr | None:
+    """The operand that a guard against division by zero, a default for NULL or a cast leaves as it is."""
+    if expr.kind == "Nullif" and len(expr.operands) == 2 and number(expr.operands[1]) == 0:
+        return expr.operands[0]
+    if expr.kind == "Coalesce" and len(expr.operands) == 2 and isinstance(expr.operands[1], Constant):
+        return expr.operands[0]
+    if expr.kind == "Case":
+        return _guarded(expr)
+    if type_of(expr).upper() in ("DOUBLE", "FLOAT", "REAL"):
+        return expr.operands[0]
+    if type_of(expr) and isinstance(expr.operands[0], _FACTORS):
+        return expr.operands[0]  # a count as another number is the same number
     return None
 
 
-def _moved(
-    digits: int | None, by: tuple[list[Expr], list[Expr], Fraction, int | None], *, over: bool = False
-) -> int | None:
+def _moved(digits: int | None, by: _Product, *, over: bool = False) -> int | None:
     """Decimals after multiplication with a power of ten; they stay only if the rest is a constant."""
     if digits is None:
         return None

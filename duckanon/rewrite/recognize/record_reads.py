@@ -6,10 +6,10 @@ from duckanon.rewrite.algebra.aggregates import SHOWING
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Star, is_aggregated, walk
 from duckanon.rewrite.algebra.relations import Block, Table
 from duckanon.rewrite.algebra.rows import columns_in, watched
-from duckanon.rewrite.recognize.findings import RowLevel
+from duckanon.rewrite.recognize.findings import RecordReads
 
 
-def row_level(block: Block) -> RowLevel | None:
+def record_reads(block: Block) -> RecordReads | None:
     """The protected columns whose values a block lets out; None if it lets out none by itself."""
     protected = {
         source.number: source.relation.name
@@ -30,7 +30,7 @@ def row_level(block: Block) -> RowLevel | None:
         return None
     tables = watched(block)
     first = next((protected[one.source] for one in shown if one.source in protected), next(iter(protected.values())))
-    return RowLevel(
+    return RecordReads(
         table=first,
         tables=tables,
         sources=block.sources,

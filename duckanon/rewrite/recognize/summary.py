@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from duckanon.rewrite.algebra.render import Renderer
-from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, GroupSizes, RowLevel, Unknown
+from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, GroupSizes, RecordReads, Unknown
 
 
 def summary(found: Finding) -> str:
@@ -43,7 +43,7 @@ def summary(found: Finding) -> str:
             "events", "; ".join(sorted(write.all_of(one) or "all" for one in found.events)) if any(found.events) else ""
         )
         add("kept", write.all_of(found.kept))
-    elif isinstance(found, RowLevel):
+    elif isinstance(found, RecordReads):
         add("columns", write.list(found.columns))
     elif isinstance(found, Unknown):
         add("because", found.reason)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 from duckanon.rewrite.rules import (
     anything_else,
     calls_on_protected,
@@ -21,7 +21,7 @@ from duckanon.rewrite.rules import (
     record_reads,
 )
 
-Rule = Callable[[Question], None]
+Rule = Callable[[RuleContext], None]
 
 RULES: tuple[Rule, ...] = (
     open_calls.apply,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Settle calls whose table is protected. Raises Refused where one is no release that the policy offers."""
-    for call in list(question.calls):
-        name = next((name for name in call.tables.values() if name in question.catalog.protected), None)
+    for call in list(context.calls):
+        name = next((name for name in call.tables.values() if name in context.catalog.protected), None)
         if name is not None:
-            question.kinds.call(question, call, name)
-            question.calls.remove(call)
+            context.releases.call(context, call, name)
+            context.calls.remove(call)

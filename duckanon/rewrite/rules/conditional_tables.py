@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from duckanon.rewrite.recognize import Conditional
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Settle the conditional tables that the whole statement asks, and note why where one is not."""
     together: dict[int, list[Conditional]] = {}
-    for found in question.found(Conditional):
+    for found in context.found(Conditional):
         together.setdefault(id(found.node), []).append(found)
     for shares in together.values():
-        question.settle(shares, shares[0].node)
+        context.settle(shares, shares[0].node)

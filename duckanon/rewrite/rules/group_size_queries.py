@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from duckanon.rewrite.recognize import GroupSizes
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Settle the group-size queries that the whole statement asks, and note why where one is not."""
-    for found in question.found(GroupSizes):
-        question.settle([found], found.node)
+    for found in context.found(GroupSizes):
+        context.settle([found], found.node)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.rule_context import Question, within
+from duckanon.rewrite.rule_context import RuleContext, within
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Settle the parts of the query that can be released by themselves, the outermost first."""
-    for part in list(question.bound.query.find_all(exp.Select)):
-        if not within(part, question.bound.query) or not any(within(node, part) for _, node in question.reads):
+    for part in list(context.bound.query.find_all(exp.Select)):
+        if not within(part, context.bound.query) or not any(within(node, part) for _, node in context.reads):
             continue
-        found = [one for one in question.alone(part) if one.table in question.catalog.protected]
+        found = [one for one in context.alone(part) if one.table in context.catalog.protected]
         if found:
-            question.kinds.answer(question, found, part)
+            context.releases.answer(context, found, part)

@@ -10,27 +10,27 @@ from sqlglot import exp
 from duckanon.rewrite import metadata
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import qualify
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Settle calls on tables that are not protected."""
-    for call in list(question.calls):
-        if not any(name in question.catalog.protected for name in call.tables.values()):
-            paths = {name: question.path(name) for name in call.tables.values()}
-            question.approved.append(qualify(call, paths))
-            question.calls.remove(call)
+    for call in list(context.calls):
+        if not any(name in context.catalog.protected for name in call.tables.values()):
+            paths = {name: context.path(name) for name in call.tables.values()}
+            context.approved.append(qualify(call, paths))
+            context.calls.remove(call)
             if call.function == "privacy_ledger":
-                _narrow(question, call.node)
+                _narrow(context, call.node)
 
 
-def _narrow(question: Question, node: Node) -> None:
+def _narrow(context: RuleContext, node: Node) -> None:
     """Put the lines about tables that may be seen in the place of all lines."""
     alias, joins = node.args.get("alias"), node.args.get("joins")
     whole = node.copy()
     for part in ("alias", "joins"):
         whole.set(part, None)
-    labels = [exp.Literal.string(one) for one in metadata.labels(question.catalog)]
+    labels = [exp.Literal.string(one) for one in metadata.labels(context.catalog)]
     seen = exp.In(this=exp.column("tbl"), expressions=labels or [exp.Null()])
     holder = exp.Subquery(this=exp.select("*").from_(whole).where(seen))
     holder.set("alias", alias or exp.TableAlias(this=exp.to_identifier("privacy_ledger")))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from duckanon.rewrite.recognize import Counts
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Settle the counts that the whole statement asks, and note why where one is not."""
-    for found in question.found(Counts):
-        question.settle([found], found.node)
+    for found in context.found(Counts):
+        context.settle([found], found.node)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from duckanon.rewrite.recognize import RowLevel
-from duckanon.rewrite.rule_context import Question
+from duckanon.rewrite.recognize import RecordReads
+from duckanon.rewrite.rule_context import RuleContext
 
 
-def apply(question: Question) -> None:
+def apply(context: RuleContext) -> None:
     """Refuse reads of a protected table's records, with what may be asked instead."""
-    for found in question.found(RowLevel):
-        if any(name == found.table for name, _ in question.reads):
-            label = question.label(found.table)
-            offers = question.kinds.offers(question, found.table, found.shown)
-            question.refuse(found.shown, found.table, f"Records of {label} are protected. {offers}")
+    for found in context.found(RecordReads):
+        if any(name == found.table for name, _ in context.reads):
+            label = context.label(found.table)
+            offers = context.releases.offers(context, found.table, found.shown)
+            context.refuse(found.shown, found.table, f"Records of {label} are protected. {offers}")

@@ -16,7 +16,7 @@ from duckanon.engines.groups.gaussian_conditioning import look
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic_regression import sparse
 from duckanon.engines.groups.kalman_smoother import smooth
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE
 from duckanon.engines.groups.region_totals import _estimate, _estimate_plain
 from duckanon.engines.groups.relaxed_least_squares import downwards, upwards
@@ -304,7 +304,7 @@ def test_intervals_hold_what_they_promise(epsilon: Fraction, totals: Totals, int
         assert 0.93 <= np.mean(level) <= 0.99
 
 
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in {"auto", "h_exact", "c_exact"}])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in {"auto", "h_exact", "c_exact"}])
 def test_intervals_of_the_others(name: str) -> None:
     """From the noise alone: what is measured is within them 95 times in a hundred, whatever the data."""
     inside = []

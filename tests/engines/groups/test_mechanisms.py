@@ -12,7 +12,7 @@ from duckanon.engines.groups.discrete_laplace import variance
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic_regression import pool, whole_rows
 from duckanon.engines.groups.measurements import Measurements
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
 from duckanon.engines.groups.release import release
 from duckanon.engines.groups.topdown import nearest
@@ -50,7 +50,7 @@ def cost(case: Measurements, leaves: np.ndarray) -> float:
 def test_h_dp_is_optimal(case: Measurements, window: int) -> None:
     tree_least_squares._FIRST_WINDOW, kept = window, tree_least_squares._FIRST_WINDOW
     try:
-        found = MECHANISMS["h_dp"].run(case).leaves
+        found = METHODS["h_dp"].run(case).leaves
     finally:
         tree_least_squares._FIRST_WINDOW = kept
     assert (found >= 0).all()
@@ -61,7 +61,7 @@ def test_h_dp_is_optimal(case: Measurements, window: int) -> None:
 @settings(max_examples=25)
 @given(measured(HISTOGRAM))
 def test_h_exact_is_optimal(case: Measurements) -> None:
-    found = MECHANISMS["h_exact"].run(case).leaves
+    found = METHODS["h_exact"].run(case).leaves
     assert cost(case, found) == best(case.hierarchy, case.max_size, MOST, case.total, squares(case.histograms()))
 
 
@@ -73,7 +73,7 @@ def test_h_dp_equals_h_exact_on_larger_trees(tree: Hierarchy, seed: int, public:
     values = tuple(rng.integers(-40, 60, (r, 4)) for r in tree.sizes)
     totals = tuple(np.full(r, 50) for r in tree.sizes) if public else None
     case = Measurements(tree, 4, HISTOGRAM, values, (Fraction(1),) * tree.depth, totals)
-    assert cost(case, MECHANISMS["h_dp"].run(case).leaves) == cost(case, MECHANISMS["h_exact"].run(case).leaves)
+    assert cost(case, METHODS["h_dp"].run(case).leaves) == cost(case, METHODS["h_exact"].run(case).leaves)
 
 
 @settings(max_examples=25)
@@ -82,7 +82,7 @@ def test_c_exact_is_optimal(case: Measurements) -> None:
     if (case.totals is None) != (case.query is ABOVE):
         return
     goal = squares(case.values)
-    found = MECHANISMS["c_exact"].run(case).leaves
+    found = METHODS["c_exact"].run(case).leaves
     expected = best(
         case.hierarchy, case.max_size, MOST, case.total, lambda levels: goal(tuple(map(case.query.of, levels)))
     )
@@ -99,7 +99,7 @@ def test_chain_is_optimal(case: Measurements) -> None:
         chains = [CHAIN.of(level) for level in levels]
         return sum(t * ((a - b) ** 2).sum() for t, a, b in zip(trust, chains, case.values, strict=True))
 
-    found = MECHANISMS["chain"].run(case).leaves
+    found = METHODS["chain"].run(case).leaves
     assert (found >= 0).all()
     assert goal(case.hierarchy.levels(found)) == pytest.approx(
         best(case.hierarchy, case.max_size, MOST, case.total, goal)
@@ -172,7 +172,7 @@ def test_relaxed_optima(case: Measurements) -> None:
     assert goal(real[-1].reshape(-1)) == pytest.approx(answer.fun, rel=0.02, abs=0.3)
 
 
-PLANS = [(name, "public") for name in MECHANISMS] + [(name, "private") for name, m in MECHANISMS.items() if m.private]
+PLANS = [(name, "public") for name in METHODS] + [(name, "private") for name, m in METHODS.items() if m.private]
 SLOW = {"h_exact", "c_exact"}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from duckanon.engines.groups import methods
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import CHAIN, Query
 from duckanon.engines.groups.release import Plan, Totals, plan, release
 from tests.engines.groups.plain import TREES, of_units
@@ -27,7 +27,7 @@ LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 EPSILON = Fraction(1)
 # Most of it goes to the level of eight regions, where a chain that is wrongly calibrated leaks most.
 SPLIT = (Fraction(1, 20), Fraction(1, 20), Fraction(9, 10))
-PLANS = [(name, "public") for name in MECHANISMS] + [(name, "private") for name, m in MECHANISMS.items() if m.private]
+PLANS = [(name, "public") for name in METHODS] + [(name, "private") for name, m in METHODS.items() if m.private]
 # How often a slow one releases; the others do 300 times.
 SLOW = {"h_exact": 10, "c_exact": 10, "h_relaxed": 40, "c_relaxed": 40}
 
@@ -102,7 +102,7 @@ def worst(plan: Plan, step: int, contributions: int, unit: str) -> Fraction:
     )
 
 
-@pytest.mark.parametrize("name", [name for name, mechanism in MECHANISMS.items() if mechanism.private])
+@pytest.mark.parametrize("name", [name for name, mechanism in METHODS.items() if mechanism.private])
 @pytest.mark.parametrize("given", UNITS)
 @pytest.mark.parametrize("tree", ["root", "two", "deep"])
 def test_all_neighbours_of_a_small_table(tree: str, given: dict[str, Any], name: str) -> None:
@@ -158,14 +158,14 @@ def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypa
 def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Section 9.2: noise of scale L / epsilon, as if one person moved one entry of a level."""
     printed = replace(CHAIN, sensitivity=lambda _, step: step)
-    monkeypatch.setitem(methods.MECHANISMS, "chain", replace(MECHANISMS["chain"], public=printed))
+    monkeypatch.setitem(methods.METHODS, "chain", replace(METHODS["chain"], public=printed))
     before, after = pair("public")
     assert loss(seen("chain", "public", before, 1000, 1), seen("chain", "public", after, 1000, 2)) > EPSILON
 
 
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any mechanism's, were its sensitivity a fifth of what it is: here the one that others are built on."""
-    thin = replace(MECHANISMS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))
-    monkeypatch.setitem(methods.MECHANISMS, "auto", replace(MECHANISMS["auto"], public=thin))
+    thin = replace(METHODS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))
+    monkeypatch.setitem(methods.METHODS, "auto", replace(METHODS["auto"], public=thin))
     before, after = pair("public")
     assert loss(seen("auto", "public", before, 400, 1), seen("auto", "public", after, 400, 2)) > EPSILON

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Privacy, Query, Unit
 from tests.engines.groups.plain import TREES, neighbours, of_units
 
 USES = sorted(
-    {(mechanism.public.name, False) for mechanism in MECHANISMS.values()}
-    | {(mechanism.private.name, True) for mechanism in MECHANISMS.values() if mechanism.private}
+    {(mechanism.public.name, False) for mechanism in METHODS.values()}
+    | {(mechanism.private.name, True) for mechanism in METHODS.values() if mechanism.private}
 )
-QUERIES = {query.name: query for m in MECHANISMS.values() for query in (m.public, m.private) if query}
+QUERIES = {query.name: query for m in METHODS.values() for query in (m.public, m.private) if query}
 
 
 def farthest(query: Query, tree: str, step: int, private: bool, sizes: int = 5) -> list[int]:

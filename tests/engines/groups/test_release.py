@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Estimate
-from duckanon.engines.groups.methods import MECHANISMS
+from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.release import RELATIONS, plan, relation, release
 from duckanon.errors import DuckanonError, InvalidInput
 from tests.engines.groups.plain import TREES
@@ -32,7 +32,7 @@ def test_charges_add_up_exactly() -> None:
     )
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("step", [1, 3])
 def test_noise_has_the_scale_that_the_charge_needs(name: str, step: int) -> None:
     charges = (Fraction(1, 10), Fraction(2, 10), Fraction(7, 10))
@@ -53,7 +53,7 @@ def test_regions_keep_their_numbers() -> None:
     """A tree whose regions are in no order: each row of the release is the row that was given."""
     tree = Hierarchy((np.array([0, 0, 0]), np.array([2, 0, 1, 0, 2])))
     groups = np.array([[900, 1], [5, 400], [70, 70], [1, 2], [3, 999]])
-    for name in MECHANISMS:
+    for name in METHODS:
         found = release(tree, groups, epsilon=Fraction(1000), mechanism=name, source=Seeded(1))
         for ours, truth in zip(found.levels, tree.levels(groups), strict=True):
             assert np.abs(ours.groups - truth).max() <= 2, name
@@ -98,8 +98,8 @@ def test_bad_arguments(arguments: dict[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize("wrong", [np.full((3, 4), -1), np.full((3, 4), 1), GROUPS.astype(float)])
 def test_a_broken_mechanism_releases_nothing(wrong: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = replace(MECHANISMS["topdown"], run=lambda _: Estimate(wrong))
-    monkeypatch.setitem(methods.MECHANISMS, "topdown", broken)
+    broken = replace(METHODS["topdown"], run=lambda _: Estimate(wrong))
+    monkeypatch.setitem(methods.METHODS, "topdown", broken)
     with pytest.raises(DuckanonError, match="nothing was released"):
         release(TREE, GROUPS, epsilon=Fraction(1), mechanism="topdown")
 
@@ -177,7 +177,7 @@ def test_nothing_is_refused_because_of_the_records(
         assert (level.groups <= level.high).all()
 
 
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in {"h_exact", "c_exact"}])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in {"h_exact", "c_exact"}])
 def test_extremes_of_epsilon(name: str) -> None:
     """So large that there is no noise, and so small that there is nothing else."""
     found = release(TREE, GROUPS, epsilon=Fraction(10**9), mechanism=name, source=Seeded(1))

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from duckanon.engines.kanon import bounds
 from duckanon.engines.kanon.bounds import box_bound
-from duckanon.engines.kanon.box import total_loss
-from duckanon.engines.kanon.boxtree import nearest, new_tree
+from duckanon.engines.kanon.kernels.box import total_loss
+from duckanon.engines.kanon.kernels.boxtree import nearest, new_tree
+from duckanon.engines.kanon.methods.refine import Budget, refine
 from duckanon.engines.kanon.orders import hilbert
 from duckanon.engines.kanon.points import runs
 from duckanon.engines.kanon.records import Records
-from duckanon.engines.kanon.refine import Budget, refine
 from tests.engines.kanon import plain
+from tests.engines.kanon.methods.test_refine import dealt, with_nulls
 from tests.engines.kanon.strategies import tables
-from tests.engines.kanon.test_refine import dealt, with_nulls
 
 
 @given(tables(min_size=4, max_size=9), st.integers(2, 4), st.integers(1, 3))

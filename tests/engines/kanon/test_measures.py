@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.engines.kanon.loss import utility
 from duckanon.engines.kanon.records import Records, attribute, records
 from duckanon.engines.kanon.risk import Sensitive, report
+from duckanon.engines.kanon.utility import utility
 from duckanon.errors import InvalidInput
 from tests.engines.kanon import plain
 from tests.engines.kanon.strategies import tables

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from duckanon.engines.kanon.anonymize import anonymize
-from duckanon.engines.kanon.consecutive import best_consecutive
-from duckanon.engines.kanon.greedy import greedy
-from duckanon.engines.kanon.loss import utility
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.kernels.consecutive import best_consecutive
 from duckanon.engines.kanon.methods import METHODS
+from duckanon.engines.kanon.methods.greedy import greedy
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records, attribute, records
-from duckanon.engines.kanon.work import Work
+from duckanon.engines.kanon.utility import utility
 from tests.engines.kanon import plain
 
 PUBLISHED = Path(__file__).parents[3] / "fixtures" / "published"

@@ -1,0 +1,174 @@
+"""Classes that may be joined but no longer split: their boxes, and what joining some of them loses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.kernels.neighbours import neighbours, shuffled_orders
+from duckanon.engines.kanon.orders import by_label
+from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
+
+Words = npt.NDArray[np.uint64]
+Counts = npt.NDArray[np.int64]
+
+# Up to so many units every one is a neighbour of every other.
+FEW = 256
+_ORDERS, _WINDOW, _NEAR = 8, 12, 24
+
+
+class Units(NamedTuple):
+    """The boxes of u classes, on the scale of `Space`, and what the loss of a box is made of."""
+
+    low: Floats  # (u, p): least position on each ordered attribute
+    high: Floats  # (u, p): greatest position; NULL lies at twice the weight
+    holds: Words  # (u, words): a bit for each code of each categorical attribute, NULL the last one
+    size: Counts  # (u,): records
+    caps: Floats  # (p,)
+    words: Codes  # (q + 1,): where each categorical attribute's words start
+    nulls: Codes  # (q,)
+    units: Floats  # (q,)
+    whole: Floats  # (q,)
+
+
+@inner
+def _ones(word: np.uint64) -> int:
+    """How many bits of the word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@inner
+def joined_loss(units: Units, a: int, b: int) -> float:
+    """Loss of a record of the class that joins a and b; of a alone if both are the same."""
+    loss = 0.0
+    for j in range(units.caps.shape[0]):
+        high = max(units.high[a, j], units.high[b, j])
+        loss += min(high - min(units.low[a, j], units.low[b, j]), units.caps[j])
+    for j in range(units.units.shape[0]):
+        distinct = 0
+        for w in range(units.words[j], units.words[j + 1]):
+            distinct += _ones(units.holds[a, w] | units.holds[b, w])
+        null = units.words[j] + (units.nulls[j] >> 6)
+        bit = np.uint64(units.nulls[j] & 63)
+        if distinct > 1 and ((units.holds[a, null] | units.holds[b, null]) >> bit) & np.uint64(1):
+            loss += units.whole[j]
+        else:
+            loss += (distinct - 1) * units.units[j]
+    return float(loss)
+
+
+@inner
+def added_loss(units: Units, a: int, b: int) -> float:
+    """What joining a and b adds to the loss, summed over their records."""
+    together = (units.size[a] + units.size[b]) * joined_loss(units, a, b)
+    return float(together - units.size[a] * joined_loss(units, a, a) - units.size[b] * joined_loss(units, b, b))
+
+
+@inner
+def absorb(boxes: Units, a: int, units: Units, b: int) -> None:
+    """Stretch box a over box b, which may be of others."""
+    for j in range(units.caps.shape[0]):
+        boxes.low[a, j] = min(boxes.low[a, j], units.low[b, j])
+        boxes.high[a, j] = max(boxes.high[a, j], units.high[b, j])
+    for w in range(units.holds.shape[1]):
+        boxes.holds[a, w] |= units.holds[b, w]
+    boxes.size[a] += units.size[b]
+
+
+@compiled
+def _cover(space: Space, members: Codes, starts: Codes, units: Units) -> None:
+    for c in range(starts.shape[0] - 1):
+        for t in range(starts[c], starts[c + 1]):
+            i = members[t]
+            for j in range(space.caps.shape[0]):
+                units.low[c, j] = min(units.low[c, j], space.points[i, j])
+                units.high[c, j] = max(units.high[c, j], space.points[i, j])
+            for j in range(space.units.shape[0]):
+                code = space.symbols[i, j]
+                units.holds[c, units.words[j] + (code >> 6)] |= np.uint64(1) << np.uint64(code & 63)
+        units.size[c] = starts[c + 1] - starts[c]
+
+
+def empty_units(count: int, records: Records) -> Units:
+    """Boxes that hold nothing yet, for `count` classes of records with these attributes."""
+    ordered = [a for a in records.attributes if not a.categorical]
+    categorical = [a for a in records.attributes if a.categorical]
+    words = np.cumsum([0, *(a.distinct // 64 + 1 for a in categorical)]).astype(np.int32)
+    return Units(
+        low=np.full((count, len(ordered)), np.inf),
+        high=np.full((count, len(ordered)), -np.inf),
+        holds=np.zeros((count, int(words[-1])), np.uint64),
+        size=np.zeros(count, np.int64),
+        caps=np.array([a.weight for a in ordered], dtype=np.float64),
+        words=words,
+        nulls=np.array([a.distinct for a in categorical], dtype=np.int32),
+        units=np.array([a.weight / max(a.distinct - 1, 1) for a in categorical], dtype=np.float64),
+        whole=np.array([a.weight for a in categorical], dtype=np.float64),
+    )
+
+
+def take(units: Units, kept: npt.NDArray[np.intp]) -> Units:
+    """Some of the units, copied."""
+    return units._replace(low=units.low[kept], high=units.high[kept], holds=units.holds[kept], size=units.size[kept])
+
+
+def units_of(records: Records, labels: Labels) -> tuple[Units, Labels]:
+    """The classes of a partition as units, those with the same box as one; and the unit of each record.
+
+    labels: shape (n,), from 0, without gaps. Units are numbered as the labels are, the least of each counting.
+    """
+    members = by_label(labels)
+    starts = np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
+    units = empty_units(len(starts) - 1, records)
+    _cover(records.space, members, starts, units)
+    # Columns of fixed-size bytes, so that equal rows are equal values. (No position is -0.0: none is below zero.)
+    rows = np.concatenate([units.low.view(np.uint64), units.high.view(np.uint64), units.holds], axis=1)
+    packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8))).ravel()
+    _, first, same = np.unique(packed, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    unit = rank[same.ravel()]
+    one = take(units, np.sort(first))
+    one.size[:] = np.bincount(unit, weights=units.size).astype(np.int64)
+    return one, unit[labels]
+
+
+def units_one_by_one(records: Records) -> Units:
+    """Each record as a unit of its own."""
+    units = empty_units(len(records), records)
+    every = np.arange(len(records) + 1, dtype=np.int32)
+    _cover(records.space, every[:-1], every, units)
+    return units
+
+
+def centres(records: Records, unit: Labels) -> Records:
+    """A record amid each unit, by codes: where it lies among the others. unit: shape (n,), from 0, without gaps."""
+    order: Order = by_label(unit)
+    starts = np.append(0, np.cumsum(np.bincount(unit))[:-1])
+    middle = []
+    for a in records.attributes:
+        codes = a.codes[order]
+        low, high = np.minimum.reduceat(codes, starts), np.maximum.reduceat(codes, starts)
+        middle.append(low if a.categorical else (low + high) // 2)
+    return placed(records, middle)
+
+
+def placed(records: Records, codes: Sequence[Codes]) -> Records:
+    """Records with other codes of the same attributes."""
+    return Records(tuple(replace(a, codes=c) for a, c in zip(records.attributes, codes, strict=True)))
+
+
+def near_units(amid: Records, threads: int = 1) -> Codes:
+    """Units near each unit, shape (u, w), -1 where there are no more; w = 0 stands for all others."""
+    if len(amid) <= FEW:
+        return np.empty((len(amid), 0), np.int32)
+    return neighbours(amid, shuffled_orders(amid, _ORDERS, threads), _WINDOW, _NEAR, threads)[0]

@@ -1,0 +1,124 @@
+"""l-diversity of one sensitive column in one class: distinct, entropy and recursive, decided without rounding.
+
+Source: Machanavajjhala et al. 2007, section 4. Of a class of s records, r_1 >= r_2 >= ... >= r_m of which have each of
+its m values, they ask: distinct, m >= l; entropy, that r / s has one of log l; recursive, r_1 < c (r_l + ... + r_m).
+
+All three are monotone: if two classes hold one, so does their union. For distinct that is plain. Entropy is concave.
+And r_1 of the union is at most the sum of both, while r_l + ... + r_m, the least number of records outside any l - 1
+values, is at least the sum of both.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, log
+from typing import NamedTuple
+
+import numpy as np
+
+from duckanon.engines.array_kernels import ascending
+from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.kanon.criteria.classes import Counts
+from duckanon.errors import InvalidInput
+
+KINDS = ("distinct", "entropy", "recursive")
+_ENTROPY, _RECURSIVE = 1, 2
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+class Diversity(NamedTuple):
+    """What is asked of each sensitive column, for the compiled loops.
+
+    least: how many values a class must have at least, 0 if nothing is asked: l, or above it the next whole number.
+    over / under: l of entropy diversity, whose logarithm is `rate`, and c of recursive diversity.
+    """
+
+    kind: int  # its place in KINDS
+    least: int
+    over: int
+    under: int
+    rate: float
+
+
+def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Diversity:  # noqa: E741
+    """What is asked, by the names of the field: one of KINDS, l or None, and c of recursive diversity."""
+    if l is None:
+        return Diversity(0, 0, 1, 1, 0.0)
+    ratio = Fraction(l) if c is None else c
+    return Diversity(KINDS.index(kind), ceil(l), ratio.numerator, ratio.denominator, log(l))
+
+
+def check_diverse(asked: Diversity, counts: Counts) -> None:
+    """Raises InvalidInput if not even all records together, `counts` of each value, hold what is asked.
+
+    Then no partition does, as diversity is monotone; or c has too many digits for exact products.
+    """
+    size, values = int(counts.sum()), int(np.count_nonzero(counts))
+    if asked.kind == _RECURSIVE and max(asked.over, asked.under) * size >= 2**62:
+        raise InvalidInput("c is too large, or has too many digits, for a table of this size: round it.")
+    if values >= asked.least and diverse(asked, counts[counts > 0], np.int64(size)):
+        return
+    if asked.kind == _ENTROPY:
+        raise InvalidInput(
+            "Not even all records together have as much entropy in each sensitive column as l asks: choose a smaller l."
+        )
+    if values >= asked.least:
+        raise InvalidInput(
+            "Not even all records together are recursively (c, l)-diverse in each sensitive column: choose a smaller l "
+            "or a larger c."
+        )
+    raise InvalidInput(
+        f"l is {asked.least}, but a sensitive column has fewer distinct values among the records: choose a smaller l."
+    )
+
+
+@compiled
+def diverse(asked: Diversity, held: Counts, size: np.int64) -> bool:
+    """Whether a class of `size` records holds what is asked. held: how many have each of its values, all above zero."""
+    if held.shape[0] < asked.least:
+        return False
+    if asked.kind == _RECURSIVE:
+        rising = ascending(held)
+        others = 0
+        for rank in range(held.shape[0] - asked.least + 1):
+            others += rising[rank]
+        return bool(rising[-1] * asked.under < asked.over * others)
+    if asked.kind == _ENTROPY:
+        # (Times `size`: the entropy above log l.)
+        whole = size * np.log(size)
+        above = whole - size * asked.rate
+        for count in held:
+            above -= count * np.log(count)
+        # Each term is rounded by a few units of its last digit, and so is each partial sum; none is above `whole`.
+        if abs(above) > (held.shape[0] + 16) * _EPSILON * (whole + size):
+            return bool(above > 0)
+        return _even(asked, held, size)
+    return True
+
+
+@inner
+def _even(asked: Diversity, held: Counts, size: np.int64) -> bool:
+    """Whether the entropy is log l exactly: size^size = l^size times the product of r^r, prime after prime.
+
+    Entropies that differ from log l, but by less than rounding, so count as below it.
+    """
+    bases = np.empty(held.shape[0] + 3, np.int64)
+    powers = np.empty(held.shape[0] + 3, np.int64)
+    bases[0], powers[0] = size, size
+    bases[1], powers[1] = asked.under, size
+    bases[2], powers[2] = asked.over, -size
+    for v in range(held.shape[0]):
+        bases[3 + v], powers[3 + v] = held[v], -held[v]
+    for b in range(bases.shape[0]):
+        factor = 2
+        while bases[b] > 1:
+            while bases[b] % factor != 0:
+                factor = factor + 1 if factor * factor < bases[b] else bases[b]
+            power = 0
+            for other in range(bases.shape[0]):
+                while bases[other] % factor == 0:
+                    bases[other] //= factor
+                    power += powers[other]
+            if power != 0:
+                return False
+    return True

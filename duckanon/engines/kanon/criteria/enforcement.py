@@ -1,0 +1,157 @@
+"""Classes that fail a condition are dropped, as far as that is allowed, or joined with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.kanon.criteria.classes import Units, centres, near_units, take, units_of
+from duckanon.engines.kanon.criteria.criteria import Conditions, Demands, demands, present
+from duckanon.engines.kanon.criteria.diversity import diverse
+from duckanon.engines.kanon.criteria.local_search import ROOM, move
+from duckanon.engines.kanon.criteria.merging import failing, join, penalties
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.orders import by_label
+from duckanon.engines.kanon.records import Codes, Floats, Records
+from duckanon.engines.kanon.risk import Report, Sensitive, report
+from duckanon.engines.kanon.utility import Utility, utility
+
+_PASSES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """What became of some classes.
+
+    labels: the new class of each, or of each record, from 0 without gaps, -1 where it was dropped. joined: how many
+    classes failed and were joined with others. dropped: the records of those that were dropped.
+    """
+
+    labels: Labels
+    joined: int
+    dropped: int
+
+
+def settle_units(
+    units: Units, amid: Records, unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions, threads: int = 1
+) -> Settled:
+    """Drop units that fail, as long as `wanted.suppress` lasts, the dearest to join first; join what still fails.
+
+    amid: a record amid each unit, which tells what is near. unit: shape (n,), the unit of each record. Closeness is to
+    the records that are not dropped. Raises InvalidInput if the whole table fails a condition.
+    """
+    allowed = int(wanted.suppress * len(unit))
+    kept = np.arange(len(units.size))
+    while True:
+        number = np.full(len(units.size), -1, np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        mine = number[unit]
+        columns = [replace(column, codes=column.codes[mine >= 0]) for column in sensitive]
+        asked = demands(mine[mine >= 0], columns, wanted)
+        some = take(units, kept)
+        near = near_units(amid.take(kept.astype(np.int32)), threads)
+        fails = failing(asked, some)
+        light = fails & (some.size <= allowed)
+        gone = _dearest(some, light, penalties(some, near, light) / some.size, asked, allowed)
+        if not gone.any():
+            break
+        allowed -= int(some.size[gone].sum())
+        kept = kept[~gone]
+    every = np.arange(len(kept))
+    owner = every.astype(np.int32)
+    if fails.any():
+        owner, _ = join(take(some, every), near, asked)
+        room = take(some, np.append(every, np.zeros(ROOM, np.intp)))
+        move(some, room, near, asked, owner, _PASSES)
+    labels = np.full(len(units.size), -1, np.int32)
+    labels[kept] = _numbered(owner)
+    return Settled(labels, int(fails.sum()), len(unit) - int(some.size.sum()))
+
+
+def _dearest(
+    units: Units, light: npt.NDArray[np.bool_], price: Floats, asked: Demands, allowed: int
+) -> npt.NDArray[np.bool_]:
+    """Which of the units `light` to drop: by falling price, as long as all others together hold what is demanded."""
+    gone = np.zeros(len(light), np.bool_)
+    left = np.zeros(int(asked.first[-1]), np.int64)  # of each value, column after column
+    for s in range(len(asked.ordered)):
+        part = slice(asked.starts[s, 0], asked.starts[s, -1])
+        np.add.at(left, asked.first[s] + asked.codes[part], asked.counts[part])
+    records = int(units.size.sum())
+    for u in sorted(np.flatnonzero(light), key=lambda u: -price[u]):
+        size = int(units.size[u])
+        if size > allowed or records - size < asked.k:
+            continue
+        if asked.diversity.least:
+            rarer = left.copy()
+            for s in range(len(asked.ordered)):
+                part = slice(asked.starts[s, u], asked.starts[s, u + 1])
+                rarer[asked.first[s] + asked.codes[part]] -= asked.counts[part]
+            columns = np.split(rarer, asked.first[1:-1])
+            if not all(diverse(asked.diversity, held[held > 0], np.int64(records - size)) for held in columns):
+                continue
+            left = rarer
+        gone[u] = True
+        records -= size
+        allowed -= size
+    return gone
+
+
+def _numbered(owner: Labels) -> Labels:
+    """The same classes, numbered from 0 as the units meet them."""
+    _, first, same = np.unique(owner, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[same.ravel()]
+
+
+def settle_classes(
+    records: Records, labels: Labels, sensitive: Sequence[Sensitive], wanted: Conditions, threads: int = 1
+) -> Settled:
+    """The same for a partition of records: labels of shape (n,), from 0 without gaps, -1 where a record is dropped."""
+    units, unit = units_of(records, labels)
+    settled = settle_units(units, centres(records, unit), unit, sensitive, wanted, threads)
+    return replace(settled, labels=settled.labels[unit])
+
+
+@dataclass(frozen=True)
+class Released:
+    """What a release under conditions would be like.
+
+    utility: records that are dropped count as suppressed, with a loss of 1. risk: None without sensitive columns.
+    joined, dropped: as in `Settled`.
+    """
+
+    utility: Utility
+    risk: Report | None = None
+    joined: int = 0
+    dropped: int = 0
+
+    def told(self) -> dict[str, int | float | None]:
+        """What k_compare shows beside the utility."""
+        measured = ("l", "t", "entropy_l", "recursive_c")
+        found = {name: None if self.risk is None else getattr(self.risk, name) for name in measured}
+        return {**found, "joined": self.joined, "suppressed": self.dropped}
+
+
+def released(
+    records: Records,
+    labels: Labels,
+    sensitive: Sequence[Sensitive],
+    wanted: Conditions,
+    target: Codes | None = None,
+    threads: int = 1,
+) -> Released:
+    """Settle the classes of a partition, and measure what comes out. Without sensitive columns nothing changes."""
+    if not sensitive:
+        return Released(utility(records, labels, target))
+    settled = settle_classes(records, labels, sensitive, wanted, threads)
+    kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
+    order = kept[by_label(settled.labels[kept])]
+    sizes = np.bincount(settled.labels[order]).astype(np.int64)
+    risk = report(sizes, [present(column, order) for column in sensitive], least=wanted.least)
+    measured = utility(records.take(order, threads), settled.labels[order], None if target is None else target[order])
+    return Released(measured.suppressing(settled.dropped), risk, settled.joined, settled.dropped)

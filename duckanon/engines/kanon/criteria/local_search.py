@@ -1,0 +1,178 @@
+"""Local search over joined classes: units move to other classes, swap places or stand alone, while that loses less."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.kanon.criteria.classes import Units, absorb, joined_loss
+from duckanon.engines.kanon.criteria.criteria import Demands, meets, new_tally
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.records import Codes
+
+# Differences below this are rounding.
+_NOTHING = 1e-9
+# A pass that gains no more than this share of what all have gained is the last.
+_LITTLE = 0.02
+# Units of a class beyond which it is left alone: each look at it costs as many.
+_LARGE = 256
+# Boxes that `move` needs beside those of the classes.
+ROOM = 4
+
+
+@inner
+def _box(boxes: Units, at: int, units: Units, members: Codes, count: int, without: int, extra: int) -> None:
+    """Write into box `at` the hull of the members, less one and with another; -1 for none."""
+    boxes.low[at] = np.inf
+    boxes.high[at] = -np.inf
+    boxes.holds[at] = np.uint64(0)
+    boxes.size[at] = 0
+    for t in range(count + 1):
+        u = members[t] if t < count else extra
+        if u < 0 or u == without:
+            continue
+        absorb(boxes, at, units, u)
+
+
+@inner
+def _listed(heads: Codes, after: Codes, c: int, without: int, extra: int, members: Codes) -> int:
+    """The units of class c, less one and with another, into `members`; how many."""
+    count = 0
+    u = heads[c]
+    while u >= 0:
+        if u != without:
+            members[count] = u
+            count += 1
+        u = after[u]
+    if extra >= 0:
+        members[count] = extra
+        count += 1
+    return count
+
+
+@inner
+def _transfer(heads: Codes, after: Codes, owner: Labels, many: Codes, u: int, to: int) -> None:
+    """Take unit u out of its class and put it in front of another."""
+    c = owner[u]
+    if heads[c] == u:
+        heads[c] = after[u]
+    else:
+        t = heads[c]
+        while after[t] != u:
+            t = after[t]
+        after[t] = after[u]
+    after[u] = heads[to]
+    heads[to] = u
+    owner[u] = to
+    many[c] -= 1
+    many[to] += 1
+
+
+@inner
+def _loss(boxes: Units, at: int) -> float:
+    return float(boxes.size[at] * joined_loss(boxes, at, at))
+
+
+@compiled
+def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Labels, passes: int) -> float:
+    """Change `owner`, shape (u,), in place: the class of each unit, below u. Returns what was gained.
+
+    boxes: room for u + ROOM boxes. Every class must hold what is demanded, and does so afterwards.
+    """
+    count = int(units.size.shape[0])
+    tally = new_tally(demands)
+    heads = np.full(count, -1, np.int32)
+    after = np.full(count, -1, np.int32)
+    many = np.zeros(count, np.int32)
+    for u in range(count - 1, -1, -1):
+        after[u] = heads[owner[u]]
+        heads[owner[u]] = u
+        many[owner[u]] += 1
+    free = np.empty(count, np.int64)
+    unused = 0
+    one = np.empty(count + 1, np.int32)
+    two = np.empty(count + 1, np.int32)
+    losses = np.zeros(count)
+    seen = np.full(count, -1, np.int64)  # in which look at a unit each class was met
+    look = 0
+    for c in range(count):
+        if many[c] == 0:
+            free[unused] = c
+            unused += 1
+        else:
+            _box(boxes, c, units, one, _listed(heads, after, c, -1, -1, one), -1, -1)
+            losses[c] = _loss(boxes, c)
+    rest, grown, swapped, took = count, count + 1, count + 2, count + 3
+    gained = 0.0
+    for _ in range(passes):
+        before = gained
+        for u in range(count):
+            mine = owner[u]
+            if many[mine] < 2 or many[mine] > _LARGE:
+                continue
+            held = losses[mine]
+            if held <= _NOTHING:
+                continue
+            left = _listed(heads, after, mine, u, -1, one)
+            _box(boxes, rest, units, one, left, -1, -1)
+            stays = meets(demands, one, left, boxes.size[rest], tally)
+            freed = held - _loss(boxes, rest)
+            most = _NOTHING
+            look += 1
+            target = -1
+            partner = -1
+            if stays:
+                one[left] = u
+                if meets(demands, one[left:], 1, units.size[u], tally):
+                    _box(boxes, grown, units, one, 0, -1, u)
+                    most = max(freed - _loss(boxes, grown), 0.0) + 2 * _NOTHING
+                    target = int(free[unused - 1])
+            for x in range(near.shape[1] if near.shape[1] else count):
+                v = near[u, x] if near.shape[1] else x
+                if v < 0:
+                    break
+                other = owner[v]
+                if other == mine or many[other] > _LARGE:
+                    continue
+                theirs = losses[other]
+                if stays and seen[other] != look:
+                    seen[other] = look
+                    _box(boxes, grown, units, one, 0, -1, u)
+                    absorb(boxes, grown, boxes, other)
+                    gain = freed - (_loss(boxes, grown) - theirs)
+                    if gain > most:
+                        inside = _listed(heads, after, other, -1, u, two)
+                        if meets(demands, two, inside, boxes.size[grown], tally):
+                            most = gain
+                            target = other
+                            partner = -1
+                # Swap u and v.
+                _box(boxes, swapped, units, one, 0, -1, v)
+                absorb(boxes, swapped, boxes, rest)
+                gain = held - _loss(boxes, swapped)
+                if gain <= most - theirs:
+                    continue
+                inside = _listed(heads, after, other, v, u, two)
+                _box(boxes, took, units, two, inside, -1, -1)
+                gain += theirs - _loss(boxes, took)
+                if gain > most and meets(demands, two, inside, boxes.size[took], tally):
+                    inside = _listed(heads, after, mine, u, v, two)
+                    if meets(demands, two, inside, boxes.size[swapped], tally):
+                        most = gain
+                        target = other
+                        partner = v
+            if target < 0:
+                continue
+            gained += most
+            if many[target] == 0:
+                unused -= 1
+            _transfer(heads, after, owner, many, u, target)
+            if partner >= 0:
+                _transfer(heads, after, owner, many, partner, mine)
+            _box(boxes, mine, units, one, _listed(heads, after, mine, -1, -1, one), -1, -1)
+            _box(boxes, target, units, one, _listed(heads, after, target, -1, -1, one), -1, -1)
+            losses[mine] = _loss(boxes, mine)
+            losses[target] = _loss(boxes, target)
+        if gained - before <= _LITTLE * gained:
+            break
+    return gained

@@ -1,0 +1,1 @@
+"""Compiled loops of the engine, and the boxes of classes that they grow."""

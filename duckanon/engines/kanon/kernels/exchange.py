@@ -1,0 +1,275 @@
+"""Cyclic exchange: a record takes another's place in its class, that one a third's, until the last takes the first's.
+
+Of every ring that lowers the loss, one can start anywhere such that the loss sums to less than nothing all the way
+round (Lin and Kernighan 1973). So a search that goes on only while the sum is negative misses no ring, and meets few
+dead ends; it is cut to the best few continuations at each step. The neighbourhood is that of Thompson and Psaraftis
+1993, and of Ahuja, Orlin and Sharma 2003.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.kanon.kernels.neighbours import Graph
+from duckanon.engines.kanon.kernels.replacement import Block, Rest, categorical_loss, ordered_loss, strip
+from duckanon.engines.kanon.records import Codes, Floats, Space
+
+# Records of one point that are looked at, when near ones are asked for.
+_COPIES = 2
+# A change of the loss below this is rounding.
+_NOTHING = 1e-10
+# Positions and caps are rounded to multiples of this, so that sums of them are exact.
+_GRID = 2.0**-44
+
+
+class Links(NamedTuple):
+    """The near records of each record of a block, the nearest first."""
+
+    start: Codes  # (n + 1,)
+    near: Codes
+    apart: npt.NDArray[np.float32]  # loss of a class of the two
+
+
+@inner
+def _keep(level: int, count: int, width: int, after: float, j: int, spent: Floats, records: Codes) -> int:
+    """Let record j, with a sum of `after`, be among the `width` best continuations of a level; how many there are."""
+    s = count
+    if count == width:
+        s -= 1
+        if after >= spent[level, s]:
+            return count
+    while s > 0 and spent[level, s - 1] > after:
+        spent[level, s] = spent[level, s - 1]
+        records[level, s] = records[level, s - 1]
+        s -= 1
+    spent[level, s] = after
+    records[level, s] = j
+    return min(count + 1, width)
+
+
+@inner
+def _search(
+    i: int, space: Space, block: Block, rest: Rest, links: Links, beam: Codes, seen: Codes, token: int, ring: Codes
+) -> tuple[int, float, int]:
+    """The best ring found that starts with record i leaving its class: its records into `ring`.
+
+    ring[t] takes the place of ring[t + 1], the last one that of ring[0]. beam: how many continuations are tried at
+    each step. seen: by class, which token it met last; tokens up to the one returned are used up.
+
+    Returns the number of records in the ring, 0 if there is none, what it gains, and the last token used.
+    """
+    _, caps, _, nulls, units, whole = space
+    points, symbols, label, inside, size, cost = block
+    low, high, distinct, has_null, held, saved = rest
+    start, near, apart = links
+    q = symbols.shape[1]
+    deepest = beam.shape[0]
+    widest = beam.max()
+    path = np.empty(deepest + 1, np.int32)
+    spent = np.zeros(deepest + 1)
+    next_record = np.empty((deepest, widest), np.int32)
+    next_spent = np.empty((deepest, widest))
+    kept = np.zeros(deepest, np.int32)
+    tried = np.zeros(deepest, np.int32)
+    home = label[i]
+    least = -_NOTHING
+    found = 0
+    path[0] = i
+    level = 0
+    expand = True
+    while level >= 0:
+        if expand:
+            expand = False
+            x = path[level]
+            before = spent[level]
+            count = 0
+            token += 1
+            for t in range(level + 1):
+                seen[label[path[t]]] = token
+            for e in range(start[x], start[x + 1]):
+                c = label[near[e]]
+                # The class would hold both x and the near record, unless that is the one which leaves.
+                if seen[c] == token or before + size[c] * apart[e] - cost[c] >= -_NOTHING:
+                    continue
+                seen[c] = token
+                for t in range(size[c]):
+                    j = inside[c, t]
+                    if before - size[c] * saved[j] >= -_NOTHING:
+                        continue
+                    loss = ordered_loss(x, j, points, low, high, caps)
+                    if q:
+                        members = inside[c, : size[c]]
+                        loss += categorical_loss(x, j, symbols, nulls, units, whole, distinct, has_null, held, members)
+                    after = before + size[c] * loss - cost[c]
+                    if after >= -_NOTHING:
+                        continue
+                    if after - size[home] * saved[i] < least:
+                        loss = ordered_loss(j, i, points, low, high, caps)
+                        if q:
+                            members = inside[home, : size[home]]
+                            loss += categorical_loss(
+                                j, i, symbols, nulls, units, whole, distinct, has_null, held, members
+                            )
+                        closed = after + size[home] * loss - cost[home]
+                        if closed < least:
+                            least = closed
+                            found = level + 2
+                            for s in range(level + 1):
+                                ring[s] = path[s]
+                            ring[level + 1] = j
+                    if level + 1 < deepest:
+                        count = _keep(level, count, beam[level], after, j, next_spent, next_record)
+            kept[level] = count
+            tried[level] = 0
+        if tried[level] < kept[level]:
+            s = tried[level]
+            tried[level] += 1
+            path[level + 1] = next_record[level, s]
+            spent[level + 1] = next_spent[level, s]
+            level += 1
+            expand = True
+        else:
+            level -= 1
+    return found, -least, token
+
+
+@inner
+def _turn(ring: Codes, length: int, block: Block, classes: Codes) -> None:
+    """Give each record of a ring the place of the next one; the classes changed, into `classes`."""
+    label, inside, size = block.label, block.inside, block.size
+    for t in range(length):
+        classes[t] = label[ring[t]]
+    for t in range(length):
+        out = ring[(t + 1) % length]
+        c = classes[(t + 1) % length]
+        for u in range(size[c]):
+            if inside[c, u] == out:
+                inside[c, u] = ring[t]
+                break
+        label[ring[t]] = c
+
+
+@inner
+def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes) -> float:
+    """Turn rings until no record starts one that is found; what that gained."""
+    label, inside, size, cost = block.label, block.inside, block.size, block.cost
+    n = label.shape[0]
+    for c in range(size.shape[0]):
+        strip(c, space, block, rest)
+    queue = np.arange(n).astype(np.int32)
+    waiting = np.ones(n, np.bool_)
+    head, count = 0, n
+    ring = np.empty(beam.shape[0] + 1, np.int32)
+    classes = np.empty(beam.shape[0] + 1, np.int32)
+    seen = np.full(size.shape[0], -1, np.int32)
+    token = 0
+    gained = 0.0
+    while count > 0:
+        i = queue[head]
+        head = (head + 1) % n
+        count -= 1
+        waiting[i] = False
+        if cost[label[i]] <= _NOTHING:
+            continue
+        length, gain, token = _search(i, space, block, rest, links, beam, seen, token, ring)
+        if length == 0:
+            continue
+        gained += gain
+        _turn(ring, length, block, classes)
+        for t in range(length):
+            c = classes[t]
+            strip(c, space, block, rest)
+            for u in range(size[c]):
+                j = inside[c, u]
+                if not waiting[j]:
+                    waiting[j] = True
+                    queue[(head + count) % n] = j
+                    count += 1
+    return gained
+
+
+@inner
+def _block(space: Space, slot: Codes, members: Codes, base: int, largest: int) -> Block:
+    """The classes of some records, numbered from `base` in `slot`, with room for `largest` records each."""
+    n = members.shape[0]
+    points = np.empty((n, space.points.shape[1]))
+    symbols = np.empty((n, space.symbols.shape[1]), np.int32)
+    label = np.empty(n, np.int32)
+    rooms = 0
+    for r in range(n):
+        label[r] = slot[members[r]] - base
+        rooms = max(rooms, label[r] + 1)
+        for a in range(points.shape[1]):
+            points[r, a] = np.rint(space.points[members[r], a] / _GRID) * _GRID
+        for a in range(symbols.shape[1]):
+            symbols[r, a] = space.symbols[members[r], a]
+    inside = np.empty((rooms, largest), np.int32)
+    size = np.zeros(rooms, np.int32)
+    for r in range(n):
+        c = label[r]
+        inside[c, size[c]] = r
+        size[c] += 1
+    return Block(points, symbols, label, inside, size, np.zeros(rooms))
+
+
+@inner
+def _links(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, rooms: int) -> Links:
+    """Near records of each member among the members, whose slots are base .. base + rooms - 1."""
+    point, first, near, apart = graph
+    n = members.shape[0]
+    start = np.zeros(n + 1, np.int32)
+    found = np.empty(n * (near.shape[1] + 1) * _COPIES, np.int32)
+    far = np.empty(found.shape[0], np.float32)
+    count = 0
+    for r in range(n):
+        x = point[members[r]]
+        for s in range(-1, near.shape[1]):
+            y = x if s < 0 else near[x, s]
+            if y < 0:
+                break
+            copies = 0
+            for i in range(first[y], first[y + 1]):
+                # Another thread may be changing the slots of its own block; they are out of this range all the while.
+                if 0 <= slot[i] - base < rooms and here[i] != r:
+                    found[count] = here[i]
+                    far[count] = apart[x, s] if s >= 0 else 0.0
+                    count += 1
+                    copies += 1
+                    if copies == _COPIES:
+                        break
+        start[r + 1] = count
+    return Links(start, found[:count], far[:count])
+
+
+@compiled
+def exchange(
+    space: Space, graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, largest: int, beam: Codes
+) -> float:
+    """Turn rings among the classes of one block until none is found; what that gained, summed over records.
+
+    slot: the class of each record of the table; those of the block's `members` are base, base + 1, .. and hold at
+    most `largest` records. here: room by record. Of both, only the members' entries are changed. beam: how many
+    continuations of a ring are tried from its first record, its second, and so on; its length is that of the longest
+    ring less one.
+    """
+    points, caps, symbols, nulls, units, whole = space
+    space = Space(points, np.rint(caps / _GRID) * _GRID, symbols, nulls, units, whole)
+    for r in range(members.shape[0]):
+        here[members[r]] = r
+    block = _block(space, slot, members, base, largest)
+    n, q = block.symbols.shape
+    shape = block.points.shape
+    rest = Rest(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty((n, q), np.int32),
+        np.empty((n, q), np.bool_),
+        np.empty((n, q), np.uint64),
+        np.empty(n),
+    )
+    gained = _rings(space, block, rest, _links(graph, slot, here, members, base, block.size.shape[0]), beam)
+    for r in range(n):
+        slot[members[r]] = base + block.label[r]
+    return gained

@@ -1,0 +1,247 @@
+"""The methods of k-anonymity by name. Each takes records in canonical order and returns a label for each.
+
+A method is deterministic: over the same canonical records it returns the same labels, on any number of threads, unless
+it is given a time limit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+from time import monotonic
+
+import numpy as np
+
+from duckanon.engines import registry
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.kernels.box import total_loss
+from duckanon.engines.kanon.kernels.consecutive import Labels, best_consecutive, sampled_loss
+from duckanon.engines.kanon.methods.bestcut import bestcut
+from duckanon.engines.kanon.methods.exact import Solution, exact
+from duckanon.engines.kanon.methods.greedy import greedy
+from duckanon.engines.kanon.methods.greedy_binary import decomposed
+from duckanon.engines.kanon.methods.initial import initial
+from duckanon.engines.kanon.methods.milp import milp
+from duckanon.engines.kanon.methods.mondrian import mondrian
+from duckanon.engines.kanon.methods.refine import default_budget, refine
+from duckanon.engines.kanon.methods.split_carry import ACCEPTED, SETS, bubble_carry, split_carry
+from duckanon.engines.kanon.orders import hilbert, lexicographic
+from duckanon.engines.kanon.points import core
+from duckanon.engines.kanon.records import Order, Records
+from duckanon.engines.parallel import spread
+
+# Up to this many records `order` tries every order it knows; above, only those that cost a few sorts.
+MANY_RECORDS = 100_000
+# `auto` tries Greedy Search as a start while records^2 x attributes stays below this (a tenth of a second).
+GREEDY_WORK = 500_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(registry.Method[Callable[[Records, int, Work], Labels]]):
+    """A method of k-anonymity. Its `limits` are for n records and m attributes; its options come in `Work.options`.
+
+    timed: whether it goes on to improve its result, and so obeys `Work.seconds`.
+    """
+
+    timed: bool = False
+
+
+def sequences(records: Records) -> list[tuple[int, ...]]:
+    """Attribute sequences worth a lexicographic sort, the variance order first: all for m <= 4, else m rotations."""
+    first = records.by_variance
+    if len(first) <= 4:
+        return list(permutations(first))
+    return [first[i:] + first[:i] for i in range(len(first))]
+
+
+Orders = Sequence[Callable[[], Order]]
+
+
+def _best(records: Records, k: int, orders: Orders, work: Work) -> tuple[float, Labels]:
+    """The best partition over several orders: each is judged by a sample, if the table is large, and the best one cut.
+
+    The earlier order wins a tie.
+    """
+    space, done = records.space, 0
+
+    def judge(make: Callable[[], Order]) -> tuple[float, Order]:
+        nonlocal done
+        order = make()
+        loss = sampled_loss(space, order, k) if len(orders) > 1 else 0.0
+        done += 1
+        work.progress(done / (len(orders) + 1))
+        return loss, order
+
+    judged = spread(judge, orders, work.threads)
+    return best_consecutive(space, min(judged, key=lambda one: one[0])[1], k, work.threads)
+
+
+def _order(records: Records, k: int, work: Work) -> tuple[float, Labels]:
+    orders: list[Callable[[], Order]] = [
+        lambda: hilbert(records, work.threads),
+        lambda: np.arange(len(records), dtype=np.int32),
+    ]
+    if len(records) <= MANY_RECORDS:
+        orders += [partial(lexicographic, records, sequence) for sequence in sequences(records)[1:]]
+        orders += [lambda: bestcut(records, k)]
+    return _best(records, k, orders, work)
+
+
+def _bestcut(records: Records, k: int, work: Work) -> tuple[float, Labels]:
+    return _best(records, k, [lambda: bestcut(records, k)], work)
+
+
+def _start(records: Records, k: int, work: Work) -> Labels:
+    """The best partition to be had in a moment."""
+    found = [_order(records, k, work)]
+    if len(records) > MANY_RECORDS:
+        found.append(_bestcut(records, k, work))
+    elif len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
+        labels = greedy(records.space, k, work.progress)
+        found.append((total_loss(records.space, labels), labels))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _refined(start: Callable[[Records, int, Work], Labels], records: Records, k: int, work: Work) -> Labels:
+    """A start, improved by ruin and recreate. Points with many copies take no part with most of them."""
+    until = None if work.seconds is None else monotonic() + work.seconds
+    split = core(records, k)
+    inner = records.take(split.core, work.threads)
+    labels = start(inner, k, replace(work, progress=lambda share: work.progress(share / 10)))
+    budget = replace(default_budget(len(inner), k), until=until)
+    labels = refine(inner, labels, k, budget, work.threads, lambda share: work.progress(0.1 + 0.9 * share))
+    return split.join(labels)
+
+
+def _certified(solve: Callable[[Records, int, Labels, Work], Solution], records: Records, k: int, work: Work) -> Labels:
+    began = monotonic()
+    # The better the start, the less is left to prove.
+    start = refine(records, _start(records, k, work), k, default_budget(len(records), k), work.threads)
+    left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
+    solution = solve(records, k, start, replace(work, seconds=left))
+    work.certify(solution.bound / len(records))
+    work.progress(1.0)
+    return solution.labels
+
+
+METHODS = registry.by_name(
+    Method(
+        name="auto",
+        help="the best start that fits the size, improved by `refine`",
+        source="the best of `order`, `bestcut` and, while n^2 m <= 5e8, `greedy`, improved by `refine`",
+        limits="as the methods it runs",
+        run=partial(_refined, _start),
+        timed=True,
+    ),
+    Method(
+        name="initial",
+        help="sort by variance, cut into runs of k",
+        source="Liang and Samavi 2020, section 2.3",
+        limits="one sort",
+        run=lambda records, k, _: initial(len(records), k),
+    ),
+    Method(
+        name="order",
+        help="the best cuts of several good orders of the records",
+        source="dynamic programming over lexicographic orders, the Hilbert curve and the leaves of best cuts",
+        limits="O(n k m) for each order; above 100,000 records two orders",
+        run=lambda records, k, work: _order(records, k, work)[1],
+    ),
+    Method(
+        name="bestcut",
+        help="split top-down at the best place, then cut that order best",
+        source="top-down best cuts, then dynamic programming over their leaves",
+        limits="O(n m^2 log(n / k))",
+        run=lambda records, k, work: _bestcut(records, k, work)[1],
+    ),
+    Method(
+        name="greedy",
+        help="grow each class by the record that adds least",
+        source="Liang and Samavi 2020, Algorithm 2",
+        limits="O(n^2 m)",
+        run=lambda records, k, work: greedy(records.space, k, work.progress),
+    ),
+    Method(
+        name="greedy_binary",
+        help="as `greedy`, with a binary attribute for each category",
+        source="Liang and Samavi 2020, Algorithm 2 with its line 3: a binary attribute for each category",
+        limits="O(n^2 m), where every category counts as an attribute",
+        run=lambda records, k, work: greedy(decomposed(records).space, k, work.progress),
+    ),
+    Method(
+        name="kmember",
+        help="as `greedy`, each class starting far from the last one",
+        source="Byun, Kamra, Bertino and Li 2007",
+        limits="O(n^2 m)",
+        run=lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
+    ),
+    Method(
+        name="mondrian",
+        help="halve at the median of the widest attribute, equal values together",
+        source="LeFevre, DeWitt and Ramakrishnan 2006, strict, with tight bounds",
+        limits="O(n (m + log n) log(n / k))",
+        run=lambda records, k, _: mondrian(records, k),
+    ),
+    Method(
+        name="mondrian_relaxed",
+        help="halve at the median of the widest attribute, equal values on both sides if need be",
+        source="LeFevre, DeWitt and Ramakrishnan 2006, relaxed, with tight bounds",
+        limits="O(n (m + log n) log(n / k))",
+        run=lambda records, k, _: mondrian(records, k, relaxed=True),
+    ),
+    Method(
+        name="split_carry",
+        help="solve pieces of the order exactly and carry what lies on the border",
+        source=(
+            "Liang and Samavi 2020, Algorithm 1, with S = 4 and l = k unless `options` says otherwise; "
+            "sub-problems by `exact`"
+        ),
+        limits="linear in n; grows quickly with k",
+        run=lambda records, k, work: split_carry(
+            records, k, work, work.options.get("sets", SETS), work.options.get("boundary")
+        ),
+        timed=True,
+        options={"sets": 1, "boundary": 0},
+    ),
+    Method(
+        name="bubble_carry",
+        help="solve overlapping pieces exactly, keep the best classes of each and carry the rest",
+        source=(
+            "Liang and Samavi 2020, section 6: pieces of P = 5k records of which the A = 2 best classes are kept, "
+            "unless `options` says otherwise"
+        ),
+        limits="linear in n, twice as many sub-problems as `split_carry`",
+        run=lambda records, k, work: bubble_carry(
+            records, k, work, work.options.get("size"), work.options.get("accepted", ACCEPTED)
+        ),
+        timed=True,
+        options={"size": 1, "accepted": 1},
+    ),
+    Method(
+        name="exact",
+        help="column generation: the optimum, or a proven gap",
+        source="set partition by column generation",
+        limits="up to 2,000 records; grows quickly with k and distinct values; stops at a gap when its budget ends",
+        run=partial(_certified, exact),
+        timed=True,
+    ),
+    Method(
+        name="milp",
+        help="the paper's mixed-integer model",
+        source="Liang and Samavi 2020, equations 21 to 35",
+        limits="up to 200 records; exponential in n: a baseline",
+        run=partial(_certified, milp),
+        timed=True,
+    ),
+    Method(
+        name="refine",
+        help="dissolve neighbouring classes and rebuild them, let rings of records change places",
+        source=(
+            "ruin and recreate (Schrimpf et al. 2000) and cyclic exchange (Thompson and Psaraftis 1993) "
+            "from the classes of `order`"
+        ),
+        limits="O(n k m) times a fixed number of rounds, or as long as `seconds` says",
+        run=partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
+        timed=True,
+    ),
+)

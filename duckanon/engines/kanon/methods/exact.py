@@ -1,0 +1,205 @@
+"""The optimum, or a certified gap: partitions as a set-partition problem, solved by column generation.
+
+A linear program picks classes so that every record is in one. Classes are made as it asks for them (`pricing.price`);
+at any step the prices give a lower bound that holds for every partition: their sum, plus each seed's least reduced
+cost where that is below zero. When the bound meets the best partition, that one is the optimum. Otherwise every
+class that a better partition could use is listed, and an integer program picks from them; classes of 2k or more
+are never needed, as splitting them costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from duckanon.engines.kanon.bounds import box_losses
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.kernels.box import class_losses, total_loss
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.kernels.pricing import Found, as_class, price
+from duckanon.engines.kanon.orders import by_label
+from duckanon.engines.kanon.records import Floats, Records
+from duckanon.errors import InvalidInput
+
+MANY_RECORDS = 2_000
+# Share of the best prices so far in those that are tried next: prices that jump about find few useful classes.
+_SMOOTHING = 0.6
+# A reduced cost above this counts as zero.
+_ZERO = -1e-9
+# What a seed's search may try at first; ten times as much whenever that is too little, up to the second figure.
+_STEPS, _MOST_STEPS = 3_000, 3_000_000
+# What all searches together may try, unless a time limit says when to stop.
+WORK = 100_000_000
+# Rounds without a better bound after which the linear program is given up, unless a time limit says when.
+_PATIENCE = 60
+# Classes from which the integer program may pick, and how far it goes.
+_LISTED, _NODES = 400_000, 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """labels: shape (n,). loss, bound: summed over records; the loss of no partition is below the bound."""
+
+    labels: Labels
+    loss: float
+    bound: float
+
+    @property
+    def proven(self) -> bool:
+        return self.bound >= self.loss - 1e-7 * max(1.0, self.loss)
+
+
+class _Classes:
+    """The classes made so far, and the linear program over them."""
+
+    def __init__(self, n: int) -> None:
+        import highspy
+
+        self.n = n
+        self.known: dict[tuple[int, ...], float] = {}
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs.setOptionValue("output_flag", False)
+        self._infinity = highspy.kHighsInf
+        nothing = (np.zeros(0, dtype=np.int32), np.zeros(0))
+        for _ in range(n):
+            self._highs.addRow(1.0, 1.0, 0, *nothing)
+
+    def add(self, members: tuple[int, ...], cost: float) -> bool:
+        """Add a class; False if it was there."""
+        if members in self.known:
+            return False
+        self.known[members] = cost
+        rows = np.array(members, dtype=np.int32)
+        self._highs.addCol(cost, 0.0, self._infinity, len(rows), rows, np.ones(len(rows)))
+        return True
+
+    def prices(self) -> tuple[float, Floats]:
+        """The linear program's value, and the price of each record."""
+        self._highs.run()
+        return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
+
+
+def _pick(n: int, classes: dict[tuple[int, ...], float], until: float | None) -> tuple[Labels | None, float]:
+    """The best partition out of the given classes, by an integer program, and a lower bound on any made of them."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csc_array
+
+    if not classes:
+        return None, np.inf
+    names = list(classes)
+    edges = np.append(0, np.cumsum([len(name) for name in names])).astype(np.int32)
+    rows = np.concatenate([np.array(name, dtype=np.int32) for name in names])
+    once = csc_array((np.ones(len(rows)), rows, edges), shape=(n, len(names)))
+    limits: dict[str, float] = {"mip_rel_gap": 1e-9, "node_limit": _NODES}
+    if until is not None:
+        limits["time_limit"] = max(until - monotonic(), 0.1)
+    answer = milp(
+        np.array([classes[name] for name in names]),
+        constraints=LinearConstraint(once, 1, 1),
+        integrality=np.ones(len(names)),
+        bounds=Bounds(0, 1),
+        options=limits,
+    )
+    if answer.status == 2:  # infeasible
+        return None, np.inf
+    bound = -np.inf if answer.mip_dual_bound is None else float(answer.mip_dual_bound)
+    if answer.x is None:
+        return None, bound
+    labels = np.full(n, -1, dtype=np.int32)
+    for label, c in enumerate(np.flatnonzero(answer.x > 0.5)):
+        labels[list(names[c])] = label
+    return (labels if labels.min() >= 0 else None), bound
+
+
+def _pooled(found: Found) -> Iterable[tuple[tuple[int, ...], float]]:
+    for members, cost in zip(found.members, found.cost, strict=True):
+        yield as_class(members), float(cost)
+
+
+def exact(records: Records, k: int, start: Labels, work: Work, steps: int = WORK) -> Solution:
+    """The best partition of a small table, with a proof, or the best found with a bound.
+
+    records: in canonical order. start: a good partition, shape (n,), from 0. Without a time limit the effort is limited
+    by counted `steps`, so that the result is the same every time. Raises InvalidInput above `MANY_RECORDS` records.
+    """
+    n, space = len(records), records.space
+    if n > MANY_RECORDS:
+        raise InvalidInput(
+            f"Method 'exact' takes at most {MANY_RECORDS:,} rows: use 'refine', or anonymise parts on their own."
+        )
+    seconds = work.seconds
+    until = None if seconds is None else monotonic() + seconds
+    best, loss = start, total_loss(space, start)
+    centre = box_losses(records, k, work.threads)
+    bound = float(centre.sum())
+
+    def over(share: float) -> bool:
+        return until is not None and seconds is not None and monotonic() > until - (1 - share) * seconds
+
+    def result() -> Solution:
+        return Solution(best, loss, min(bound, loss))
+
+    classes = _Classes(n)
+    edges = np.append(0, np.cumsum(np.bincount(start))).astype(np.int32)
+    inside = by_label(start)
+    for c, cost in enumerate(class_losses(space, inside, edges)):
+        classes.add(tuple(inside[edges[c] : edges[c + 1]].tolist()), float(cost))
+    tries, idle, left = _STEPS, 0, steps
+    while loss - bound > 1e-9 * max(1.0, loss) and not over(0.6):
+        if until is None and (idle >= _PATIENCE or left <= 0):
+            break
+        value, prices = classes.prices()
+        work.progress(min(1.0, bound / value) if value else 1.0)
+        if value - bound <= 1e-8 * max(1.0, value):
+            break
+        added = 0
+        for tried in (_SMOOTHING * centre + (1 - _SMOOTHING) * prices, prices):
+            found = price(space, tried, k, _ZERO, 3, 4 * n, tries)
+            lower = float(tried.sum() + found.least.sum())
+            idle += 1
+            left -= found.spent
+            if found.complete and lower > bound:
+                idle = 0 if lower > bound + 1e-6 * loss else idle
+                bound, centre = lower, tried
+            for members, cost in _pooled(found):
+                added += bool(cost - prices[list(members)].sum() < _ZERO and classes.add(members, cost))
+            if added:
+                break
+        if not added:
+            if tries >= _MOST_STEPS or found.complete:
+                break
+            tries = min(10 * tries, _MOST_STEPS)
+    if result().proven:
+        return result()
+    picked, _ = _pick(n, classes.known, until)
+    if picked is not None and total_loss(space, picked) < loss:
+        best, loss = picked, total_loss(space, picked)
+    if result().proven or over(0.8):
+        return result()
+    return _close(records, k, result(), centre, until, steps)
+
+
+def _close(records: Records, k: int, solution: Solution, prices: Floats, until: float | None, steps: int) -> Solution:
+    """List every class that a partition better than the best could use, and pick from them."""
+    n, space = len(records), records.space
+    tries = max(min(_MOST_STEPS, steps // n), 1)
+    found = price(space, prices, k, _ZERO, 1, 4 * n, tries)
+    if not found.complete:
+        return solution
+    lower = float(prices.sum() + found.least.sum())
+    # Reduced costs of a partition add up to its loss less the sum of prices, and no seed's is below its least.
+    slack = solution.loss - lower + 1e-9
+    listed = price(space, prices, k, slack + _ZERO, 0, _LISTED, tries)
+    if not listed.complete:
+        return solution
+    classes = dict(_pooled(listed))
+    labels, bound = _pick(n, classes, until)
+    # A partition outside the list is no better than the one at hand.
+    bound = max(solution.bound, min(bound, solution.loss))
+    if labels is None or (loss := total_loss(space, labels)) >= solution.loss:
+        return Solution(solution.labels, solution.loss, bound)
+    return Solution(labels, loss, min(bound, loss))

@@ -1,0 +1,132 @@
+"""The paper's mixed-integer model (Liang and Samavi 2020, equations 21 to 35), through PuLP with HiGHS: a baseline.
+
+Binary v[i, h] says that records i and h are equivalent; y[i, j] and z[i, j] are the ends of record i on attribute j,
+with y <= x <= z, which the paper forgets. Constraint (8), with equality, is infeasible where n (k - 1) is odd; (26) is
+right. A category is a binary column, as in section 2.5, except that it counts where it occurs (y = 0): a class with s
+of d values loses (s - 1) / (d - 1), as everywhere in duckanon. NULL stands at twice the range of an ordered column and
+is a category of its own; a binary says where it meets values, and the whole attribute is lost.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.kernels.box import total_loss
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.methods.exact import Solution
+from duckanon.engines.kanon.records import Attribute, Records
+from duckanon.errors import InvalidInput
+
+# The model has n^2 / 2 binaries and 2 n^2 m rows.
+MANY_RECORDS = 200
+# Without a time limit the search tree is limited instead, so that the result is the same every time.
+_NODES = 1_000
+
+
+class _Model:
+    """The program, while it is written down."""
+
+    def __init__(self, n: int, k: int) -> None:
+        import pulp
+
+        self.pulp, self.n = pulp, n
+        self.program = pulp.LpProblem("k_anonymity", pulp.LpMinimize)
+        self.same: dict[tuple[int, int], Any] = {
+            (i, h): self._variable(f"v_{i}_{h}", 0, 1, "Integer") for i, h in combinations(range(n), 2)
+        }
+        self.loss: list[Any] = []
+        for i in range(n):  # (26)
+            self.program += pulp.lpSum(v for pair, v in self.same.items() if i in pair) >= k - 1
+
+    def _variable(self, name: str, low: float, high: float, kind: str = "Continuous") -> Any:
+        if hasattr(self.program, "add_variable"):  # PuLP 3.3 and later
+            return self.program.add_variable(name, low, high, cat=kind)
+        return self.pulp.LpVariable(name, low, high, kind)
+
+    def _equal(self, ends: list[Any], slack: Any) -> None:
+        """(22) to (25): equivalent records have the same end. slack: how far the ends of i and h can be apart."""
+        for (i, h), v in self.same.items():
+            most = slack(i, h)
+            self.program += ends[i] - ends[h] <= most * (1 - v)
+            self.program += ends[i] - ends[h] >= -most * (1 - v)
+
+    def ordered(self, name: str, a: Attribute) -> None:
+        """An attribute on a line: (22) to (25), (29) to (32)."""
+        null = bool((a.codes == a.distinct).any()) and a.distinct > 0
+        top = 2.0 if null else 1.0
+        x = np.append(a.positions, 2.0)[a.codes] if a.distinct else np.zeros(self.n)
+        y = [self._variable(f"y_{name}_{i}", 0, float(x[i])) for i in range(self.n)]
+        z = [self._variable(f"z_{name}_{i}", float(x[i]), top) for i in range(self.n)]
+        self._equal(y, lambda i, h: float(max(x[i], x[h])))
+        self._equal(z, lambda i, h: float(top - min(x[i], x[h])))
+        for i in range(self.n):
+            if not null:
+                self.loss.append(a.weight * (z[i] - y[i]))
+                continue
+            # min(z - y, 1): a range above 1 must be one of NULL and values, which loses 1.
+            loss = self._variable(f"d_{name}_{i}", 0, 1)
+            mixed = self._variable(f"b_{name}_{i}", 0, 1, "Integer")
+            self.program += loss >= z[i] - y[i] - mixed
+            self.program += loss >= mixed
+            self.loss.append(a.weight * loss)
+
+    def categorical(self, name: str, a: Attribute) -> None:
+        """A category occurs in a class or not; equivalent records agree on that."""
+        present: dict[int, list[Any]] = {}
+        for code in sorted(set(a.codes.tolist())):
+            x = (a.codes == code).astype(float)
+            z = [self._variable(f"z_{name}_{code}_{i}", float(x[i]), 1) for i in range(self.n)]
+            self._equal(z, lambda i, h, x=x: float(1 - min(x[i], x[h])))
+            present[code] = z
+        values = [code for code in present if code != a.distinct]
+        for i in range(self.n):
+            loss = self._variable(f"d_{name}_{i}", 0, 1)
+            if len(values) > 1:
+                self.program += loss >= (self.pulp.lpSum(present[c][i] for c in values) - 1) * (1 / (a.distinct - 1))
+            if a.distinct in present:
+                for code in values:
+                    self.program += loss >= present[a.distinct][i] + present[code][i] - 1
+            self.loss.append(a.weight * loss)
+
+    def solve(self, seconds: float | None) -> float:
+        """Run the solver; a lower bound on the optimum."""
+        self.program += self.pulp.lpSum(self.loss)
+        # Threads are left to HiGHS: its one pool a process refuses every number but the first it was given.
+        limits: dict[str, Any] = {"mip_max_nodes": _NODES} if seconds is None else {"timeLimit": seconds}
+        self.program.solve(self.pulp.HiGHS(msg=False, gapRel=1e-9, **limits))
+        return float(self.program.solverModel.getInfo().mip_dual_bound)
+
+    def labels(self) -> Labels:
+        """Records that are equivalent, directly or by way of others (Definition 6)."""
+        labels = np.arange(self.n, dtype=np.int32)
+        for (i, h), v in self.same.items():
+            if (v.varValue or 0) > 0.5:
+                labels[labels == labels[h]] = labels[i]
+        return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def milp(records: Records, k: int, start: Labels, work: Work) -> Solution:
+    """Solve the paper's model, or go as far as the limit allows. It grows hard quickly: n = 14 takes a minute or two.
+
+    records: in canonical order. start: a partition, shape (n,), from 0, returned if the solver finds nothing better.
+    Raises InvalidInput above `MANY_RECORDS` records.
+    """
+    n, began = len(records), monotonic()
+    if n > MANY_RECORDS:
+        raise InvalidInput(f"Method 'milp' takes at most {MANY_RECORDS:,} rows: use 'exact' or 'refine'.")
+    model = _Model(n, k)
+    for j, a in enumerate(records.attributes):
+        if a.weight > 0:
+            (model.categorical if a.categorical else model.ordered)(str(j), a)
+    left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
+    bound = model.solve(left)
+    labels, loss = start, total_loss(records.space, start)
+    found = model.labels()
+    if np.bincount(found).min() >= k and (better := total_loss(records.space, found)) < loss:
+        labels, loss = found, better
+    return Solution(labels, loss, min(max(bound, 0.0) - 1e-6, loss))

@@ -1,0 +1,273 @@
+"""Ruin and recreate: dissolve neighbouring classes, rebuild them greedily, keep what loses less, again and again.
+
+A few times in between, and at the end, rings of records change places (`exchange`), which rebuilding does not find.
+Threads own disjoint blocks of neighbouring classes, cut anew each round along another order. Blocks, seeds and rounds
+follow from the table alone, so that a budget in iterations gives the same classes on any number of threads.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.kernels.box import total_loss
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.kernels.exchange import exchange
+from duckanon.engines.kanon.kernels.neighbours import Graph, neighbours, shuffled_orders
+from duckanon.engines.kanon.kernels.rebuild import Ruin, rebuild
+from duckanon.engines.kanon.orders import hilbert
+from duckanon.engines.kanon.points import runs
+from duckanon.engines.kanon.records import Codes, Order, Records, Space
+from duckanon.engines.parallel import spread
+
+# Records a block has at least and at most when the table is cut for threads: the fewer the blocks, the fewer near
+# records lie beyond a border.
+_BLOCK = (8_192, 25_000)
+_FEW_BLOCKS = 4
+# Up to which k how many classes are dissolved at a time, at least and at most.
+_RUINED = ((5, (4, 12)), (20, (2, 5)), (sys.maxsize, (2, 4)))
+# With a budget of so many visits times k a change for the worse may pass at first: by about this share of a class's
+# mean loss, shrinking to nothing when that share of the budget is spent.
+_PATIENCE = 240
+_HEAT = 0.1
+_COOL = 0.9
+# How often rings are turned, how wide each search for them is, and up to which k: with large classes each step costs
+# as many trials as a class has records, and rebuilding finds as much.
+_TURNS = 10
+_WIDTHS = (
+    (3, 3, 2),
+    (3, 3, 2),
+    (4, 4, 3, 2),
+    (4, 4, 3, 2),
+    (4, 4, 3, 2),
+    (6, 4, 3, 2, 2),
+    (6, 4, 3, 2, 2),
+    (6, 5, 4, 3, 2),
+)
+_BEAMS = tuple(np.array([*widths, *(1,) * (9 - len(widths))], np.int32) for widths in _WIDTHS)
+_NO_RINGS = np.empty(0, np.int32)
+_RINGS_UP_TO = 10
+
+
+class _Effort(NamedTuple):
+    """How well near points are looked for: orders, neighbours in each, and how many of them are kept."""
+
+    orders: int
+    window: int
+    near: int
+
+
+_SMALL = _Effort(8, 12, 24)
+_LARGE = _Effort(6, 8, 16)
+MANY_POINTS = 300_000
+
+
+@compiled
+def _cut(
+    labels: Labels, count: int, points: Order, first: Codes, k: int, blocks: int
+) -> tuple[Codes, Codes, Codes, Codes]:
+    """Deal the classes out to blocks of about equal size, in the order in which the points meet them.
+
+    count: how many classes there are. points: an order of the distinct points; the records of point x are first[x] ..
+    first[x + 1] - 1.
+
+    Returns the records block by block and class by class, the slot of each record, and where each block's records
+    and slots start. A block has room for as many classes as its records could make.
+    """
+    n = labels.shape[0]
+    sizes = np.zeros(count, np.int32)
+    for i in range(n):
+        sizes[labels[i]] += 1
+    place = np.full(count, -1, np.int32)
+    starts = np.zeros(blocks + 1, np.int32)
+    bases = np.zeros(blocks + 1, np.int32)
+    slots = np.empty(count, np.int32)
+    block = 0
+    used = 0
+    taken = 0
+    for x in points:
+        for i in range(first[x], first[x + 1]):
+            c = labels[i]
+            if place[c] >= 0:
+                continue
+            if used * blocks >= (block + 1) * n and block < blocks - 1:
+                block += 1
+                starts[block] = used
+                bases[block] = bases[block - 1] + (used - starts[block - 1]) // k
+                taken = 0
+            place[c] = used
+            slots[c] = bases[block] + taken
+            taken += 1
+            used += sizes[c]
+    for b in range(block + 1, blocks + 1):
+        starts[b] = n
+        bases[b] = bases[b - 1] + (n - starts[b - 1]) // k
+    members = np.empty(n, np.int32)
+    slot = np.empty(n, np.int32)
+    for i in range(n):
+        c = labels[i]
+        members[place[c]] = i
+        place[c] += 1
+        slot[i] = slots[c]
+    return members, slot, starts, bases
+
+
+@compiled
+def _renumber(slot: Codes, rooms: int) -> Labels:
+    """Labels without gaps, numbered as the records meet them."""
+    numbers = np.full(rooms, -1, np.int32)
+    labels = np.empty_like(slot)
+    used = 0
+    for i in range(slot.shape[0]):
+        if numbers[slot[i]] < 0:
+            numbers[slot[i]] = used
+            used += 1
+        labels[i] = numbers[slot[i]]
+    return labels
+
+
+@compiled
+def _small(labels: Labels, count: int, k: int) -> Labels:
+    """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that."""
+    sizes = np.zeros(count, np.int32)
+    for c in labels:
+        sizes[c] += 1
+    parts = np.empty(count, np.int32)
+    used = 0
+    starts = np.empty(count, np.int32)
+    for c in range(count):
+        parts[c] = max(sizes[c] // k, 1)
+        starts[c] = used
+        used += parts[c]
+    met = np.zeros(count, np.int32)
+    split = np.empty_like(labels)
+    for i in range(labels.shape[0]):
+        c = labels[i]
+        split[i] = starts[c] + min(met[c] // k, parts[c] - 1)
+        met[c] += 1
+    return split
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to go on.
+
+    visits: how often each record is the centre of a try, on average. until: a time on the `monotonic` clock at which
+    to stop instead. Only with visits is the result the same every time.
+    """
+
+    visits: float
+    until: float | None = None
+
+
+def default_budget(n: int, k: int) -> Budget:
+    """Some seconds for tens of thousands of records, half a minute for a million, whatever k."""
+    few = min(1000.0, 100_000 / n)
+    return Budget(max(2.0, few, min(32.0, 300.0 / k) * min(1.0, (50_000 / n) ** 0.8)))
+
+
+def _blocks(n: int) -> int:
+    """How many blocks a table is cut into, whatever the number of threads."""
+    least, most = _BLOCK
+    if n <= _FEW_BLOCKS * most:
+        return max(1, min(n // least, _FEW_BLOCKS))
+    # An even number, for two threads to share evenly.
+    return 2 * -(-n // (2 * most))
+
+
+def refine(
+    records: Records,
+    labels: Labels,
+    k: int,
+    budget: Budget,
+    threads: int = 1,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Labels:
+    """Improve a partition; it never gets worse. Labels of shape (n,), from 0, of classes of k .. 2k - 1.
+
+    records: in canonical order. labels: shape (n,), from 0, classes of at least k.
+    """
+    n = len(records)
+    labels = _small(labels, int(labels.max()) + 1, k)
+    if n < 2 * k:
+        return labels
+    # Along a Hilbert curve, what is visited together lies together in memory. Equal records stay together.
+    along = hilbert(records, threads)
+    improved = np.empty_like(labels)
+    improved[along] = _improve(records.take(along, threads), labels[along], k, budget, threads, progress)
+    return improved
+
+
+def _round(
+    space: Space, graph: Graph, labels: Labels, order: Order, k: int, ruin: Ruin, beam: Codes, threads: int
+) -> tuple[Labels, float]:
+    """Improve every block once, cut along an order of the points. New labels, and what was gained.
+
+    beam: how wide the search for rings is; an empty one searches for none.
+    """
+    blocks = _blocks(len(labels))
+    # Where each record stands in its block: room that all blocks share, each its own part.
+    here = np.empty(len(labels), np.int32)
+    members, slot, starts, bases = _cut(labels, int(labels.max()) + 1, order, graph.first, k, blocks)
+
+    def block(b: int) -> float:
+        mine = members[starts[b] : starts[b + 1]]
+        if not len(mine):
+            return 0.0
+        own = ruin._replace(seed=ruin.seed * blocks + b)
+        gained = rebuild(space, graph, slot, mine, int(bases[b]), k, own)
+        if len(beam):
+            gained += exchange(space, graph, slot, here, mine, int(bases[b]), 2 * k - 1, beam)
+        return gained
+
+    gained = sum(spread(block, range(blocks), threads))
+    return _renumber(slot, int(bases[-1])), gained
+
+
+def _improve(
+    records: Records, labels: Labels, k: int, budget: Budget, threads: int, progress: Callable[[float], None]
+) -> Labels:
+    n = len(records)
+    first = runs(records)
+    points = records.take(first[:-1], threads)
+    effort = _LARGE if len(points) > MANY_POINTS else _SMALL
+    orders = shuffled_orders(points, effort.orders, threads)
+    near, apart = neighbours(points, orders, effort.window, min(effort.near, max(len(points) - 1, 1)), threads)
+    graph = Graph(np.repeat(np.arange(len(points), dtype=np.int32), np.diff(first)), first, near, apart)
+    fewest, most = next(classes for least, classes in _RUINED if k <= least)
+    space = records.space
+
+    began = monotonic()
+    step = min(1.0, budget.visits)
+    loss = best_loss = total_loss(space, labels)
+    best = labels
+    done, rounds, turns = 0.0, 0, 0
+    while True:
+        # The share of the budget that is gone, and that will be after one more round.
+        if budget.until is None:
+            past, then = done / budget.visits, (done + step) / budget.visits
+        else:
+            spent, total = monotonic() - began, max(budget.until - began, 1e-9)
+            past, then = spent / total, (spent + spent / max(rounds, 1)) / total
+        # Stop where the next round would probably end too late.
+        over = (past if budget.until is None else then) >= 1.0
+        progress(1.0 if over else past)
+        if over and (rounds or budget.until is not None):
+            return best
+        heat = _HEAT * max(0.0, 1.0 - past / _COOL) * k * loss / n if budget.visits * k >= _PATIENCE else 0.0
+        ruin = Ruin(fewest, most, step, rounds, heat)
+        turn = k <= _RINGS_UP_TO and int(_TURNS * then) > turns
+        beam = _BEAMS[min(turns, len(_BEAMS) - 1)] if turn else _NO_RINGS
+        labels, gained = _round(space, graph, labels, orders[rounds % len(orders)], k, ruin, beam, threads)
+        turns = int(_TURNS * then) if turn else turns
+        loss -= gained
+        rounds += 1
+        done += step
+        if loss < best_loss:
+            best, best_loss = labels, loss

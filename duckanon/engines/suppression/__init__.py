@@ -1,0 +1,1 @@
+"""Cell suppression in tables with totals, and counts perturbed by cell key."""

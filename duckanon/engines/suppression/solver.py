@@ -1,0 +1,133 @@
+"""HiGHS for suppression: additive deviations from a table within bounds that change from one solve to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.errors import DuckanonError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Nodes of a search tree, after which the best found so far is taken.
+_NODES = 5000
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """x: shape (columns,). duals: shape (rows,)."""
+
+    x: Floats
+    duals: Floats
+    value: float
+
+
+class Program:
+    """min cost . x with bounds on columns and on rows, solved by the simplex method from the last basis.
+
+    One thread and no clock: the same calls give the same answers.
+    """
+
+    def __init__(self, cost: Floats, lower: Floats, upper: Floats, *, primal: bool) -> None:
+        """primal: simplex for bounds and costs that change while 0 stays feasible; or else dual, for rows that come."""
+        import highspy
+
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._solved = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kModelEmpty)
+        self._infeasible = highspy.HighsModelStatus.kInfeasible
+        options = {"output_flag": False, "threads": 1, "simplex_strategy": 4 if primal else 1, "solver": "simplex"}
+        for option, value in options.items():
+            self._highs.setOptionValue(option, value)
+        self._all = np.arange(len(cost), dtype=np.int32)
+        self._highs.addVars(len(cost), lower, upper)
+        self.price(cost)
+
+    def add(self, rows: csr_array, lower: Floats, upper: Floats) -> None:
+        """Add rows with lower <= rows x <= upper."""
+        starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
+        self._highs.addRows(rows.shape[0], lower, upper, rows.nnz, starts, indices, rows.data.astype(np.float64))
+
+    def price(self, cost: Floats) -> None:
+        """New costs of all columns."""
+        self._highs.changeColsCost(len(self._all), self._all, cost)
+
+    def price_one(self, column: int, cost: float) -> None:
+        self._highs.changeColCost(column, cost)
+
+    def bound(self, lower: Floats, upper: Floats) -> None:
+        """New bounds of all columns."""
+        self._highs.changeColsBounds(len(self._all), self._all, lower, upper)
+
+    def bound_one(self, column: int, lower: float, upper: float) -> None:
+        self._highs.changeColBounds(column, lower, upper)
+
+    def solve(self) -> Optimum | None:
+        """The optimum, or None where there is none. Raises DuckanonError if the solver gives up."""
+        for attempt in range(2):
+            if attempt:
+                # What the last solve left can lead astray.
+                self._highs.clearSolver()
+            self._highs.run()
+            status = self._highs.getModelStatus()
+            if status == self._infeasible:
+                return None
+            if status in self._solved:
+                break
+        else:
+            raise DuckanonError("The linear program of the suppression was not solved: give a larger step.")
+        answer = self._highs.getSolution()
+        value = float(self._highs.getInfo().objective_function_value)
+        return Optimum(np.array(answer.col_value), np.array(answer.row_dual), value)
+
+
+def whole_optimum(cost: Floats, lower: Floats, upper: Floats, rows: csr_array, right: Ints) -> Ints | None:
+    """A whole x of least cost with rows x = right, or the best of a limited search; None if it finds none."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    found = milp(
+        cost,
+        integrality=np.ones(len(cost)),
+        bounds=Bounds(lower, upper),
+        constraints=LinearConstraint(rows.astype(np.float64), right, right),
+        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+    )
+    return None if found.x is None else np.rint(found.x).astype(np.int64)
+
+
+class Choice:
+    """min cost . y over y in {0, 1} and rows y >= 1, by HiGHS's branch and bound; one thread, no clock."""
+
+    def __init__(self, cost: Floats) -> None:
+        import highspy
+
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": _NODES}
+        for option, value in options.items():
+            self._highs.setOptionValue(option, value)
+        every, count = np.arange(len(cost), dtype=np.int32), len(cost)
+        self._highs.addVars(count, np.zeros(count), np.ones(count))
+        self._highs.changeColsCost(count, every, cost)
+        self._highs.changeColsIntegrality(count, every, np.full(count, highspy.HighsVarType.kInteger))
+
+    def add(self, rows: csr_array) -> None:
+        """Add rows with rows y >= 1."""
+        count = rows.shape[0]
+        starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
+        self._highs.addRows(count, np.ones(count), np.full(count, np.inf), rows.nnz, starts, indices, rows.data)
+
+    def solve(self) -> tuple[Bools, float] | None:
+        """The best y found, and HiGHS's lower bound; None if there is no y, or none was found."""
+        self._highs.run()
+        info = self._highs.getInfo()
+        # 2 is a feasible solution.
+        if int(info.primal_solution_status) != 2:
+            return None
+        return np.array(self._highs.getSolution().col_value) > 0.5, float(info.mip_dual_bound)

@@ -1,0 +1,1 @@
+"""Several released tables of the same records at once: what they tell together."""

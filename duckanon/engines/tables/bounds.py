@@ -1,0 +1,123 @@
+"""Bounds on the cells of a target cross-classification, given a set of released tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.tables.cells import Bools, Ints, keys
+from duckanon.engines.tables.consistency import check_consistency, contradiction
+from duckanon.engines.tables.decomposable import decomposable
+from duckanon.engines.tables.model import Model, build, check_variables
+from duckanon.engines.tables.part import part_around
+from duckanon.engines.tables.released import Releases
+from duckanon.engines.tables.search import Ends, NoSolutionError, Search
+from duckanon.engines.tables.single import single_conditional
+from duckanon.errors import DuckanonError, InvalidInput
+
+# Seconds that the programs may take.
+TIME_LIMIT = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class TargetBounds:
+    """What the released tables tell of each cell of a target.
+
+    codes: int64 of shape (cells, target variables). All others have int64 or bool of shape (cells,).
+    lower, upper: no table of whole counts that agrees with what was released has a count outside: proven.
+    least, largest: counts that some such tables have; least > largest where none was found.
+    """
+
+    codes: Ints
+    lower: Ints
+    upper: Ints
+    least: Ints
+    largest: Ints
+
+    @property
+    def exact(self) -> Bools:
+        """Whether both bounds are reached."""
+        return np.asarray((self.lower == self.least) & (self.upper == self.largest))
+
+    @property
+    def disclosed(self) -> Bools:
+        """Whether the count follows from the tables."""
+        return np.asarray(self.lower == self.upper)
+
+    def small_disclosed(self, small: int = 5) -> Bools:
+        """Whether the count follows from the tables and is from 1 to small - 1."""
+        return self.disclosed & (self.lower >= 1) & (self.lower < small)
+
+
+def table_bounds(
+    releases: Releases,
+    target: Sequence[int],
+    codes: npt.ArrayLike | None = None,
+    *,
+    time_limit: float = TIME_LIMIT,
+) -> TargetBounds:
+    """Bound the cells of a target, in whole numbers.
+
+    target: different variables. codes: shape (cells, target variables), the cells to bound; without it, all that may
+    hold a record (cells that a released zero empties are left out). time_limit: seconds; bounds are valid whenever it
+    ends.
+    Raises InvalidInput for tables that contradict each other, variables in no table, an unknown number of records, and
+    targets whose cliques are too large.
+    Source: Dobra and Fienberg 2000, "Bounds for cell entries in contingency tables given marginal totals and
+    decomposable graphs"; Wright and Smucker 2014 for shares.
+    """
+    check_variables(releases, target)
+    check_consistency(releases)
+    listed = None if codes is None else wanted_cells(releases, target, codes)
+    part = part_around(releases, frozenset(target))
+    try:
+        for closed_form in (decomposable, single_conditional):
+            found = closed_form(releases, part, target, listed)
+            if found is not None:
+                cells, least, largest = found
+                return _checked(TargetBounds(cells, least, largest, least, largest))
+        model = build(releases, part, target, listed)
+        ends = Search(model.system, time_limit).run(np.unique(model.column[model.column >= 0]))
+    except NoSolutionError:
+        raise contradiction(releases, target) from None
+    return _checked(_of_cells(model, ends))
+
+
+def wanted_cells(releases: Releases, target: Sequence[int], codes: npt.ArrayLike) -> Ints:
+    """Target cells as asked for. Raises InvalidInput for levels that are not, and for cells listed twice."""
+    listed = np.asarray(codes, dtype=np.int64).reshape(-1, len(target))
+    sizes = [releases.levels[v] for v in target]
+    if (listed < 0).any() or (listed >= np.array(sizes)).any():
+        raise InvalidInput("A target cell has a level outside the levels given.")
+    if len(np.unique(keys(listed, sizes))) < len(listed):
+        raise InvalidInput("A target cell is listed twice.")
+    return listed
+
+
+def _of_cells(model: Model, ends: Ends) -> TargetBounds:
+    """From columns to cells; a cell without a column is zero."""
+    some = model.column >= 0
+    nothing = np.zeros(len(model.codes), dtype=np.int64)
+    found = [nothing.copy() for _ in range(4)]
+    for into, of in zip(found, (ends.lower, ends.upper, ends.least, ends.largest), strict=True):
+        column = model.column[some]
+        # Where there is no witness, least > largest whatever the scale.
+        there_is = ends.least[column] <= ends.largest[column]
+        proven = of is ends.lower or of is ends.upper
+        missing = 1 if of is ends.least else 0
+        into[some] = np.where(
+            there_is | proven, model.scale[some] * np.where(there_is | proven, of[column], 0), missing
+        )
+    return TargetBounds(model.codes, *found)
+
+
+def _checked(found: TargetBounds) -> TargetBounds:
+    """Witnesses lie within the bounds, or the engine is wrong and says so instead of answering."""
+    there_is = found.least <= found.largest
+    inside = (found.lower <= found.least) & (found.largest <= found.upper)
+    if not (inside | ~there_is).all() or (found.lower > found.upper).any():
+        raise DuckanonError("The bounds of a set of tables failed their own check: please report it.")
+    return found

@@ -1,0 +1,240 @@
+"""From released tables and a target to a system in whole numbers.
+
+Its columns are the cells of the cliques around the target. A clique whose cells an exact table of shares lists one by
+one has a column for each row of that table instead, the multiplier t of n = r t, so that no equation with large
+coefficients ties them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from duckanon.engines.tables.cells import Ints, keys, places
+from duckanon.engines.tables.clique import Clique, clique_cells
+from duckanon.engines.tables.junction import Variables
+from duckanon.engines.tables.part import Part
+from duckanon.engines.tables.released import (
+    UNBOUNDED,
+    Counts,
+    ExactShares,
+    Released,
+    Releases,
+    RoundedShares,
+)
+from duckanon.engines.tables.system import Builder, System
+from duckanon.errors import InvalidInput
+
+# Terms of rows: each one's row, column and value.
+Terms = tuple[Ints, Ints, Ints]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A clique's cells as columns: the count of a cell is scale * x[column].
+
+    source: the exact table of shares whose multipliers the columns are, if they are.
+    """
+
+    clique: Clique
+    column: Ints
+    scale: Ints
+    source: Released | None = None
+
+    def counts_of(self, variables: Sequence[int], codes: Ints, levels: Sequence[int]) -> Terms:
+        """The counts of some cells of a margin, as (position, column, scale)."""
+        sizes = [levels[v] for v in variables]
+        at = places(keys(self.clique.on(variables), sizes), keys(codes, sizes))
+        inside = at >= 0
+        return at[inside], self.column[inside], self.scale[inside]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A system, and the target's cells in it: the count of target cell i is scale[i] * x[column[i]].
+
+    codes: int64 of shape (cells, target variables). column: int64 of shape (cells,); -1 where the count is zero.
+    cliques: the cells of the cliques; the first holds the target.
+    """
+
+    system: System
+    codes: Ints
+    column: Ints
+    scale: Ints
+    cliques: tuple[Cells, ...]
+
+
+def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | None) -> Model:
+    """The model of the target's cells. codes: those to bound; None for all that may hold a record.
+
+    Raises InvalidInput if the cliques are too large, or contradict the number of records.
+    """
+    tables = part.tables
+    least, most = releases.total()
+    builder = Builder()
+    cliques = [_columns(builder, clique, releases, tables) for clique in part.tree.cliques]
+    for a, b in part.tree.links:
+        _link(builder, cliques[a], cliques[b], sorted(part.tree.separator((a, b))), releases.levels)
+    for table in tables:
+        home = min((c for c in cliques if set(table.scope) <= set(c.clique.variables)), key=lambda c: len(c.clique))
+        _add(builder, home, table, releases.levels)
+    first = cliques[0]
+    # Known counts tell the total themselves.
+    if not any(table.known_counts for table in tables):
+        whole = (np.zeros(len(first.clique), dtype=np.int64), first.column, first.scale)
+        builder.add_rows([whole], np.array([least]), np.array([most]))
+    if codes is None:
+        codes = np.unique(cliques[0].clique.on(target), axis=0)
+    column, scale = _target(builder, cliques[0], target, codes, releases.levels)
+    return Model(builder.build(most), codes, column, scale, tuple(cliques))
+
+
+def _columns(builder: Builder, variables: Variables, releases: Releases, tables: Sequence[Released]) -> Cells:
+    clique = clique_cells(variables, releases.levels, tables)
+    for table in tables:
+        content = table.content
+        if set(table.scope) != variables or not table.complete or not isinstance(content, ExactShares):
+            continue
+        if (content.reduced < 0).any():
+            continue
+        sizes = [releases.levels[v] for v in table.scope]
+        at = places(keys(clique.on(table.scope), sizes), keys(table.codes, sizes))
+        multipliers = builder.add_columns(len(content.whole), lower=1)
+        _forbid_missing(builder, content, multipliers, at)
+        return Cells(clique, multipliers[content.row[at]], content.reduced[at], table)
+    return Cells(clique, builder.add_columns(len(clique)), np.ones(len(clique), dtype=np.int64))
+
+
+def _forbid_missing(builder: Builder, content: ExactShares, multipliers: Ints, at: Ints) -> None:
+    """A cell that the table says holds records, and another table says holds none, leaves no solution."""
+    missing = content.reduced > 0
+    missing[at] = False
+    some = np.flatnonzero(missing)
+    nothing = np.zeros(len(some), dtype=np.int64)
+    row = np.arange(len(some))
+    builder.add_rows([(row, multipliers[content.row[some]], content.reduced[some])], nothing, nothing)
+
+
+def _link(builder: Builder, one: Cells, other: Cells, separator: Sequence[int], levels: Sequence[int]) -> None:
+    """Both cliques have the same counts of the separator."""
+    sizes = [levels[v] for v in separator]
+    here, there = keys(one.clique.on(separator), sizes), keys(other.clique.on(separator), sizes)
+    listed, row = np.unique(np.concatenate([here, there]), return_inverse=True)
+    row = row.reshape(-1).astype(np.int64)
+    nothing = np.zeros(len(listed), dtype=np.int64)
+    builder.add_rows(
+        [(row[: len(here)], one.column, one.scale), (row[len(here) :], other.column, -other.scale)], nothing, nothing
+    )
+
+
+def _add(builder: Builder, home: Cells, table: Released, levels: Sequence[int]) -> None:
+    """What a table tells, in the cells of a clique that holds its variables."""
+    if home.source is table:
+        return
+    cells = home.counts_of(table.scope, table.codes, levels)
+    if isinstance(table.content, Counts):
+        builder.add_rows([cells], table.content.lower, table.content.upper)
+        return
+    if table.shown:
+        size = len(table.codes)
+        builder.add_rows([cells], np.ones(size, dtype=np.int64), np.full(size, UNBOUNDED))
+    if isinstance(table.content, ExactShares):
+        _add_exact(builder, home, cells, table, table.content, levels)
+    else:
+        _add_rounded(builder, home, cells, table, table.content, levels)
+
+
+def _add_exact(
+    builder: Builder, home: Cells, cells: Terms, table: Released, content: ExactShares, levels: Sequence[int]
+) -> None:
+    """n_ab = r t_b for each cell with a share; where some have none, n_b = (sum of r) t_b too."""
+    at, column, scale = cells
+    rows = len(content.whole)
+    multiplier = builder.add_columns(rows, lower=1)
+    known = np.flatnonzero(content.reduced >= 0)
+    new = np.full(len(content.row), -1, dtype=np.int64)
+    new[known] = np.arange(len(known))
+    mine = new[at] >= 0
+    nothing = np.zeros(len(known), dtype=np.int64)
+    shares = (new[known], multiplier[content.row[known]], -content.reduced[known])
+    builder.add_rows([(new[at][mine], column[mine], scale[mine]), shares], nothing, nothing)
+    if not table.complete or len(known) < len(content.row):
+        nothing = np.zeros(rows, dtype=np.int64)
+        whole = (np.arange(rows), multiplier, -content.whole)
+        builder.add_rows([home.counts_of(table.given, _given(table, content.row), levels), whole], nothing, nothing)
+
+
+def _given(table: Released, row: Ints) -> Ints:
+    """The levels of the given variables of each row."""
+    first = np.zeros(int(row.max(initial=-1)) + 1, dtype=np.int64)
+    first[row] = np.arange(len(row))
+    return table.codes[first][:, : len(table.given)]
+
+
+def _add_rounded(
+    builder: Builder, home: Cells, cells: Terms, table: Released, content: RoundedShares, levels: Sequence[int]
+) -> None:
+    """(2 q - 1) n_b <= 2 D n_ab <= (2 q + 1) n_b, less one unit where the end itself would be rounded elsewhere."""
+    at, column, scale = cells
+    rows, many = int(content.row.max(initial=-1)) + 1, len(content.row)
+    each = builder.add_columns(many)
+    none = np.zeros(many, dtype=np.int64)
+    builder.add_rows([(at, column, scale), (np.arange(many), each, np.full(many, -1))], none, none)
+    total = builder.add_columns(rows, lower=1)
+    of, own, size = home.counts_of(table.given, _given(table, content.row), levels)
+    none = np.zeros(rows, dtype=np.int64)
+    builder.add_rows([(of, own, size), (np.arange(rows), total, np.full(rows, -1))], none, none)
+    known = np.flatnonzero(content.published >= 0)
+    q, of_row = content.published[known], total[content.row[known]]
+    row, twice = np.arange(len(known)), np.full(len(known), 2 * content.scale)
+    odd = (q % 2 == 1) & (content.ties == 2)
+    strict_low, strict_high = odd | (content.ties == 3), odd | (content.ties == 1)
+    free = np.full(len(known), UNBOUNDED)
+    # From zero the lower end is none.
+    low = np.where(q > 0, strict_low.astype(np.int64), -UNBOUNDED)
+    builder.add_rows([(row, each[known], twice), (row, of_row, -(2 * q - 1))], low, free)
+    builder.add_rows([(row, each[known], twice), (row, of_row, -(2 * q + 1))], -free, -strict_high.astype(np.int64))
+
+
+def _target(
+    builder: Builder, home: Cells, target: Sequence[int], codes: Ints, levels: Sequence[int]
+) -> tuple[Ints, Ints]:
+    """Column and scale of each target cell; a cell that is the sum of several columns gets one of its own."""
+    at, own, size = home.counts_of(target, codes, levels)
+    some = size > 0
+    at, own, size = at[some], own[some], size[some]
+    column, scale = np.full(len(codes), -1, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
+    lowest, highest = np.full(len(codes), builder.columns, dtype=np.int64), np.full(len(codes), -1, dtype=np.int64)
+    np.minimum.at(lowest, at, own)
+    np.maximum.at(highest, at, own)
+    np.add.at(scale, at, size)
+    single = lowest == highest
+    column[single] = lowest[single]
+    several = np.flatnonzero(lowest < highest)
+    if len(several):
+        column[several], scale[several] = builder.add_columns(len(several)), 1
+        new = np.full(len(codes), -1, dtype=np.int64)
+        new[several] = np.arange(len(several))
+        mine = new[at] >= 0
+        nothing = np.zeros(len(several), dtype=np.int64)
+        ones = np.full(len(several), -1, dtype=np.int64)
+        builder.add_rows(
+            [(new[at][mine], own[mine], size[mine]), (new[several], column[several], ones)], nothing, nothing
+        )
+    return column, scale
+
+
+def check_variables(releases: Releases, target: Sequence[int]) -> None:
+    """Raises InvalidInput if a target variable is in no table."""
+    covered = {v for table in releases.tables for v in table.scope}
+    for v in target:
+        if not 0 <= v < len(releases.levels):
+            raise InvalidInput("The target names a variable that has no levels: give them.")
+        if v not in covered:
+            raise InvalidInput(
+                f"No table has {releases.variable(v)}, so nothing bounds it: leave it out of the target."
+            )
+    if len(set(target)) < len(target) or not target:
+        raise InvalidInput("The target is one or more different variables.")

@@ -1,0 +1,1 @@
+"""What `duckanon audit` finds: SQL is read, never run."""

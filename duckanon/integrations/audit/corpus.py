@@ -1,0 +1,172 @@
+"""What `duckanon audit` reads: SQL files, folders of them, dbt projects and the views of DuckDB databases."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.dbt.meta import declared
+from duckanon.rewrite.recognize import Schema, Stored, TableName, View, fold
+
+_DATABASES = {".duckdb", ".db"}
+# Folders with what others made: packages, builds, environments.
+_SKIPPED = {"target", "dbt_packages", "dbt_modules", "node_modules", "venv", "__pycache__"}
+
+
+@dataclass(frozen=True)
+class Script:
+    """SQL text from a file, or an object in one, such as a view.
+
+    defines: the name of what the text makes. allow: kinds of findings that somebody has answered for.
+    """
+
+    path: Path
+    text: str
+    object: str = ""
+    defines: TableName | None = None
+    allow: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Scripts, what is known of the tables they read, and tables that the sources themselves say to watch."""
+
+    scripts: tuple[Script, ...] = ()
+    schema: Schema = field(default_factory=Schema)
+    protected: frozenset[TableName] = frozenset()
+
+    def __add__(self, other: Corpus) -> Corpus:
+        schema = replace(
+            self.schema,
+            tables={**self.schema.tables, **other.schema.tables},
+            views={**self.schema.views, **other.schema.views},
+            macros={**self.schema.macros, **other.schema.macros},
+        )
+        return Corpus(self.scripts + other.scripts, schema, self.protected | other.protected)
+
+
+def corpus(paths: Sequence[Path], database: Path | None = None) -> Corpus:
+    """Everything under some paths. database: what the scripts run on, whose protected tables are watched.
+
+    Raises InvalidInput for a path that is missing or holds nothing to audit, and for a database without protected
+    tables.
+    """
+    found = Corpus()
+    for path in paths:
+        found += _read(path)
+    if database is None:
+        return found
+    if not database.is_file():
+        raise InvalidInput(f"There is no database {database}.")
+    known = _database(database)
+    if not known.protected:
+        raise InvalidInput(f"No table of {database} is protected: name tables with --table, or protect() them there.")
+    # What the database says comes first: the scripts may make tables of their own.
+    return replace(replace(known, scripts=()) + found, scripts=found.scripts)
+
+
+def _read(path: Path) -> Corpus:
+    if not path.exists():
+        raise InvalidInput(f"There is no file or folder {path}.")
+    if path.is_dir():
+        manifest = path / "target" / "manifest.json"
+        if manifest.is_file():
+            return _dbt(manifest, path)
+        if (path / "dbt_project.yml").is_file():
+            raise InvalidInput(f"{path} is a dbt project that was not compiled: run dbt compile first.")
+        scripts = tuple(Script(file, _text(file)) for file in _sql_files(path))
+        if not scripts:
+            raise InvalidInput(f"There is no .sql file in the folder {path}.")
+        return Corpus(scripts)
+    if path.name == "manifest.json":
+        return _dbt(path, path.parent.parent)
+    if path.suffix.lower() in _DATABASES:
+        return _database(path)
+    if path.suffix.lower() == ".sql":
+        return Corpus((Script(path, _text(path)),))
+    raise InvalidInput(f"{path}: audit reads .sql files, folders, dbt's manifest.json and DuckDB databases.")
+
+
+def _sql_files(folder: Path) -> Iterator[Path]:
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+        yield from (Path(where) / name for name in sorted(files) if name.lower().endswith(".sql"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text: save it as UTF-8.") from None
+
+
+def _dbt(manifest: Path, project: Path) -> Corpus:
+    """A dbt project: its models are views to each other, whatever they are built as."""
+    try:
+        content = json.loads(_text(manifest))
+        nodes = [*content["nodes"].values()]
+        sources = [*content.get("sources", {}).values()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidInput(f"{manifest} is no manifest of dbt: run dbt compile to make it again.") from None
+    scripts: list[Script] = []
+    tables: dict[TableName, Stored] = {}
+    views: dict[TableName, View] = {}
+    said = {id(node): declared(node) for node in [*nodes, *sources]}
+    protected = {_relation(node) for node in [*nodes, *sources] if said[id(node)].protected}
+    for node in sources:
+        tables[_relation(node)] = _stored(node)
+    for node in nodes:
+        kind, name = node.get("resource_type"), _relation(node)
+        if kind == "seed":
+            tables[name] = _stored(node)
+        if kind not in ("model", "snapshot", "test", "analysis") or node.get("language", "sql") != "sql":
+            continue
+        code = node.get("compiled_code") or node.get("compiled_sql")
+        if not code:
+            raise InvalidInput(f"The dbt model {node.get('name')} is not compiled: run dbt compile first.")
+        compiled = node.get("compiled_path")
+        path = project / compiled if compiled and (project / compiled).is_file() else None
+        where = path or project / node.get("original_file_path", "manifest.json")
+        # What a protected model reads stays inside; of a test that keeps no rows only their number is seen.
+        if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
+            scripts.append(Script(where, code, node["name"], name, frozenset(said[id(node)].allow)))
+        if kind in ("model", "snapshot"):
+            views[name] = View(sql=code)
+    return Corpus(tuple(scripts), Schema(tables=tables, views=views), frozenset(protected))
+
+
+def _keeps_rows(test: dict[str, Any]) -> bool:
+    return bool((test.get("config") or {}).get("store_failures"))
+
+
+def _relation(node: dict[str, Any]) -> TableName:
+    name = node.get("alias") or node.get("identifier") or node.get("name") or ""
+    return TableName(*(fold(str(part or "")) for part in (node.get("database"), node.get("schema"), name)))
+
+
+def _stored(node: dict[str, Any]) -> Stored:
+    """A source's or seed's columns, where they are described. A description may leave some out: then none are known."""
+    columns = {fold(name): str(one.get("data_type") or "") for name, one in (node.get("columns") or {}).items()}
+    return Stored(columns=columns) if columns and all(columns.values()) else Stored(complete=False)
+
+
+def _database(path: Path) -> Corpus:
+    """The views and table macros of a database, which is opened for reading only, and its protected tables."""
+    from duckanon.functions.udf import Instance
+    from duckanon.governance.instance import governance_of
+    from duckanon.integrations.catalog import contents
+    from duckanon.integrations.cli.session import Session
+
+    with Session(path, read_only=True, role="steward") as session:
+        found = contents(lambda query: session.con.execute(query).fetchall())
+        policies = governance_of(Instance(session.con._con).identity, session.con._con).policies()
+    scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
+    scripts += [Script(path, text, name) for name, text in found.macros]
+    # Scripts may call the database what they like, so its name is left out.
+    protected = {TableName("", fold(one.location.schema or ""), fold(one.location.name)) for _, one, _ in policies}
+    return Corpus(tuple(scripts), found.schema, frozenset(protected))

@@ -1,0 +1,202 @@
+"""Reads SQL without running it, and lists what it asks of tables with people in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from sqlglot import exp
+
+from duckanon.errors import InvalidInput
+from duckanon.functions.sqltext import literal
+from duckanon.integrations.audit.corpus import Corpus
+from duckanon.integrations.calls import call
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr
+from duckanon.rewrite.recognize import (
+    Conditional,
+    Counts,
+    Finding,
+    GroupSizes,
+    RecordReads,
+    Schema,
+    Stored,
+    TableName,
+    Unknown,
+    View,
+    findings_in,
+    fold,
+    summary,
+)
+from duckanon.rewrite.statements import Statement, statements
+from duckanon.specification import functions
+
+# Functions of ours whose results are made to be released. metric_perturb is not among them: beside the perturbed values
+# it shows the table's columns as they are.
+RELEASES = frozenset(name for name, one in functions().items() if one.release)
+
+
+class Verdict(StrEnum):
+    """unsafe: exact figures or values leave. check: it depends on the data. unread: nobody can tell."""
+
+    UNSAFE = "unsafe"
+    CHECK = "check"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of the report. object: the view or model that it is in, if it is in one."""
+
+    path: Path
+    line: int
+    object: str
+    kind: str
+    table: str
+    verdict: Verdict
+    found: str
+    advice: str
+
+
+def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[Listed]:
+    """Everything that the corpus asks of the tables, in the order of files and lines.
+
+    tables: names to watch, as `persons` or `lake.main.persons`. If none is given and the corpus names none, sizes of
+    groups and shares are listed of every table, and nothing else. Raises InvalidInput for a name that is none.
+    """
+    watched = frozenset(map(_named, tables)) | corpus.protected
+    read = [(script, list(statements(script.text))) for script in corpus.scripts]
+    known = _defined(corpus.schema, [one for script, found in read if script.defines is None for one in found], watched)
+    schema = replace(known, protected=watched or None, releases=RELEASES)
+    listed: list[Listed] = []
+    for script, found in read:
+        home = schema if script.defines is None else replace(schema, home=replace(script.defines, object=""))
+        for statement in found:
+            told = [replace(one, path=script.path, object=script.object) for one in _statement(statement, home)]
+            listed += [_allowed(one) if one.kind in script.allow else one for one in told]
+    return sorted(listed, key=lambda one: (str(one.path), one.line))
+
+
+def _allowed(one: Listed) -> Listed:
+    return replace(one, verdict=Verdict.CHECK, advice="The model's meta allows it: look at what it gives away.")
+
+
+def _named(text: str) -> TableName:
+    try:
+        return TableName.of(text)
+    except ValueError:
+        raise InvalidInput(f"--table {text}: give a name such as persons, main.persons or lake.main.persons.") from None
+
+
+def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[TableName]) -> Schema:
+    """The schema with what the scripts themselves make: tables, views, tables made from queries, macros."""
+    tables, views, macros = dict(schema.tables), dict(schema.views), dict(schema.macros)
+    for statement in found:
+        tree = statement.tree
+        if not isinstance(tree, exp.Create):
+            continue
+        kind, target = str(tree.args.get("kind") or "").upper(), tree.this
+        if kind in ("FUNCTION", "MACRO"):
+            named = target.find(exp.Table) if target is not None else None
+            # What sqlglot cannot name is found in the words: CREATE [OR REPLACE] [TEMP] MACRO name.
+            words = [word for word, _ in statement.words]
+            place = next((at for at, word in enumerate(words) if word.upper() in ("MACRO", "FUNCTION")), 0)
+            macros[fold(named.name if named is not None else words[place + 1])] = statement.text
+            continue
+        table = target.this if isinstance(target, exp.Schema) else target
+        if kind not in ("TABLE", "VIEW") or not isinstance(table, exp.Table):
+            continue
+        name = TableName(fold(table.catalog), fold(table.db), fold(table.name))
+        query = None if any(name.may_be(one) for one in watched) else tree.expression
+        if isinstance(query, exp.Query):
+            # What is made from a query is that query: a copy of a table is read like the table.
+            named = target.expressions if isinstance(target, exp.Schema) else []
+            views[name] = View(sql=query.sql(dialect="duckdb"), columns=tuple(fold(one.name) for one in named))
+        elif kind == "TABLE" and isinstance(target, exp.Schema):
+            tables[name] = _stored(target)
+    return replace(schema, tables=tables, views=views, macros=macros)
+
+
+def _stored(target: exp.Schema) -> Stored:
+    columns: dict[str, str] = {}
+    keys: list[frozenset[str]] = []
+    for one in target.expressions:
+        if isinstance(one, exp.ColumnDef):
+            columns[fold(one.name)] = one.args["kind"].sql(dialect="duckdb") if one.args.get("kind") else ""
+            if any(isinstance(each.kind, exp.PrimaryKeyColumnConstraint) for each in one.args.get("constraints") or []):
+                keys.append(frozenset([fold(one.name)]))
+        elif isinstance(one, exp.PrimaryKey):
+            keys.append(frozenset(fold(each.name) for each in one.expressions))
+    return Stored(columns=columns, keys=tuple(keys))
+
+
+def _statement(statement: Statement, schema: Schema) -> Iterator[Listed]:
+    if statement.tree is None:
+        yield from _unread(statement, schema)
+        return
+    seen: Counter[str] = Counter()
+    for found in findings_in(statement.tree, schema):
+        if schema.protected is None and not isinstance(found, GroupSizes | Conditional):
+            continue
+        if isinstance(found, Unknown) and found.writes:
+            continue  # filling a table lets nothing out of it
+        line = statement.line_of(found.table.object, seen[found.table.object])
+        seen[found.table.object] += 1
+        verdict = Verdict.CHECK if isinstance(found, Conditional | Counts) else Verdict.UNSAFE
+        yield Listed(Path(), line, "", found.kind, str(found.table), verdict, summary(found), advice(found))
+
+
+def _unread(statement: Statement, schema: Schema) -> Iterator[Listed]:
+    """A statement that cannot be parsed is unsafe if it names a watched table, or what is made from one."""
+    said = "the statement cannot be parsed"
+    named = sorted(name for name in schema.protected or () if statement.mentions(name.object))
+    for name in named:
+        line = statement.line_of(name.object)
+        yield Listed(
+            Path(), line, "", "unknown", str(name), Verdict.UNSAFE, said, "Write it so that it can be followed."
+        )
+    if not named:
+        yield Listed(Path(), statement.line, "", "unknown", "", Verdict.UNREAD, said, "Look at it yourself.")
+
+
+def advice(found: Finding) -> str:
+    """What to do instead, ready to paste where the finding has all that a call needs."""
+    table = str(found.table)
+    if isinstance(found, GroupSizes):
+        unit, regions, size = _columns(found.unit), _columns(found.regions), _quantity(found.size)
+        plain = not found.filter and not found.frame and len(found.sources) == 1
+        if not plain or unit is None or len(unit) != 1 or regions is None or size is None:
+            return "Release it with noise: dp_group_sizes."
+        more = (f", hierarchy := {_list(regions)}" if regions else "") + size
+        return f"FROM dp_group_sizes({literal(table)}, {literal(unit[0])}{more}, epsilon := 1, max_size := 20)"
+    if isinstance(found, Conditional):
+        rows, cols = _columns(found.rows), _columns(found.cols)
+        if not rows or not cols or found.filter or found.of or found.event or found.weight or len(found.sources) > 1:
+            return "Look at its cells first: disclosure_report."
+        return f"FROM disclosure_report({literal(table)}, {_list(rows)}, {_list(cols)})"
+    if isinstance(found, Counts):
+        return "Small counts single people out: look at the smallest."
+    if isinstance(found, RecordReads):
+        return f"{call('k_anonymize', table, ['...'])}, with the columns that people are known by."
+    return "It is not proven to be safe: " + (getattr(found, "reason", "") or "look at it yourself") + "."
+
+
+def _quantity(size: Expr) -> str | None:
+    """The argument for what is added up: nothing for records, a column's name for a sum of it; None for all else."""
+    if size == Aggregate("count"):
+        return ""
+    if isinstance(size, Aggregate) and size.name == "sum" and not size.where and isinstance(size.operands[0], Column):
+        return f", quantity := {literal(size.operands[0].name)}"
+    return None
+
+
+def _columns(exprs: tuple[Expr, ...]) -> list[str] | None:
+    """The names, if all are columns as they stand."""
+    names = [one.name for one in exprs if isinstance(one, Column)]
+    return names if len(names) == len(exprs) else None
+
+
+def _list(names: Sequence[str]) -> str:
+    return "[" + ", ".join(map(literal, names)) + "]"

@@ -1,0 +1,1 @@
+"""The command line: `duckanon`. Its libraries come with the extra `cli`."""

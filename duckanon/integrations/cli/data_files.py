@@ -1,0 +1,179 @@
+"""Data files: which format a name stands for, reading one into a table, writing a table to one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckanon.errors import InvalidInput
+from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations.error_sentences import sentence
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".duckdb": "database",
+    ".db": "database",
+}
+_WRITERS = {
+    "csv": "FORMAT csv, HEADER true",
+    "tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
+    "parquet": "FORMAT parquet",
+    "json": "FORMAT json, ARRAY true",
+    "ndjson": "FORMAT json",
+}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A path and the format that its suffix stands for."""
+
+    path: Path
+    kind: str
+    packed: bool
+
+    @classmethod
+    def of(cls, path: Path) -> DataFile:
+        """Raises InvalidInput if the suffix stands for no format."""
+        packed = path.suffix.lower() == ".gz"
+        kind = _SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
+        if kind is None or (packed and kind in {"parquet", "database"}):
+            raise InvalidInput(
+                f"{path}: the suffix must tell the format: .csv, .tsv, .json, .ndjson (each also with .gz) or .parquet."
+            )
+        return cls(path, kind, packed)
+
+    @property
+    def is_delimited(self) -> bool:
+        return self.kind in {"csv", "tsv"}
+
+    def _reader(self, *options: str) -> str:
+        if self.kind == "parquet":
+            return f"read_parquet({literal(str(self.path))})"
+        given = [literal(str(self.path)), *options]
+        if self.packed:
+            given.append("compression = 'gzip'")
+        if self.kind == "tsv":
+            given.append("delim = '\t'")
+        if self.is_delimited:
+            # The columns are named on the command line, so the file has names; DuckDB need not guess.
+            given.append("header = true")
+        return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
+
+    def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
+        """The reader's option, if any, that takes every column as text, as it stands, but for those in `typed`."""
+        read = {name.lower() for name in typed}
+        found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self._reader()})").fetchall()  # noqa: S608 - names and paths are quoted
+        kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
+        return [f"types = {{{', '.join(kinds)}}}"] if kinds else []
+
+    def load(self, con: Connection, name: str | None = None, *, typed: Sequence[str] | None = None) -> str:
+        """Read the file into a temporary table and return that table's name, as the functions take it.
+
+        name: the table's, if not that of the file. typed: of a delimited file, the columns that get types; all others
+        stay text. None: every column. Raises InvalidInput if the file cannot be read.
+        """
+        import duckdb
+
+        # query_table of DuckDB 1.4 loses double quotes that stand inside a name.
+        quoted = identifier((name or self.path.name).replace('"', "'"))
+        try:
+            options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
+            con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self._reader(*options)}").fetchall()
+        except duckdb.Error as error:
+            raise InvalidInput(f"{self.path} cannot be read: {sentence(error)}") from error
+        return quoted
+
+    def write(self, con: Connection, table: str) -> None:
+        """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error or OSError.
+
+        Lists become JSON in a delimited file, which has no lists.
+        """
+        beside = _beside(self.path)
+        options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
+        try:
+            con.execute(f"COPY ({self._rows(con, table)}) TO {literal(str(beside))} ({options})").fetchall()
+            os.replace(beside, self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def _rows(self, con: Connection, table: str) -> str:
+        if not self.is_delimited:
+            return f"FROM {table}"
+        described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+        lists = [identifier(name) for name, kind in described if kind.endswith("[]")]
+        if not lists:
+            return f"FROM {table}"
+        texts = ", ".join(f"CASE WHEN {name} IS NOT NULL THEN to_json({name}) END AS {name}" for name in lists)
+        return f"SELECT * REPLACE ({texts}) FROM {table}"  # noqa: S608
+
+
+def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[str] | None = None) -> str:
+    """The name under which the functions find the data of `path`: a data file, or `table` in a DuckDB database.
+
+    Raises InvalidInput if there is no such file, it cannot be read, or `table` is missing or out of place.
+    """
+    file = DataFile.of(path)
+    if not path.exists():
+        raise InvalidInput(f"There is no file {path}.")
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder: name a file in it.")
+    if file.kind != "database":
+        if table is not None:
+            raise InvalidInput(f"--table names a table in a DuckDB database, and {path} is none: leave --table out.")
+        return file.load(con, typed=typed)
+    if table is None:
+        raise InvalidInput(f"{path} is a DuckDB database: name a table in it with --table.")
+    con.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)").fetchall()
+    con.execute("USE source").fetchall()
+    return table
+
+
+def is_database(path: Path) -> bool:
+    """Whether the suffix is that of a DuckDB database."""
+    return _SUFFIXES.get(path.suffix.lower()) == "database"
+
+
+def target(path: Path, *, force: bool) -> DataFile:
+    """The file to write. Raises InvalidInput if it exists and `force` is not given, or it cannot be written."""
+    file = DataFile.of(path)
+    if file.kind == "database":
+        raise InvalidInput(f"{path}: a release is written to a data file such as release.parquet, not to a database.")
+    free(path, force=force)
+    return file
+
+
+def free(path: Path, *, force: bool) -> None:
+    """Raises InvalidInput if there is no place for a new file: it exists and `force` is not given, or has no folder."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder: name a file in it.")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already: choose another name, or replace it with --force.")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"There is no folder {path.parent}: make it first.")
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file: all of it, or nothing at all. Raises OSError."""
+    beside = _beside(path)
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    """A name in the same folder that nobody else uses."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

@@ -1,0 +1,76 @@
+"""An earlier release of a table, read back from its file: what `--within` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckanon.errors import InvalidInput
+from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations.cli.data_files import DataFile, is_database
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+
+def earlier(
+    con: Connection,
+    given: str,
+    table: str,
+    qi: Sequence[str],
+    *,
+    inside: Path,
+    typed: Sequence[str] | None,
+) -> str:
+    """The name under which the functions find the release: a data file, or a table, if `inside` is a database.
+
+    table: what was released, as the functions find it; the released cells of its columns `qi` get their types, which a
+    text file does not keep. typed: as for `DataFile.load`. Raises InvalidInput if there is no such file, or it has
+    values of other types.
+    """
+    if is_database(inside) and not Path(given).exists():
+        return given
+    file = DataFile.of(Path(given))
+    if not file.path.is_file():
+        raise InvalidInput(f"--within: there is no file {given}.")
+    if file.kind == "database":
+        raise InvalidInput(f"--within {given} is a DuckDB database: export the release to a file first.")
+    # (The name is told in errors, and differs from that of a file IN.)
+    read = file.load(con, f"--within {file.path.name}", typed=typed)
+    cells = _typed_cells(_types(con, table), _types(con, read), qi)
+    for (name, end), cast in cells.items():
+        query = f"SELECT count(*) FROM {read} WHERE {identifier(end)} IS NOT NULL AND {cast} IS NULL"  # noqa: S608
+        ((lost,),) = con.execute(query).fetchall()
+        if lost:
+            raise InvalidInput(
+                f'--within {given} is no release of this table: column "{end}" has values that are not of the type of '
+                f'column "{name}".'
+            )
+    if cells:
+        parts = ", ".join(f"{cast} AS {identifier(end)}" for (_, end), cast in cells.items())
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {read} AS SELECT * REPLACE ({parts}) FROM {read}").fetchall()  # noqa: S608
+    return read
+
+
+def _types(con: Connection, table: str) -> Mapping[str, str]:
+    """The columns' types by name in lower case."""
+    found = con.execute(
+        f"SELECT lower(column_name), column_type FROM (DESCRIBE FROM system.main.query_table({literal(table)}))"  # noqa: S608
+    )
+    return dict(found.fetchall())
+
+
+def _typed_cells(table: Mapping[str, str], read: Mapping[str, str], qi: Sequence[str]) -> Mapping[tuple[str, str], str]:
+    """Casts, by quasi-identifier and released column, of the cells that were read with other types than the table's."""
+    casts = {}
+    for name in (name for name in qi if name.lower() in table):
+        kind = table[name.lower()]
+        for end, wanted in ((f"{name}_lo", kind), (f"{name}_hi", kind), (f"{name}_set", f"{kind}[]")):
+            found = read.get(end.lower(), wanted)
+            if found != wanted:
+                # A set in a text file is JSON.
+                is_text = found == "VARCHAR" and end.endswith("_set")
+                value = f"TRY_CAST({identifier(end)} AS JSON)" if is_text else identifier(end)
+                casts[name, end] = f"TRY_CAST({value} AS {wanted})"
+    return casts

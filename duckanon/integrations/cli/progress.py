@@ -1,0 +1,79 @@
+"""One line on stderr that says what runs and how far it is, while anything takes over two seconds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from duckanon.integrations.cli.terminal import printable
+
+_PATIENCE = 2.0
+_REFRESH = 0.1
+
+
+class ProgressLine(logging.Handler):
+    """What runs now. Anyone may tell it, from any thread; it shows itself only on a terminal and leaves no trace."""
+
+    def __init__(self, console: Console, patience: float = _PATIENCE) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+        self._patience = patience
+        self._step = ""
+        self._share: float | None = None
+
+    def tell(self, step: str, share: float | None = None) -> None:
+        """Say what runs, and the share done (0 to 1) if it is known."""
+        self._step, self._share = step, share
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show what duckanon logs, such as that its engines are being compiled."""
+        self.tell(record.getMessage())
+
+    @contextmanager
+    def shown(self, step: str) -> Iterator[None]:
+        """Show the line while the body runs, from the moment it has taken too long."""
+        self.tell(step)
+        log = logging.getLogger("duckanon")
+        log.addHandler(self)
+        done = Event()
+        drawer = Thread(target=self._draw, args=(done,), daemon=True) if self._console.is_terminal else None
+        try:
+            if drawer:
+                drawer.start()
+            yield
+        finally:
+            done.set()
+            if drawer and drawer.ident:
+                drawer.join()
+            log.removeHandler(self)
+
+    def _draw(self, done: Event) -> None:
+        if done.wait(self._patience):
+            return
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+        )
+        # Answers go to stdout after the line is gone, so nothing has to be redirected around it.
+        with Progress(
+            *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
+        ) as bar:
+            task = bar.add_task("", total=None)
+            bar.tasks[0].start_time = bar.get_time() - self._patience
+            while True:
+                share = self._share
+                bar.update(
+                    task,
+                    description=printable(self._step),
+                    total=None if share is None else 1.0,
+                    completed=share or 0.0,
+                )
+                if done.wait(_REFRESH):
+                    return

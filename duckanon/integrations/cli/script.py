@@ -1,0 +1,89 @@
+"""SQL text with any number of statements: run one after the other, each answer shown before the next one runs."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.cli.result_tables import ROWS_SHOWN, rendered
+from duckanon.integrations.cli.session import Session
+from duckanon.integrations.cli.terminal import answers, say
+from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+    from duckanon.rewrite.decision import Decision
+
+
+def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chatty: bool = False) -> None:
+    """Run every statement of `text`. DuckDB splits them, so strings and comments may hold semicolons.
+
+    chatty: say something about every statement, as a console does. Without it, stderr says what an analyst's release
+    was. Raises duckdb.Error at the first statement that fails; a syntax error anywhere fails before anything runs.
+    Raises InvalidInput if the text came in another encoding.
+    """
+    if not _is_unicode(text):
+        raise InvalidInput("The SQL is not UTF-8 text: save it as UTF-8.")
+    for statement in session.con.extract_statements(text):
+        result = session.run("Running", partial(_execute, statement=statement, form=form))
+        if _is_acknowledgement(statement, result):
+            if chatty:
+                print(f"{result.rows[0][0]:,} rows." if result.rows else "Done.")
+        elif _is_plan(statement):
+            print(*(row[-1] for row in result.rows), sep="\n")
+        else:
+            show(result, form)
+        _tell(getattr(session.con, "decision", None), chatty=chatty)
+
+
+def _tell(decision: Decision | None, *, chatty: bool) -> None:
+    """Say what was decided about an analyst's statement. In a pipe only what is a release, and beside the data."""
+    for step in decision.steps if decision is not None else ():
+        if chatty:
+            print(f"-- {step.line}")
+        elif step.verdict != "runs":
+            say(f"-- {step.line}")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text was decoded without remains: Python keeps bytes it cannot read as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def show(result: Result, form: Format) -> None:
+    """Write a result to stdout."""
+    if form is Format.JSON:
+        as_json(result, sys.stdout)
+    elif form is Format.CSV:
+        as_csv(result, sys.stdout)
+    else:
+        console = answers()
+        console.print(rendered(result, console.width))
+
+
+def _execute(con: Connection, statement: Any, form: Format) -> Result:
+    return fetch(con.execute(statement), ROWS_SHOWN if form is Format.TABLE else None)
+
+
+def _is_acknowledgement(statement: Any, result: Result) -> bool:
+    """Whether the result is what DuckDB answers with when a statement has none of its own."""
+    import duckdb
+
+    has_rows = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
+    return (
+        not result.columns
+        or (result.columns == ["Count"] and not has_rows)
+        or (result.columns == ["Success"] and not result.total)
+    )
+
+
+def _is_plan(statement: Any) -> bool:
+    import duckdb
+
+    return bool(statement.type == duckdb.StatementType.EXPLAIN)

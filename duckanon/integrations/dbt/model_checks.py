@@ -1,0 +1,198 @@
+"""What a model asks of protected tables, and whether it may: decided when dbt is about to build it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations.audit.corpus import Corpus, Script
+from duckanon.integrations.audit.findings import RELEASES, Listed, Verdict, audit
+from duckanon.integrations.dbt.meta import Declared
+from duckanon.rewrite.recognize import Schema, TableName, fold
+from duckanon.rewrite.statements import statements
+from duckanon.specification import functions
+
+# Builds that keep rows of earlier runs beside those of this one.
+_ADDS = ("incremental", "snapshot")
+# Objects whose text is computed at each read.
+_LAZY = ("view", "table_function")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A node that dbt is about to build.
+
+    code: as compiled. kind: how it is materialised. reads: what it refers to. allow: kinds of findings that its meta
+    allows. open: whether analysts will read it as it is.
+    """
+
+    label: str
+    name: TableName
+    language: str
+    kind: str
+    code: str
+    reads: Sequence[TableName] = ()
+    allow: frozenset[str] = frozenset()
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Objection:
+    """What a model asks that is no release. kind: the finding's, which can be allowed; None: this cannot."""
+
+    kind: str | None
+    told: str
+
+
+def unfit(model: Model) -> str | None:
+    """Why the model cannot be built this way, whatever it reads; None if it can."""
+    called = _called(model.code) if model.language == "sql" else []
+    if called and model.kind in _LAZY:
+        return (
+            f"{model.label} is a {model.kind} over {called[0]}: it would be computed anew at each read, and only where "
+            "duckanon is loaded. Make it a table: {{ config(materialized='table') }}."
+        )
+    if "k_anonymize" in called and model.kind in _ADDS:
+        return (
+            f"{model.label} keeps rows of earlier runs ({model.kind}) beside those of k_anonymize: two k-anonymous "
+            "copies of the same records can be intersected. Make it a table: {{ config(materialized='table') }}."
+        )
+    return None
+
+
+def objections(
+    model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
+) -> list[Objection]:
+    """What the model asks of protected tables besides releases, without what it is allowed to ask.
+
+    schema: the tables and views that stand. explain: why an analyst would not get the answer to a query; None if one
+    would.
+    """
+    if model.name in protected or not protected:
+        return []
+    found = _asked(model, schema, protected, explain)
+    # What is allowed inside is not allowed to be open.
+    return [one for one in found if model.open or one.kind not in model.allow]
+
+
+def _asked(
+    model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
+) -> list[Objection]:
+    if model.language != "sql" or model.kind == "table_function":
+        what = "table_function" if model.language == "sql" else f"{model.language} model"
+        return [
+            Objection("unknown", f"what a {what} reads of {name} is not followed.")
+            for name in model.reads
+            if name in protected
+        ]
+    corpus = Corpus((Script(Path(), model.code, defines=model.name),), schema, protected)
+    found = [
+        Objection(one.kind, f"line {one.line}: {one.found}. {_advice(one, explain)}")
+        for one in audit(corpus)
+        if one.verdict is not Verdict.UNREAD
+    ]
+    return found + [Objection(None, one) for one in _breaches(model, schema, protected)]
+
+
+def _advice(one: Listed, explain: Callable[[str], str | None]) -> str:
+    """For records the analyst's guard knows the call that the policy allows."""
+    whole = TableName.of(one.table)
+    quoted = ".".join(identifier(part) for part in (whole.catalog, whole.schema, whole.object) if part)
+    return (explain(f"FROM {quoted}") if one.kind == "row-level" else None) or one.advice
+
+
+def _breaches(model: Model, schema: Schema, protected: frozenset[TableName]) -> list[str]:
+    """Calls that miss a policy: what would be open without being published, and noise on what only passes a table on.
+
+    A table expression or a view has no policy and no budget of its own. A k-anonymous copy is a steward's own until it
+    is published.
+    """
+    try:
+        tree: Any = sqlglot.parse_one(model.code, read="duckdb")
+    except (SqlglotError, RecursionError):
+        return []  # then it is told as something that cannot be followed
+    inner = {fold(one.alias) for one in tree.find_all(exp.CTE)}
+    found = []
+    for node in tree.find_all(exp.Table):
+        function = fold(node.this.name) if isinstance(node.this, exp.Func) else ""
+        name = _first(node.this) if function in RELEASES else None
+        if name is None:
+            continue
+        stands = any(name.may_be(one) for one in protected)
+        is_inner = not name.schema and name.object in inner
+        through = model.code if is_inner else f"FROM {name}" if schema.view(name) else ""
+        passes = not stands and bool(through) and _reads(through, schema, protected)
+        if function == "k_anonymize":
+            if model.open and (stands or passes):
+                found.append(
+                    "k_anonymize of a protected table is not opened, it is published: leave open out of the meta, and "
+                    f"call publish({literal(model.name.object)}, of := {literal(name.object)}) once the model stands."
+                )
+        elif passes:
+            found.append(
+                f"{function} is called on {name}, which reads a protected table and has no policy itself: call it on "
+                "the table, or protect the model that it is."
+            )
+    return found
+
+
+def _first(call: Any) -> TableName | None:
+    """The table that a call names, if its first argument is a name."""
+    given = call.expressions[0] if call.expressions else None
+    try:
+        return TableName.of(given.this) if isinstance(given, exp.Literal) and given.is_string else None
+    except ValueError:
+        return None
+
+
+def _reads(code: str, schema: Schema, protected: frozenset[TableName]) -> bool:
+    """Whether a text names a protected table, or a view that reads one."""
+    named = {_last(word) for statement in statements(code) for word, _ in statement.words}
+    if any(one.object in named for one in protected):
+        return True
+    return bool(audit(Corpus((Script(Path(), code),), schema, protected)))
+
+
+def _last(word: str) -> str:
+    """The last part of a name, or of a text that is one."""
+    try:
+        return TableName.of(word).object
+    except ValueError:
+        return fold(word)
+
+
+def _called(code: str) -> list[str]:
+    """The functions of duckanon's that a text calls, in its order."""
+    names, found = {name for name, one in functions().items() if one.analysts and one.tables}, []
+    for statement in statements(code):
+        words = [fold(word) for word, _ in statement.words]
+        found += [word for word, after in pairwise(words) if word in names and after == "("]
+    return found
+
+
+def model_of(given: Mapping[str, Any], said: Declared) -> Model:
+    """The model that the macros describe. said: what its meta declares."""
+    return Model(
+        f"{str(given['resource_type']).capitalize()} {given['name']}",
+        relation(given["this"]),
+        str(given["language"]),
+        str(given["materialized"]),
+        str(given["code"]),
+        [relation(one) for one in given["reads"]],
+        frozenset(said.allow),
+        bool(said.open),
+    )
+
+
+def relation(given: Sequence[str | None]) -> TableName:
+    """The name of a relation: its database, schema and identifier."""
+    database, schema, identifier = (fold(str(part or "")) for part in given)
+    return TableName(database, schema, identifier)

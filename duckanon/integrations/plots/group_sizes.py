@@ -1,0 +1,217 @@
+"""Released group sizes with their intervals, level by level: what dp_group_sizes gave."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.style import (
+    ALARM,
+    COLOURS,
+    INK,
+    WIDTH,
+    apart,
+    counted,
+    named,
+    number,
+    short,
+    titled,
+)
+
+_FIGURES = ("level", "size", "groups", "low", "high")
+_ACROSS = 3
+# Levels whose regions get a panel each; what a page has room for.
+_MOST_PANELS = 6
+_MOST_LEVELS = 6
+
+
+@dataclass(frozen=True)
+class _Region:
+    """The release of one region, by ascending size. truth: the true groups by size; None unless asked for."""
+
+    level: int
+    key: tuple[Any, ...]
+    name: str
+    sizes: list[int]
+    groups: list[int]
+    low: list[int]
+    high: list[int]
+    truth: list[int] | None
+
+    @property
+    def total(self) -> int:
+        return sum(self.groups)
+
+
+def draw(
+    found: Given,
+    *,
+    truth: Given | None = None,
+    epsilon: str | float | None = None,
+    title: str | None = None,
+) -> tuple[Any, str]:
+    """A row of panels for each level, a panel for each region, with the 95 % interval as a band.
+
+    truth: what group_sizes gave, to be drawn over it. epsilon: what the release cost, for the title.
+    """
+    from matplotlib.figure import Figure
+
+    levels = _levels(found, truth)
+    chosen = {level: _largest(regions) for level, regions in list(levels.items())[:_MOST_LEVELS]}
+    lines = [-(-len(regions) // _ACROSS) for regions in chosen.values()]
+    figure = Figure(figsize=(WIDTH, 1.5 + 2.15 * sum(lines)), layout="constrained")
+    parts = figure.subfigures(len(lines), 1, squeeze=False, height_ratios=lines)[:, 0]
+    for part, (level, regions) in zip(parts, chosen.items(), strict=True):
+        _level(part, level, regions)
+    released = sum(map(len, levels.values()))
+    cost = "" if epsilon is None else f", epsilon {epsilon}"
+    said = title or f"Released group sizes of {counted(released, 'region')} on {counted(len(levels), 'level')}{cost}"
+    if truth is not None:
+        said += " — with the true counts: not for release"
+    notes = ["Line: released groups of each size. Band: the interval that holds the true number in 95 of 100 cases."]
+    if truth is not None:
+        notes.append("Crosses: the true numbers.")
+    notes += [
+        f"Level {level}: the {len(regions)} of {len(levels[level]):,} regions with the most groups."
+        for level, regions in chosen.items()
+        if len(regions) < len(levels[level])
+    ]
+    if len(chosen) < len(levels):
+        notes.append(f"The first {len(chosen)} of {len(levels)} levels are shown.")
+    titled(figure, said, notes)
+    return figure, f"{said}. Sizes up to {next(iter(levels.values()))[0].sizes[-1]:,}."
+
+
+def _levels(found: Given, truth: Given | None) -> dict[int, list[_Region]]:
+    hierarchy = [name for name in found.names() if name not in _FIGURES]
+    rows: dict[tuple[int, tuple[Any, ...]], list[tuple[int, int, int, int]]] = defaultdict(list)
+    figures = found.rows(["size", "groups", "low", "high"])
+    for level, region, row in zip(found["level"], found.rows(hierarchy), figures, strict=True):
+        rows[level, region].append((row[0], row[1], row[2], row[3]))
+    most = max(found["size"])
+    true = None if truth is None else _true(truth, hierarchy, most)
+    levels: dict[int, list[_Region]] = defaultdict(list)
+    for (level, region), one in sorted(rows.items(), key=lambda item: item[0][0]):
+        sizes, groups, low, high = (list(column) for column in zip(*sorted(one), strict=True))
+        own = None if true is None else [true.get((level, region, size), 0) for size in sizes]
+        levels[level].append(_Region(level, region, "", sizes, groups, low, high, own))
+    return {level: _named(level, regions) for level, regions in levels.items()}
+
+
+def _named(level: int, regions: list[_Region]) -> list[_Region]:
+    """The regions with names: each its own, with those of the regions around it where two would be called alike."""
+    if not level:
+        return [replace(one, name="all regions") for one in regions]
+    own = [named(one.key[level - 1 : level]) for one in regions]
+    whole = own if len(set(own)) == len(own) else [named(one.key[:level]) for one in regions]
+    return [replace(one, name=name) for one, name in zip(regions, whole, strict=True)]
+
+
+def _true(truth: Given, hierarchy: list[str], most: int) -> dict[tuple[int, tuple[Any, ...], int], int]:
+    """The true groups; sizes above the largest that is told apart are counted with it, as in the release."""
+    missing = [name for name in ("level", *hierarchy, "size", "groups") if name not in truth]
+    if missing:
+        raise InvalidInput(f"truth has no column {missing[0]}: give what group_sizes gave for the same hierarchy.")
+    found: dict[tuple[int, tuple[Any, ...], int], int] = defaultdict(int)
+    for level, region, size, groups in zip(
+        truth["level"], truth.rows(hierarchy), truth["size"], truth["groups"], strict=True
+    ):
+        found[level, region, min(size, most)] += groups
+    return found
+
+
+def _largest(regions: list[_Region]) -> list[_Region]:
+    """All regions in their order, or those with the most groups."""
+    if len(regions) <= _MOST_PANELS:
+        return regions
+    return sorted(regions, key=lambda one: (-one.total, one.name))[:_MOST_PANELS]
+
+
+def _level(part: Any, level: int, regions: list[_Region]) -> None:
+    """The panels of a level, on one scale."""
+    across = 1 if len(regions) == 1 else _ACROSS
+    grid = part.subplots(-(-len(regions) // across), across, sharey=True, squeeze=False)
+    panels = grid.ravel()
+    values = [value for one in regions for value in (*one.groups, *one.high, *(one.truth or ()))]
+    steep = max(values) > 50 * max(1, sorted(values)[len(values) // 2])
+    for axes, region in zip(panels, regions, strict=False):
+        _panel(axes, region, steep)
+    for axes in panels[len(regions) :]:
+        axes.set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("groups")
+    panels[0].annotate(
+        f"Level {level}", (0, 1), xytext=(-42, 18), xycoords="axes fraction", textcoords="offset points",
+        fontsize=10.5, fontweight="bold", annotation_clip=False,
+    )  # fmt: skip
+
+
+def _panel(axes: Any, region: _Region, steep: bool) -> None:
+    colour = COLOURS[region.level % len(COLOURS)]
+    few = len(region.sizes) <= 40
+    axes.fill_between(region.sizes, region.low, region.high, color=colour, alpha=0.28, linewidth=0, step=None)
+    axes.plot(region.sizes, region.groups, color=colour, linewidth=1.6, marker="o" if few else None, markersize=3.5)
+    if region.truth is not None:
+        axes.plot(
+            region.sizes, region.truth, linestyle="none", marker="x", color=INK, markersize=5, markeredgewidth=1.2
+        )
+    axes.set_title(
+        short(region.name, 24) + f" ({number(region.total)})", fontsize=9.5, color=ALARM if region.truth else INK
+    )
+    axes.set_xlabel("size of the group")
+    _scales(axes, region.sizes, steep)
+
+
+def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
+    """Logarithmic where the values are wide apart; the last size stands for larger ones too."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    last = sizes[-1]
+    if len(sizes) > 60:
+        axes.set_xscale("symlog" if sizes[0] == 0 else "log")
+        marks = [
+            one
+            for one in (
+                0,
+                1,
+                2,
+                5,
+                10,
+                20,
+                50,
+                100,
+                200,
+                500,
+                1000,
+                2000,
+                5000,
+                10_000,
+                20_000,
+                50_000,
+                100_000,
+                1_000_000,
+            )
+            if sizes[0] <= one < last / 2.2
+        ]
+        ticks = [float(one) for one in marks if one == 0] + apart([float(one) for one in marks if one], 4)
+        ticks = [*ticks, float(last)]
+    else:
+        step = -(-len(sizes) // 8)
+        ticks = [float(one) for one in sizes[::step] if last - one >= step or one == last]
+        ticks = ticks if ticks[-1] == last else [*ticks, float(last)]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: number(at) + ("+" if at == last else "")))
+    if steep:
+        axes.set_yscale("symlog", linthresh=1, linscale=0.5)
+        top = axes.get_ylim()[1]
+        decades = [0.0, *(10.0**i for i in range(19) if 10.0**i <= top)]
+        axes.yaxis.set_major_locator(FixedLocator(decades if len(decades) <= 6 else [0, *decades[1::2]]))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda at, _: number(at)))

@@ -1,0 +1,275 @@
+"""A perturbation matrix on a map: where a few secrets go, with which probability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import cos, floor, log10, radians
+from typing import Any
+
+import numpy as np
+
+from duckanon.errors import InvalidInput
+from duckanon.integrations.plots.mechanism import ordered
+from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.style import ALARM, INK, LETTER, QUIET, WIDTH, counted, named, printable, short, titled
+
+_MOST_PANELS = 4
+_MOST_NAMED = 40
+_FLOOR = 1e-3
+_LINE = 0.01
+_KM_PER_DEGREE = 111.195
+
+
+@dataclass(frozen=True)
+class _Map:
+    """Where records are: x to the right, y up. unit: of distances, empty if nobody said. earth: degrees, not metres."""
+
+    at: Mapping[Any, tuple[float, float]]
+    x: str
+    y: str
+    unit: str
+    earth: bool
+    metric: str
+
+    def distances(self, secret: Any, outputs: Sequence[Any]) -> Any:
+        from duckanon.engines.metric.distances import METRICS
+
+        points = np.array([self.at[one] for one in (secret, *outputs)], dtype=np.float64)
+        points = points[:, ::-1] if self.earth else points
+        return METRICS[self.metric].between(points[:1], points[1:])[0]
+
+
+def draw(
+    found: Given,
+    *,
+    places: Given | None = None,
+    id: str | None = None,  # noqa: A002 - the argument's name in metric_mechanism
+    features: Sequence[str] = (),
+    metric: str = "euclidean",
+    unit: str = "",
+    secrets: Sequence[Any] | None = None,
+    title: str | None = None,
+) -> tuple[Any, str]:
+    """A map for each of a few secrets, with a circle at each output and lines to the likely ones.
+
+    places: the table of records, id and features: as metric_mechanism was given. unit: of euclidean distances.
+    secrets: up to four of them; unless given, the one in the middle and others far from it.
+    """
+    from matplotlib.figure import Figure
+
+    where = _places(places, id, features, metric, unit)
+    chances = _chances(found, where)
+    chosen = _spread(where, chances) if secrets is None else _asked(secrets, chances)
+    across = min(2, len(chosen))
+    down = -(-len(chosen) // across)
+    frame = _frame(where, across)
+    figure = Figure(figsize=(WIDTH, 1.3 + (frame.height + 0.6) * down), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
+    panels[0].set(xlim=frame.x, ylim=frame.y)
+    for axes in panels[len(chosen) :]:
+        axes.set_visible(False)
+    for axes, secret in zip(panels, chosen, strict=False):
+        _panel(axes, where, frame, secret, chances[secret])
+    for axes in panels[: len(chosen)]:
+        axes.label_outer()
+    _key(figure)
+    said = title or f"Where {len(chosen)} of {counted(len(chances), 'secret')} may go, on the map"
+    notes = [
+        f"Ring: the true place. Circle: an output, its area and colour by its probability; those below "
+        f"{100 * _FLOOR:g} % are small dots. Lines go to outputs of {100 * _LINE:g} % and more."
+    ]
+    titled(figure, said, notes)
+    return figure, f"{said}: {', '.join(printable(named([one])) for one in chosen)}."
+
+
+def _places(places: Given | None, id_: str | None, features: Sequence[str], metric: str, unit: str) -> _Map:
+    from duckanon.engines.metric.distances import METRICS
+
+    if places is None or id_ is None or len(features) != 2:
+        raise InvalidInput("A map needs the table of records in places, its column id, and two features.")
+    if metric not in METRICS:
+        raise InvalidInput(f"metric must be one of {', '.join(METRICS)}.")
+    missing = [name for name in (id_, *features) if name not in places]
+    if missing:
+        raise InvalidInput(f"The table of places has no column {missing[0]}.")
+    earth = metric == "haversine"
+    first, second = features
+    x, y = (second, first) if earth else (first, second)
+    at = {}
+    for name, right, up in places.rows([id_, x, y]):
+        if not all(isinstance(one, int | float) and np.isfinite(one) for one in (right, up)):
+            raise InvalidInput("A feature of the table of places is no finite number.")
+        at[name] = float(right), float(up)
+    return _Map(at, x, y, "km" if earth else unit, earth, metric)
+
+
+def _chances(found: Given, where: _Map) -> dict[Any, dict[Any, float]]:
+    """The probabilities of each secret's outputs; what is withheld has no place."""
+    chances: dict[Any, dict[Any, float]] = {}
+    for secret, output, chance in found.rows(["secret", "output", "probability"]):
+        if secret not in where.at or (output is not None and output not in where.at):
+            raise InvalidInput("The mechanism has records that the table of places does not have.")
+        outputs = chances.setdefault(secret, {})
+        if output is not None:
+            outputs[output] = chance
+    return chances
+
+
+def _asked(secrets: Sequence[Any], chances: Mapping[Any, Any]) -> list[Any]:
+    by_name = {named([one]): one for one in chances}
+    found = [one if one in chances else by_name.get(str(one)) for one in secrets]
+    if None in found or not 0 < len(found) <= _MOST_PANELS:
+        raise InvalidInput(f"secrets must name one to {_MOST_PANELS} of the mechanism's secrets.")
+    return found
+
+
+def _spread(where: _Map, chances: Mapping[Any, Any]) -> list[Any]:
+    """The secret nearest to the middle, then those farthest from the ones chosen before."""
+    names = ordered(chances)
+    points = np.array([where.at[one] for one in names])
+    points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-12)
+    # Rounded, so that of places equally far the first is chosen on every machine.
+    chosen = [int(np.argmin((points**2).sum(axis=1).round(9)))]
+    while len(chosen) < min(_MOST_PANELS, len(names)):
+        near = ((points[:, None] - points[chosen]) ** 2).sum(axis=2).min(axis=1).round(9)
+        near[chosen] = -1
+        chosen.append(int(np.argmax(near)))
+    return [names[i] for i in chosen]
+
+
+def _stretch(where: _Map) -> float:
+    """How long a unit of y is beside one of x."""
+    if not where.earth:
+        return 1.0
+    middle = float(np.mean([y for _, y in where.at.values()]))
+    return 1 / max(0.05, cos(radians(middle)))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What part of the map the panels show, and their size in inches: the map fills them."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    width: float
+    height: float
+
+
+def _frame(where: _Map, across: int) -> _Frame:
+    """All places with a margin, and more beside or above them where a panel would be too narrow or too high."""
+    sides = [(min(side), max(side)) for side in zip(*where.at.values(), strict=True)]
+    stretch = _stretch(where)
+    wide, tall = (1.4 * (high - low) for low, high in sides)
+    wide = wide or tall * stretch or 1.0
+    tall = tall or wide / stretch
+    width = (WIDTH - 1.9) / across
+    height = float(np.clip(width * tall * stretch / wide, 0.5 * width, 1.15 * width))
+    wide, tall = max(wide, tall * stretch * width / height), max(tall, wide / stretch * height / width)
+    (x, y), spans = (sum(side) / 2 for side in sides), (wide / 2, tall / 2)
+    return _Frame((x - spans[0], x + spans[0]), (y - spans[1], y + spans[1]), width, height)
+
+
+def _panel(axes: Any, where: _Map, frame: _Frame, secret: Any, outputs: Mapping[Any, float]) -> None:
+    from matplotlib.colors import LogNorm
+
+    x, y = where.at[secret]
+    all_x, all_y = zip(*where.at.values(), strict=True)
+    axes.scatter(all_x, all_y, s=3 if len(all_x) > 200 else 8, color="#b0b0b0", linewidths=0, zorder=1)
+    likely = sorted((one for one in outputs if outputs[one] >= _FLOOR), key=lambda one: -round(outputs[one], 6))
+    for one in likely:
+        if outputs[one] >= _LINE and one != secret:
+            axes.plot(
+                *zip((x, y), where.at[one], strict=True),
+                color=QUIET,
+                linewidth=0.5 + 5 * outputs[one],
+                alpha=0.6,
+                zorder=2,
+            )
+    chance = [outputs[one] for one in likely]
+    spots = list(zip(*(where.at[one] for one in likely), strict=True)) if likely else [(), ()]
+    axes.scatter(
+        *spots, s=[_area(one) for one in chance], c=chance, cmap=_colours(), norm=LogNorm(_FLOOR, 1.0),
+        edgecolors="white", linewidths=0.6, zorder=3,
+    )  # fmt: skip
+    axes.scatter([x], [y], s=260, facecolors="none", edgecolors=ALARM, linewidths=1.8, zorder=4)
+    axes.set_aspect(_stretch(where), adjustable="box")
+    names = list(outputs)
+    mean = float(np.dot(where.distances(secret, names), [outputs[one] for one in names])) if names else 0.0
+    far = f", {mean:.3g} {where.unit} away on average" if where.unit else f", {mean:.3g} away on average"
+    stays = outputs.get(secret, 0.0)
+    axes.set_title(f"{short(named([secret]), 32)}\nstays {100 * stays:.3g} %{far}", fontsize=9.5, loc="left")
+    unit = " (degrees)" if where.earth else f" ({where.unit})" if where.unit else ""
+    axes.set_xlabel(short(printable(where.x)) + unit)
+    axes.set_ylabel(short(printable(where.y)) + unit)
+    _names(axes, where, frame, secret, likely)
+    if where.earth:
+        _scale_bar(axes, frame)
+
+
+def _area(chance: float) -> float:
+    return 10 + 420 * chance
+
+
+def _names(axes: Any, where: _Map, frame: _Frame, secret: Any, likely: Sequence[Any]) -> None:
+    """Names beside places, the likely outputs first, where they run into no other name."""
+    if len(where.at) > _MOST_NAMED:
+        return
+    (left, right), (low, high) = frame.x, frame.y
+    points = 72 * frame.width
+    taken: list[tuple[float, float, float]] = []
+    for one in [*likely, *(each for each in where.at if each not in set(likely))]:
+        text = short(named([one]), 16)
+        x, y = where.at[one]
+        start = (x - left) / (right - left) * points + 6
+        up = (y - low) / (high - low) * 72 * frame.height
+        wide = len(text) * 8 * LETTER
+        if start + wide < points and all(
+            abs(up - other) > 11 or start + wide < begin or start > end for begin, end, other in taken
+        ):
+            taken.append((start, start + wide, up))
+            axes.annotate(
+                text,
+                (x, y),
+                xytext=(10 if one == secret else 7, 6 if one == secret else 5),
+                textcoords="offset points",
+                fontsize=8,
+                color=INK,
+                zorder=5,
+            )
+
+
+def _scale_bar(axes: Any, frame: _Frame) -> None:
+    """How long a round number of kilometres is at the map's middle."""
+    (left, right), (low, high) = frame.x, frame.y
+    per_degree = _KM_PER_DEGREE * max(0.05, cos(radians((low + high) / 2)))
+    room = (right - left) * per_degree * 0.3
+    size = 10.0 ** floor(log10(room))
+    length = next(size * step for step in (5, 2, 1) if size * step <= room)
+    start, height = left + 0.04 * (right - left), low + 0.05 * (high - low)
+    axes.plot([start, start + length / per_degree], [height, height], color=INK, linewidth=2.5, solid_capstyle="butt")
+    axes.annotate(f"{length:g} km", (start, height), xytext=(0, 4), textcoords="offset points", fontsize=8.5, color=INK)
+
+
+def _colours() -> Any:
+    """From green to blue: the yellow that comes before is lost on white."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["viridis_r"](np.linspace(0.22, 1, 128)))
+
+
+def _key(figure: Any) -> None:
+    """The circles of a few probabilities."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.lines import Line2D
+
+    norm = LogNorm(_FLOOR, 1.0)
+    marks = [
+        Line2D(
+            [], [], linestyle="none", marker="o", markersize=_area(chance) ** 0.5, markeredgecolor="white",
+            markerfacecolor=_colours()(float(norm(chance))), label=f"{100 * chance:g} %",
+        )
+        for chance in (0.001, 0.01, 0.1, 0.5)
+    ]  # fmt: skip
+    figure.legend(handles=marks, loc="outside right upper", title="probability", labelspacing=1.1, title_fontsize=9.5)

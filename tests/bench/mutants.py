@@ -1,0 +1,323 @@
+"""Small faults put into the code, one at a time, to see whether the tests of the own room notice.
+
+python -m tests.bench.mutants [--seed N] [--room ROOM ...] [--count 40] [--jobs 2] [--list]
+
+A mutant is one change of one expression or statement: a comparison turned, a number off by one, a condition dropped,
+`and` for `or`, two arguments swapped, a sign turned, a statement removed. Which ones are made follows from the seed
+alone. Each runs in a copy of the tree, with the tests of its room only. Before that the unchanged copy must pass; three
+times as long as that took (and a minute) is a mutant's time limit. Annotations, docstrings, texts of errors, log lines
+and assertions are left as they are, and so are limits and tables at the top of a module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Modules, by patterns below duckanon/, and the paths of their tests. compiled: whether numba compiles them."""
+
+    name: str
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    compiled: bool = False
+
+    @cached_property
+    def files(self) -> list[Path]:
+        found = {path for one in self.modules for path in (ROOT / "duckanon").glob(one)}
+        return sorted(path.relative_to(ROOT) for path in found if path.name != "__init__.py")
+
+
+ROOMS = (
+    Room("catalog", ("catalog/*.py",), ("tests/catalog", "duckanon/catalog")),
+    Room("governance", ("governance/*.py", "accounting.py"), ("tests/governance", "tests/test_accounting.py")),
+    Room("releases", ("releases/*.py",), ("tests/releases",)),
+    Room("rewrite", ("rewrite/*.py",), ("tests/rewrite",)),
+    Room("algebra", ("rewrite/algebra/*.py",), ("tests/rewrite",)),
+    Room("normalize", ("rewrite/normalize/*.py",), ("tests/rewrite",)),
+    Room("recognize", ("rewrite/recognize/*.py",), ("tests/rewrite",)),
+    Room("rules", ("rewrite/rules/*.py",), ("tests/rewrite",)),
+    Room("guard", ("guard.py", "analyst.py", "connection.py"), ("tests/guard", "tests/test_connection.py")),
+    Room("functions", ("functions/*.py",), ("tests/functions",), compiled=True),
+    Room("kanon", ("engines/kanon/**/*.py",), ("tests/engines/kanon",), compiled=True),
+    Room("groups", ("engines/groups/*.py",), ("tests/engines/groups",), compiled=True),
+    Room("cells", ("engines/cells/*.py",), ("tests/engines/cells",), compiled=True),
+    Room("metric", ("engines/metric/*.py",), ("tests/engines/metric",), compiled=True),
+    Room("tables", ("engines/tables/*.py",), ("tests/engines/tables",), compiled=True),
+    Room("suppression", ("engines/suppression/*.py",), ("tests/engines/suppression",), compiled=True),
+    Room("integrations", ("integrations/**/*.py",), ("tests/integrations",), compiled=True),
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change: the bytes from `start` to `end` of a file become `new`."""
+
+    room: str
+    path: Path
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+    kind: str
+
+    @property
+    def label(self) -> str:
+        old, new = (" ".join(text.split()) for text in (self.old, self.new))
+        return f"{self.path}:{self.line}  {self.kind}: {old[:60]} -> {new[:60]}"
+
+
+# --- what can be changed ----------------------------------------------------------------------------------------------
+
+_TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_SIGNS: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
+# Calls whose two arguments mean the same in either order, or only help the type checker.
+_SYMMETRIC = {"max", "min", "isinstance", "cast", "replace", "print", "getattr"}
+
+
+def mutants(room: Room, seed: int) -> Iterator[Mutant]:
+    """All mutants of a room, in an order that follows from the seed: files in turn, each change of a file once."""
+    chosen = random.Random(f"{seed} {room.name}")
+    queues = []
+    for path in room.files:
+        found = list(_changes(room, path))
+        chosen.shuffle(found)
+        queues.append(found)
+    # Large modules come first as often as their share of the code.
+    while any(queues):
+        (queue,) = chosen.choices(queues, weights=list(map(len, queues)))
+        yield queue.pop()
+
+
+def _changes(room: Room, path: Path) -> Iterator[Mutant]:
+    source = (ROOT / path).read_bytes()
+    lines = [0]
+    for line in source.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    for node, new, kind in _mutated(ast.parse(source)):
+        start = lines[node.lineno - 1] + node.col_offset
+        end = lines[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        text = ast.unparse(new)
+        # Brackets keep the meaning of what stands around.
+        text = f"({text})" if isinstance(new, ast.expr) else text
+        yield Mutant(room.name, path, node.lineno, start, end, source[start:end].decode(), text, kind)
+
+
+def _mutated(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, str]]:
+    """Each node that can be changed, the node in its place, and the kind of change."""
+    for node in _inside(tree):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            other = _with(node, ops=[_TURNED[type(node.ops[0])]()])
+            yield node, other, "comparison"
+        elif isinstance(node, ast.BoolOp):
+            yield node, _with(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And()), "and/or"
+            rest = node.values[:-1]
+            yield node, rest[0] if len(rest) == 1 else _with(node, values=rest), "condition dropped"
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node, node.operand, "not dropped"
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            yield node, ast.Constant(node.value + 1), "off by one"
+        elif isinstance(node, ast.BinOp) and type(node.op) in _SIGNS and not _is_text(node):
+            yield node, _with(node, op=_SIGNS[type(node.op)]()), "sign"
+        elif isinstance(node, ast.Call) and _can_swap(node):
+            yield node, _with(node, args=[node.args[1], node.args[0], *node.args[2:]]), "arguments swapped"
+        elif isinstance(node, ast.AugAssign) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+            yield node, ast.Pass(), "statement removed"
+
+
+def _with(node: ast.AST, **fields: object) -> ast.AST:
+    changed = copy.copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    return any(
+        isinstance(side, ast.JoinedStr | ast.List | ast.Tuple)
+        or (isinstance(side, ast.Constant) and isinstance(side.value, str))
+        for side in (node.left, node.right)
+    )
+
+
+def _can_swap(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    plain = len(call.args) >= 2 and not any(isinstance(one, ast.Starred) for one in call.args[:2])
+    return plain and name not in _SYMMETRIC and ast.dump(call.args[0]) != ast.dump(call.args[1])
+
+
+def _inside(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of functions' bodies that tests could notice, in the order of the text."""
+    stack: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while stack:
+        node, inside = stack.pop()
+        if inside:
+            yield node
+        function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        below = node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ast.iter_child_nodes(node)
+        kept = [(one, inside or function) for one in below if not _is_left_alone(node, one)]
+        stack.extend(reversed(kept))
+
+
+def _is_left_alone(parent: ast.AST, node: ast.AST) -> bool:
+    if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom | ast.arguments):
+        return True
+    if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "Protocol" for base in node.bases):
+        return True
+    if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+        return True
+    if isinstance(parent, ast.AnnAssign) and node is parent.annotation:
+        return True
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return True
+    text = ast.unparse(node.func).lower() if isinstance(node, ast.Call) else ""
+    return "log" in text.split(".")[0] or text.endswith(".close")
+
+
+# --- running them -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Copies:
+    """Copies of the tree, each used by one thread at a time. limits: seconds that a mutant of each room may take."""
+
+    folder: Path
+    free: list[Path] = field(default_factory=list)
+    made: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def take(self) -> Path:
+        with self.lock:
+            if self.free:
+                return self.free.pop()
+            self.made += 1
+            tree = self.folder / f"tree{self.made}"
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        for name in filter(None, listed.stdout.split("\n")):
+            if (ROOT / name).is_file():
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, tree / name)
+        return tree
+
+    def give(self, tree: Path) -> None:
+        with self.lock:
+            self.free.append(tree)
+
+
+def passes(tree: Path, room: Room, limit: float, fresh: bool) -> bool | None:
+    """Whether the room's tests pass in a copy of the tree; None where they do not end within the limit.
+
+    fresh: whether kernels are compiled anew. numba compiles what changed again, but not its callers in other files.
+    """
+    kernels = (
+        Path(tempfile.mkdtemp(prefix="kernels", dir=tree.parent)) if fresh else tree.parent / f"{tree.name}_kernels"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tree),
+        "NUMBA_CACHE_DIR": str(kernels),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *room.tests]
+    started = subprocess.Popen(
+        command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return started.wait(limit) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+        return None
+    finally:
+        if fresh:
+            shutil.rmtree(kernels, ignore_errors=True)
+
+
+def tried(mutant: Mutant, room: Room, copies: Copies, limit: float) -> bool | None:
+    """Whether the room's tests pass with the mutant in place: then it survived."""
+    tree = copies.take()
+    source = (ROOT / mutant.path).read_bytes()
+    try:
+        (tree / mutant.path).write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
+        return passes(tree, room, limit, room.compiled)
+    finally:
+        (tree / mutant.path).write_bytes(source)
+        copies.give(tree)
+
+
+def chosen(rooms: Sequence[Room], seed: int, count: int) -> list[Mutant]:
+    """So many mutants, the rooms in turn."""
+    queues = {room.name: mutants(room, seed) for room in rooms}
+    found: list[Mutant] = []
+    while len(found) < count and queues:
+        for name in list(queues):
+            one = next(queues[name], None)
+            if one is None:
+                del queues[name]
+            elif len(found) < count:
+                found.append(one)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Which faults the tests notice.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--room", action="append", choices=[room.name for room in ROOMS])
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--list", action="store_true", help="show the mutants, and run nothing")
+    given = parser.parse_args()
+    rooms = [room for room in ROOMS if room.files and (given.room is None or room.name in given.room)]
+    listed = chosen(rooms, given.seed, given.count)
+    if given.list:
+        print("\n".join(mutant.label for mutant in listed))
+        return
+    survived = 0
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+        copies = Copies(Path(folder))
+        for room in rooms:
+            own = [mutant for mutant in listed if mutant.room == room.name]
+            if not own:
+                continue
+            tree, begin = copies.take(), time.monotonic()
+            whole = passes(tree, room, 1800, room.compiled)
+            copies.give(tree)
+            if not whole:
+                print(f"{room.name}: the tests do not pass as the code is, so nothing is said of its mutants")
+                continue
+            limit = 60 + 3 * (time.monotonic() - begin)
+            results = pool.map(lambda mutant, room=room, limit=limit: tried(mutant, room, copies, limit), own)
+            for mutant, result in zip(own, results, strict=True):
+                survived += result is True
+                said = {True: "SURVIVED", False: "killed", None: "killed (time)"}[result]
+                print(f"{said:14} {room.name:13} {mutant.label}", flush=True)
+    print(f"{len(listed) - survived} of {len(listed)} killed")
+
+
+if __name__ == "__main__":
+    main()

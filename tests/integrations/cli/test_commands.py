@@ -1,0 +1,165 @@
+"""The command line: help, the demo, `report` and `compare`; what they print and with which exit code they end."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon import __version__
+from tests.integrations.cli.commandline import ROOT, VOTERS, rows_of, run, smallest
+
+# --- the command itself -----------------------------------------------------------------------------------------------
+
+
+def test_version():
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"duckanon {__version__}\n")
+
+
+def test_help_names_every_command():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in ("demo", "k-anonymize", "report", "compare", "sql"))
+
+
+def test_help_loads_neither_duckdb_nor_numba():
+    code = (
+        "import sys; from duckanon.integrations.cli.__main__ import main\n"
+        "sys.argv = ['duckanon', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: sys.exit(str({'duckdb', 'numba', 'pyarrow', 'prompt_toolkit'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.stderr == "set()\n"
+
+
+@pytest.mark.parametrize("library", ["typer", "rich"])
+def test_without_the_extra_it_says_what_to_install(library):
+    code = (
+        f"import sys; sys.modules['{library}'] = None; from duckanon.integrations.cli.__main__ import main\n"
+        "sys.argv = ['duckanon', 'demo']; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 1
+    assert done.stderr == "The command line needs its extra: pip install 'duckanon[cli]'.\n"
+    assert done.stdout == ""
+
+
+# --- demo -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_demo_fits(columns):
+    result = run("demo", columns=columns)
+    assert result.exit_code == 0, result.output
+    for line in result.stdout.splitlines():
+        # SQL is never folded, so that it can be pasted; the path to the records may be long.
+        assert len(line) <= columns or line.startswith("CREATE OR REPLACE TABLE voters"), line
+    # On DuckDB 1.4 a variable `csv` of the caller's, the module here, would stand in for the end of the path.
+    with duckdb.connect(config={"python_enable_replacements": False}) as con:
+        call = "k_compare(?, ['age', 'education', 'income'], categorical := ['education'])"
+        ((lost,),) = duckanon.register(con).execute(f"SELECT information_loss FROM {call}", [VOTERS]).fetchall()
+    told = re.search(r"information lost: (\d\.\d+) %", " ".join(result.stdout.lower().split()))
+    assert told is not None
+    assert float(told[1]) == pytest.approx(100 * lost, abs=0.0051)
+    assert result.stderr == ""
+
+
+def test_demo_shows_true_figures():
+    lines = [line.split("│")[1:-1] for line in run("demo").stdout.splitlines() if line.startswith("│")]
+    cells = {one[0].strip(): [cell.strip() for cell in one[1:]] for one in lines}
+    records = rows_of(VOTERS)
+    classes = Counter((row["age"], row["education"], row["income"]) for row in records)
+    assert cells["records"] == ["944", "944"]
+    assert cells["classes"][0] == str(len(classes))
+    assert cells["records alone"] == [str(sum(1 for size in classes.values() if size == 1)), "0"]
+    assert cells["k (smallest class)"] == ["1", "5"]
+    assert cells["highest risk"] == ["100 %", "20 %"]
+
+
+def test_demo_shows_the_same_records_before_and_after():
+    text = run("demo").stdout
+    before, after = (
+        [
+            [cell.strip() for cell in line.split("│")[1:-1]]
+            for line in part.split("╰")[0].splitlines()[4:]
+            if line.startswith("│")
+        ]
+        for part in (text.split("Before:")[1], text.split("After:")[1])
+    )
+    assert len(before) == len(after) == 5
+    for (age, education, income, _town, *kept), (ages, sets, incomes, *same) in zip(before, after, strict=True):
+        low, _, high = ages.partition("-")
+        assert int(low) <= int(age) <= int(high or low)
+        low, _, high = incomes.partition("-")
+        assert int(low) <= int(income) <= int(high or low)
+        assert education in sets.split(", ")
+        assert kept == same
+
+
+def test_demo_prints_sql_that_runs(here):
+    text = run("demo", "--k", "7").stdout
+    script = text.split("This is the SQL that was run:")[1].split("Next:")[0]
+    assert "k := 7" in script
+    again = run("sql", "again.duckdb", "-c", script)
+    assert again.exit_code == 0, again.output
+    with duckdb.connect("again.duckdb") as con:
+        released = con.execute("SELECT class_id FROM released").fetchall()
+    assert len(released) == 944
+    assert smallest(released) >= 7
+
+
+def test_demo_refuses_a_k_of_one():
+    result = run("demo", "--k", "1")
+    assert result.exit_code == 1
+    assert result.stderr == "k must be 2 or more: with k = 1 every record may stand alone.\n"
+
+
+# --- report and compare -----------------------------------------------------------------------------------------------
+
+
+def test_report_explains_each_figure():
+    result = run("report", VOTERS, "--qi", "age,education,income", "--sensitive", "vote", columns=80)
+    assert result.exit_code == 0
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    for piece in ("records alone", "738", "88.3 %", "0.584", "Groups of records that agree on"):
+        assert piece in result.stdout
+
+
+def test_report_leaves_out_figures_of_no_sensitive_column():
+    assert "closeness" not in run("report", VOTERS, "--qi", "age").stdout
+
+
+def test_report_as_json_and_csv():
+    found = json.loads(run("report", VOTERS, "--qi", "age", "--format", "json").stdout)
+    assert found == [found[0] | {"records": 944, "classes": 71, "k": 1, "l": None}]
+    header, row = csv.reader(run("report", VOTERS, "--qi", "age", "--format", "csv").stdout.splitlines())
+    assert dict(zip(header, row, strict=True))["classes"] == "71"
+
+
+def test_compare():
+    result = run("compare", VOTERS, "--qi", "age,income", "--k", "2,5", "--methods", "order,auto", columns=80)
+    assert result.exit_code == 0
+    assert [line.split("│")[1].strip() for line in result.stdout.splitlines() if "%" in line and "│" in line] == [
+        "order",
+        "auto",
+    ] * 2
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    found = json.loads(run("compare", VOTERS, "--qi", "age", "--k", "3", "--format", "json").stdout)
+    assert found[0]["min_class"] >= 3
+
+
+def test_compare_wants_whole_numbers():
+    result = run("compare", VOTERS, "--qi", "age", "--k", "2,x")
+    assert (result.exit_code, result.stderr) == (1, "--k needs whole numbers, as in --k 2,5,10.\n")

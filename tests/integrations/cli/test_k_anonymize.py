@@ -1,0 +1,320 @@
+"""`duckanon k-anonymize`: what it prints, what it writes, what it leaves behind, and with which exit code it ends."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon.integrations.cli.errors import Cancelled
+from duckanon.integrations.cli.session import Session
+from tests.engines.kanon.diversities import diverse
+from tests.integrations.cli.commandline import VOTERS, process, rows_of, run, smallest
+
+CALL = [VOTERS, "o.csv", "--qi", "age"]
+PARTY = ["--sensitive", "party"]
+
+
+def test_csv_to_csv(here):
+    result = run(
+        "k-anonymize", VOTERS, "out.csv", "--qi", "age,education,income", "--categorical", "education", "--drop", "town"
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    released, original = rows_of("out.csv"), rows_of(VOTERS)
+    assert "town" not in released[0]
+    cells = ("age_lo", "age_hi", "education_set", "income_lo", "income_hi")
+    classes = len({tuple(row[cell] for cell in cells) for row in released})
+    assert result.stderr == (
+        f"Wrote out.csv: 944 records in {classes} classes, the smallest of 5.\n"
+        "Highest risk of re-identification: 100 % before, 20 % after. 738 records stood alone before, none after.\n"
+    )
+    assert smallest(tuple(row[cell] for cell in cells) for row in released) >= 5
+    # Every original record must lie in some released cell with the same remaining values.
+    kept = ("tv_news", "party", "vote")
+    assert Counter(tuple(row[name] for name in kept) for row in released) == Counter(
+        tuple(row[name] for name in kept) for row in original
+    )
+    assert {value for row in released for value in json.loads(row["education_set"])} == {
+        row["education"] for row in original
+    }
+    assert os.listdir(here) == ["out.csv"]
+
+
+def test_csv_to_parquet_to_parquet(here):
+    first = run("k-anonymize", VOTERS, "one.parquet", "--qi", "age", "--k", "10")
+    assert first.exit_code == 0, first.output
+    duckdb.execute("COPY (SELECT * EXCLUDE (class_id) FROM 'one.parquet') TO 'two.parquet'").fetchall()
+    second = run("k-anonymize", "two.parquet", "three.parquet", "--qi", "income,party", "--categorical", "party")
+    assert second.exit_code == 0, second.output
+    described = dict(duckdb.execute("SELECT column_name, column_type FROM (DESCRIBE 'three.parquet')").fetchall())
+    assert described["income_lo"] == "BIGINT"
+    assert described["party_set"] == "VARCHAR[]"
+    released = duckdb.execute("SELECT income_lo, income_hi, party_set::VARCHAR FROM 'three.parquet'").fetchall()
+    assert len(released) == 944
+    assert smallest(released) >= 5
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.tsv", "out.json", "out.json.gz", "out.ndjson"])
+def test_every_format_can_be_written_and_read_again(here, name):
+    assert run("k-anonymize", VOTERS, name, "--qi", "age", "--k", "20").exit_code == 0
+    found = run("report", name, "--qi", "age_lo,age_hi", "--format", "json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)[0]["k"] >= 20
+
+
+def test_json_is_one_array_and_ndjson_is_lines(here):
+    for name in ("out.json", "out.ndjson"):
+        assert run("k-anonymize", VOTERS, name, "--qi", "age").exit_code == 0
+    assert len(json.loads(Path("out.json").read_text())) == 944
+    assert len([json.loads(line) for line in Path("out.ndjson").read_text().splitlines()]) == 944
+
+
+def test_names_with_quotes(here):
+    name = 'it\'s "odd"; [red] --.csv'
+    Path(name).write_text('"a,ge",who\'s\n' + "".join(f"{i},n{i}\n" for i in range(6)))
+    result = run("k-anonymize", name, f"new {name}", "--qi", '"a,ge"', "--k", "3", "--drop", "who's")
+    assert result.exit_code == 0, result.output
+    assert list(rows_of(f"new {name}")[0]) == ["class_id", "a,ge_lo", "a,ge_hi"]
+    missing = run("report", name, "--qi", "nope")
+    assert missing.exit_code == 1
+    assert 'There is no column "nope" in' in missing.stderr
+
+
+def test_csv_text_stays_as_it_was(here):
+    Path("in.csv").write_text(
+        "age,member,amount,day\n20,007,1.50,01/02/2020\n21,008,2.0,02/02/2020\n22,009,3.10,03/02/2020\n"
+    )
+    assert run("k-anonymize", "in.csv", "out.csv", "--qi", "age", "--k", "3").exit_code == 0
+    assert {(row["member"], row["amount"], row["day"]) for row in rows_of("out.csv")} == {
+        ("007", "1.50", "01/02/2020"),
+        ("008", "2.0", "02/02/2020"),
+        ("009", "3.10", "03/02/2020"),
+    }
+
+
+def test_sets_in_csv_are_json(here):
+    Path("in.csv").write_text("city,n\n" + "".join(f'"{city}",1\n' for city in ["a; b", 'say ""hi""', "[c]", ""]))
+    assert run("k-anonymize", "in.csv", "out.csv", "--qi", "city", "--categorical", "city", "--k", "4").exit_code == 0
+    # NULL and values in one class release NULL.
+    assert {row["city_set"] for row in rows_of("out.csv")} == {""}
+    Path("in.csv").write_text("city,n\n" + "".join(f'"{city}",1\n' for city in ["a; b", 'say ""hi""', "[c]"]))
+    again = run("k-anonymize", "in.csv", "out.csv", "--qi", "city", "--categorical", "city", "--k", "3", "--force")
+    assert again.exit_code == 0
+    assert json.loads(rows_of("out.csv")[0]["city_set"]) == ["[c]", "a; b", 'say "hi"']
+
+
+def test_weights_method_and_repeated_options(here):
+    given = ["--qi", "age", "--qi", "income", "--weights", "age=10,income=0.5", "--method", "order", "--k", "4"]
+    assert run("k-anonymize", VOTERS, "weighted.csv", *given).exit_code == 0
+    assert run("k-anonymize", VOTERS, "equal.csv", *given[:4], *given[6:]).exit_code == 0
+
+    def widths(name):
+        return sum(int(row["age_hi"]) - int(row["age_lo"]) for row in rows_of(name))
+
+    assert widths("weighted.csv") < widths("equal.csv")
+
+
+def test_a_table_of_a_database(here):
+    with duckdb.connect("shop.duckdb") as con:
+        con.execute(f"CREATE SCHEMA s; CREATE TABLE s.\"my t\" AS FROM '{VOTERS}'").fetchall()
+    result = run("k-anonymize", "shop.duckdb", "out.parquet", "--table", 's."my t"', "--qi", "age", "--k", "9")
+    assert result.exit_code == 0, result.output
+    assert smallest(duckdb.execute("SELECT age_lo, age_hi FROM 'out.parquet'").fetchall()) >= 9
+
+
+def test_conditions_on_sensitive_columns(here):
+    result = run(
+        "k-anonymize", VOTERS, "out.csv", "--qi", "age,income", "--sensitive", "party", "--l", "2.5",
+        "--diversity", "entropy", "--t", "0.8", "--max-suppression", "0.02",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    released = rows_of("out.csv")
+    assert 925 < len(released) < 944
+    assert f" {944 - len(released)} records were dropped.\n" in result.stderr
+    parties = defaultdict(list)
+    for row in released:
+        parties[row["class_id"]].append(row["party"])
+    assert all(diverse(list(Counter(held).values()), "entropy", Fraction(5, 2), None) for held in parties.values())
+    again = run(
+        "k-anonymize", VOTERS, "even.csv", "--qi", "age,income", "--sensitive", "party", "--l", "3",
+        "--diversity", "recursive", "--c", "2.5",
+    )  # fmt: skip
+    assert again.exit_code == 0, again.output
+    assert len(rows_of("even.csv")) == 944
+
+
+def test_a_sensitive_column_of_a_csv_file_keeps_its_order(here):
+    # As text all amounts would be equally far apart: then 0.5 is no condition on classes of two, and now it is one.
+    Path("in.csv").write_text("age,amount\n" + "".join(f"{i},{i * i}\n" for i in range(40)))
+    given = ["--qi", "age", "--k", "2", "--sensitive", "amount", "--t", "0.45"]
+    assert run("k-anonymize", "in.csv", "out.csv", *given).exit_code == 0
+    assert run("k-anonymize", "in.csv", "out.parquet", *given).exit_code == 0
+    found = {row["class_id"]: int(row["age_hi"]) - int(row["age_lo"]) for row in rows_of("out.csv")}
+    assert len(found) == duckdb.execute("SELECT max(class_id) FROM 'out.parquet'").fetchall()[0][0]
+    assert max(found.values()) > 1
+
+
+@pytest.mark.parametrize("name", ["fine.csv", "fine.json"])
+def test_a_coarser_release_of_a_file(here, name):
+    given = ["--qi", "age,education", "--categorical", "education"]
+    Path("old").mkdir()
+    # A file of the same name as IN is no trouble, nor are dates in text.
+    source = str(Path(name).with_suffix(".csv"))
+    duckdb.execute(
+        "COPY (SELECT * REPLACE (DATE '2000-01-01' + (400 * age)::INT AS age), row_number() OVER () AS id "
+        f"FROM '{VOTERS}') TO '{source}'"
+    ).fetchall()
+    finer = ["--sensitive", "party", "--l", "4", "--max-suppression", "0.01", "--drop", "town"]
+    first = run("k-anonymize", source, f"old/{name}", *given, *finer)
+    assert first.exit_code == 0, first.output
+    refused = run("k-anonymize", source, "coarse.csv", *given, "--k", "20", "--within", f"old/{name}")
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("allow for them, as in --max-suppression 0.02: they stay dropped.\n")
+    asked = [*given, "--k", "20", "--within", f"old/{name}", "--max-suppression", "0.01"]
+    second = run("k-anonymize", source, "coarse.csv", *asked)
+    assert second.exit_code == 0, second.output
+    coarse = {row["id"]: row["class_id"] for row in rows_of("coarse.csv")}
+    fine = dict(duckdb.execute(f"SELECT id::VARCHAR, class_id FROM 'old/{name}'").fetchall())
+    assert coarse.keys() <= fine.keys()
+    assert smallest(coarse.values()) >= 20
+    assert len({(fine[one], coarse.get(one)) for one in fine}) == len(set(fine.values()))
+    assert "town" not in rows_of("coarse.csv")[0]
+
+
+def test_a_coarser_release_of_a_table(here):
+    with duckanon.register(duckdb.connect("shop.duckdb")) as con:
+        con.execute(f"CREATE TABLE people AS FROM '{VOTERS}'").fetchall()
+        con.execute("CREATE TABLE fine AS FROM k_anonymize('people', ['age'], drop := ['town'])").fetchall()
+    given = ["shop.duckdb", "out.parquet", "--table", "people", "--qi", "age", "--k", "30", "--within", "fine"]
+    result = run("k-anonymize", *given)
+    assert result.exit_code == 0, result.output
+    assert smallest(duckdb.execute("SELECT age_lo, age_hi FROM 'out.parquet'").fetchall()) >= 30
+
+
+def test_out_is_kept_unless_forced(here):
+    Path("out.csv").write_text("mine")
+    refused = run("k-anonymize", VOTERS, "out.csv", "--qi", "age")
+    assert refused.exit_code == 1
+    assert refused.stderr == "out.csv exists already: choose another name, or replace it with --force.\n"
+    assert Path("out.csv").read_text() == "mine"
+    assert run("k-anonymize", VOTERS, "out.csv", "--qi", "age", "--force").exit_code == 0
+    assert len(rows_of("out.csv")) == 944
+
+
+def test_in_may_be_replaced_by_out(here):
+    Path("a.csv").write_bytes(Path(VOTERS).read_bytes())
+    assert run("k-anonymize", "a.csv", "a.csv", "--qi", "age", "--force").exit_code == 0
+    assert "age_lo" in rows_of("a.csv")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope.csv", "o.csv", "--qi", "age"], "There is no file nope.csv."),
+        ([".csv", "o.csv", "--qi", "age"], ".csv: the suffix must tell the format"),
+        (["a.xls", "o.csv", "--qi", "age"], "a.xls: the suffix must tell the format"),
+        ([VOTERS, "o.parquet.gz", "--qi", "age"], "o.parquet.gz: the suffix must tell the format"),
+        ([VOTERS, "o.duckdb", "--qi", "age"], "o.duckdb: a release is written to a data file"),
+        ([VOTERS, "no/o.csv", "--qi", "age"], "There is no folder no: make it first."),
+        ([VOTERS, "o.csv", "--qi", "vote"], 'Column "vote" is text: name it in --categorical vote to release sets'),
+        ([VOTERS, "o.csv", "--qi", "nope"], 'There is no column "nope" in "voters.csv"; its columns are age,'),
+        ([VOTERS, "o.csv", "--qi", ","], "qi is empty: name at least one column, as in --qi age,zip."),
+        ([VOTERS, "o.csv", "--qi", "age", "--k", "1"], "k must be 2 or more"),
+        ([VOTERS, "o.csv", "--qi", "age", "--k", "945"], "The table has fewer than k = 945 rows"),
+        ([VOTERS, "o.csv", "--qi", "age", "--method", "magic"], "There is no method 'magic': choose one of 'auto'"),
+        ([VOTERS, "o.csv", "--qi", "age", "--weights", "age"], "--weights has 'age' where a name and a number belong"),
+        ([VOTERS, "o.csv", "--qi", "age", "--weights", "age=nan"], 'The weight of "age" must be a number'),
+        ([VOTERS, "o.csv", "--qi", "age", "--drop", "age"], 'Column "age" is in both qi and drop'),
+        ([VOTERS, "o.csv", "--qi", "age", "--table", "t"], "--table names a table in a DuckDB database"),
+        ([*CALL, "--l", "3"], "--l and --t are conditions on sensitive columns: name them, as in --sensitive illness."),
+        ([*CALL, *PARTY], "--sensitive names columns without a condition: give --l or --t, as in --l 3."),
+        ([*CALL, *PARTY, "--l", "2.5"], "--l must be a whole number of 2 or more, as in --l 3; only"),
+        ([*CALL, *PARTY, "--l", "1"], "--l must be a whole number of 2 or more"),
+        ([*CALL, *PARTY, "--l", "1", "--diversity", "entropy"], "--l must be a number above 1, as in --l 2.5."),
+        ([*CALL, *PARTY, "--t", "2"], "--t must be a number from 0 to 1, as in --t 0.2."),
+        ([*CALL, *PARTY, "--t", "0.2", "--diversity", "entropy"], "--diversity entropy says how --l counts: give --l"),
+        ([*CALL, *PARTY, "--l", "3", "--c", "2"], "--c is a part of recursive diversity: add --diversity recursive"),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive"], "--diversity recursive needs --c, as in --c 2."),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive", "--c", "0"], "--c must be a number above 0"),
+        ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "--max-suppression must be 0 or more and below 1"),
+        ([*CALL, "--max-suppression", "0.1"], "--max-suppression lets classes be dropped that fail --l or --t"),
+        ([*CALL, *PARTY, "--l", "30"], "l is 30, but a sensitive column has fewer distinct values"),
+        ([*CALL, "--within", "nope.csv"], "--within: there is no file nope.csv."),
+        ([*CALL, "--within", "nope"], "nope: the suffix must tell the format"),
+        (
+            [*CALL, "--within", "t.duckdb"],
+            "--within t.duckdb is a DuckDB database: export the release to a file first.",
+        ),
+        ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in "--within voters.csv"'),
+        ([*CALL, "--within", VOTERS, "--seconds", "2"], "--within joins the classes of an earlier release: leave"),
+        (
+            [*CALL, "--within", "odd.csv"],
+            '--within odd.csv is no release of this table: column "age_lo" has values',
+        ),
+        (["bad.parquet", "o.csv", "--qi", "age"], "bad.parquet cannot be read: "),
+        (["t.duckdb", "o.csv", "--qi", "age"], "t.duckdb is a DuckDB database: name a table in it with --table."),
+        (["t.duckdb", "o.csv", "--qi", "age", "--table", "nope"], "Catalog Error: Table with name nope does not exist"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_leave_nothing(here, arguments, sentence):
+    Path("bad.parquet").write_bytes(b"PAR1 not really")
+    Path("odd.csv").write_text("class_id,age_lo,age_hi\n1,young,30\n")
+    duckdb.connect("t.duckdb").close()
+    before = sorted(os.listdir(here))
+    result = run("k-anonymize", *arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(sentence)
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert sorted(os.listdir(here)) == before
+
+
+def test_a_failed_write_leaves_nothing(here, monkeypatch):
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    result = run("k-anonymize", VOTERS, "out.csv", "--qi", "age")
+    assert result.exit_code == 1
+    assert result.stderr == "[Errno 28] No space left on device\n"
+    assert os.listdir(here) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C to whole consoles only")
+def test_ctrl_c_stops_and_leaves_nothing(here):
+    duckdb.execute(
+        "COPY (SELECT hash(i) % 1000 AS a, hash(i + 7) % 1000 AS b, hash(3 * i) % 1000 AS c FROM range(150_000) r(i)) "
+        "TO 'many.parquet'"
+    ).fetchall()
+    with process("k-anonymize", "many.parquet", "out.csv", "--qi", "a,b,c", "--method", "greedy") as child:
+        time.sleep(2.5)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, "", "Cancelled.\n")
+    assert os.listdir(here) == ["many.parquet"]
+
+
+def test_ctrl_c_while_the_database_opens(monkeypatch):
+    """Opening runs SQL, and with it Python that DuckDB calls: a KeyboardInterrupt in there would be DuckDB's error."""
+    opened = []
+
+    def slow(*arguments, **options):
+        time.sleep(0.2)
+        signal.raise_signal(signal.SIGINT)
+        opened.append(connect(*arguments, **options))
+        return opened[0]
+
+    connect = duckanon.connect
+    monkeypatch.setattr("duckanon.connection.connect", slow)
+    with pytest.raises(Cancelled):
+        Session()
+    with pytest.raises(duckdb.ConnectionException):
+        opened[0].execute("SELECT 1")

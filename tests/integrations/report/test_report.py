@@ -1,0 +1,308 @@
+"""The page for the officer who signs: what it tells, that it leaves the database alone, and how a browser shows it."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner, Result
+
+import duckanon
+from duckanon import __version__
+from duckanon.integrations.cli.commands import app
+from tests.extras import needs
+
+NASTY = "<script>alert(1)</script>&\"' \u202e"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env={"TERM": "dumb", "NO_COLOR": "1"}).invoke(app, ["report", *arguments])
+
+
+def made(path: Path, *statements: str) -> Path:
+    with duckdb.connect(str(path)) as con:
+        duckanon.register(con)
+        for one in statements:
+            con.execute(one).fetchall()
+    return path
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with everything: policies, charges, releases of each kind, a view that publishes shares, bad names."""
+    nasty = quoted(NASTY.replace('"', ""))  # DuckDB 1.4 cannot find double quotes inside a name
+    return made(
+        tmp_path_factory.mktemp("shop") / "shop.duckdb",
+        "CREATE TABLE persons AS SELECT i // 3 AS household, 's' || (i // 60) AS state FROM range(240) r(i)",
+        "SELECT protect('persons', population := 'all', privacy_unit := 'household', rows_per_unit := 3, "
+        "unit := 'household', epsilon := 1, per_query := '1/3', max_size := 5, public := ['state'])",
+        "CREATE TABLE by_state AS SELECT state, count(*) AS n FROM persons GROUP BY state",
+        "SELECT publish('by_state', of := 'persons', variables := ['state'], value := 'n')",
+        "SELECT new_edition('persons')",
+        "CREATE TABLE places AS SELECT 'ward 1' AS ward",
+        "SELECT open_table('places')",
+        "CREATE TABLE people AS SELECT 20 + i % 40 AS age, i % 7 AS zip, 'secret value ' || i AS bill, "
+        "i % 3 AS vote FROM range(200) r(i)",
+        "CREATE TABLE released AS FROM k_anonymize('people', ['age', 'zip'], k := 4, drop := ['bill'])",
+        f'CREATE TABLE {nasty} AS SELECT class_id, age_lo AS "<b>_lo", age_hi AS "<b>_hi" FROM released',
+        "SELECT protect('people', epsilon := 1)",
+        "CREATE TABLE sizes AS FROM dp_group_sizes('people', 'zip', epsilon := '1/3', max_size := 5)",
+        "SELECT unprotect('people')",
+        "CREATE TABLE visits AS SELECT 'ward ' || (i % 4) AS ward, i % 3 = 0 AS better FROM range(31) r(i)",
+        "CREATE TABLE free AS FROM dp_group_sizes('visits', 'ward', epsilon := 0.1, max_size := 40)",
+        "CREATE VIEW shares AS SELECT ward, better, count(*) / sum(count(*)) OVER (PARTITION BY ward) AS share "
+        "FROM visits GROUP BY ward, better",
+        "CREATE TABLE stops AS FROM (VALUES ('a', 0, 1), ('b', 1, 0)) t(stop, x, y)",
+        "CREATE TABLE mechanism AS FROM metric_mechanism('stops', 'stop', ['x', 'y'], epsilon := 1)",
+    )
+
+
+@pytest.fixture(scope="module")
+def written(shop: Path) -> Path:
+    before = hashlib.sha256(shop.read_bytes()).hexdigest(), sorted(shop.parent.iterdir())
+    page = shop.parent.parent / f"{shop.parent.name}.html"
+    result = run(str(shop), "--out", str(page), "--sensitive", "vote")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(
+        f"Wrote {page}: 1 protected table, 2 charges, 1 publication, 2 released tables judged, "
+    )
+    # Nothing was charged, nothing was written.
+    assert (hashlib.sha256(shop.read_bytes()).hexdigest(), sorted(shop.parent.iterdir())) == before
+    return page
+
+
+@pytest.fixture(scope="module")
+def text(written: Path) -> str:
+    return written.read_text(encoding="utf-8")
+
+
+class _Page(HTMLParser):
+    """The page's tags, in order, and all its ids."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def plain(text: str) -> str:
+    """The words that a reader sees, outside of pictures."""
+    from html import unescape
+
+    body = re.sub(r"<svg.*?</svg>|<style.*?</style>", "", text, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def test_it_tells_policies_budgets_and_charges_exactly(text: str) -> None:
+    said = plain(text)
+    assert "all: 0 of epsilon 1 is spent, 1 is left." in said
+    assert "main.people has no budget: 1 charge of epsilon 1/3 in all." in said
+    assert "visits has no budget: 1 charge of epsilon 0.1 in all." in said
+    assert "charge: dp_group_sizes('people', 'zip', epsilon := '1/3'" in said
+    assert "main.persons all all records of one household (the first 3 records count) 1/3 no limit" in said
+    assert "all main.persons 1 0 1 0 2 0" in said
+
+
+def test_it_tells_editions_publications_and_what_is_open(text: str) -> None:
+    said = plain(text)
+    assert re.search(r"all 1 \S+ \S+ 0 all 2 \S+ \S+ 0", said)
+    assert re.search(r"by_state main\.persons counts by state [\d-]{10} 1 [0-9a-f]{16} ", said)
+    assert "Open, which analysts read as they are: main.places." in said
+
+
+def test_it_judges_released_tables_and_shares(text: str, shop: Path) -> None:
+    said = plain(text)
+    with duckdb.connect(str(shop), read_only=True) as con:
+        duckanon.register(con)
+        qi = "['age_lo', 'age_hi', 'zip_lo', 'zip_hi']"
+        ((classes, k),) = con.execute(f"SELECT classes, k FROM k_report('released', {qi})").fetchall()
+        ((rows, small),) = con.execute(
+            "SELECT disclosed_rows, disclosed_small_cells FROM disclosure_report('visits', ['ward'], ['better'])"
+        ).fetchall()
+    assert f"main.released 200 {classes} {k} 0 " in said
+    assert f"main.released: each record looks like {k - 1} others or more" in said
+    assert re.search(rf"view shares 31 4 2 {rows} {small} 0", said)
+    assert "by age_lo, age_hi, zip_lo, zip_hi; sensitive: vote; known by its columns." in said
+    assert text.count("<figure>") == 4
+
+
+def test_it_identifies_the_database_and_versions(text: str, shop: Path) -> None:
+    assert hashlib.sha256(shop.read_bytes()).hexdigest() in text
+    assert f"duckanon {__version__}" in plain(text)
+    assert f"duckdb {duckdb.__version__}" in plain(text)
+
+
+def test_it_shows_no_value_that_was_not_released(text: str) -> None:
+    assert "secret value" not in text
+    assert "ward 1" in text  # a category of published shares
+
+
+def test_everything_is_escaped(text: str) -> None:
+    tags = {tag for tag, _ in _Page(text).tags}
+    assert not tags & {"script", "link", "img", "iframe", "object", "b"}
+    assert "&lt;script&gt;alert(1)" in text
+    assert "\u202e" not in text
+
+
+def test_nothing_is_fetched_and_it_is_accessible(text: str) -> None:
+    tags = _Page(text).tags
+    assert ("html", {"lang": "en"}) in tags
+    for tag, found in tags:
+        assert tag == "a" or "href" not in found or str(found["href"]).startswith("#")
+        assert "src" not in found
+        assert not str(found.get("href", "")).startswith(("http", "//"))
+        if tag == "th":
+            assert found["scope"] in ("col", "row")
+        if tag == "svg":
+            assert found["role"] == "img"
+            assert found["aria-label"]
+    ids = [found["id"] for _, found in tags if "id" in found]
+    assert len(ids) == len(set(ids))
+    headings = [int(tag[1]) for tag, _ in tags if re.fullmatch(r"h\d", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(headings))
+    assert {f"#{one}" for one in ids} >= {str(found["href"]) for tag, found in tags if tag == "a"}
+
+
+@pytest.mark.parametrize("statements", [(), ("CREATE TABLE t AS SELECT 1 AS a",)])
+def test_an_empty_database_gives_a_page_that_says_so(tmp_path: Path, statements: tuple[str, ...]) -> None:
+    database, page = made(tmp_path / "empty.db", *statements), tmp_path / "page.html"
+    result = run(str(database), "--out", str(page))
+    assert result.exit_code == 0, result.output
+    said = plain(page.read_text(encoding="utf-8"))
+    assert "No table of this database has a policy" in said
+    assert "Nothing was charged" in said
+    assert "There is nothing to draw" in said
+
+
+def test_a_log_beside_the_file_is_part_of_the_fingerprint_and_stays(tmp_path: Path) -> None:
+    database, page = tmp_path / "x.db", tmp_path / "page.html"
+    # A process that ends like this leaves what it wrote in the log.
+    code = (
+        "import duckdb, os, sys; con = duckdb.connect(sys.argv[1]); con.execute('CHECKPOINT')\n"
+        "con.execute('CREATE TABLE released AS SELECT i // 4 AS class_id, 0 AS x_lo, 1 AS x_hi FROM range(8) r(i)')\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(database)], check=True)
+    log = tmp_path / "x.db.wal"
+    before = database.read_bytes(), log.read_bytes()
+    result = run(str(database), "--out", str(page))
+    assert result.exit_code == 0, result.output
+    assert (database.read_bytes(), log.read_bytes()) == before
+    text = page.read_text(encoding="utf-8")
+    assert all(hashlib.sha256(one).hexdigest() in text for one in before)
+    assert "main.released: each record looks like 7 others or more (k = 8)." in plain(text)
+
+
+def test_tables_can_be_named(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        "CREATE TABLE a AS SELECT i % 2 AS x, i AS y FROM range(6) r(i)",
+        "CREATE TABLE b AS SELECT i % 2 AS r, i % 3 AS c, i + 1 AS n FROM range(6) r(i)",
+    )
+    page = tmp_path / "page.html"
+    named = ["--released", "a", "--qi", "x", "--released", "a", "--qi", "x,y"]
+    named += ["--shares", "b", "--rows", "r", "--cols", "c", "--count", "n", "--released", "gone", "--qi", "x"]
+    result = run(str(database), "--out", str(page), *named)
+    assert result.exit_code == 0, result.output
+    said = plain(page.read_text(encoding="utf-8"))
+    assert "a: each record looks like 2 others or more (k = 3)." in said
+    assert "a: k is 1. 6 records can be told from all others." in said
+    assert "b, r by c 21 2 3" in said
+    assert "gone could not be judged: " in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no.db", "--out", "p.html"], "There is no file no.db."),
+        (["x.csv", "--out", "p.html"], "x.csv is no DuckDB database"),
+        (["x.db", "--out", "p.pdf"], "a report's name ends in .html"),
+        (["x.db", "--out", "p.html", "--released", "t"], "Each --released needs its own --qi"),
+        (["x.db", "--out", "p.html", "--shares", "t"], "Each --shares needs its own --rows and --cols"),
+        (["x.db", "--out", "p.html", "--table", "t"], "name a released table with --released"),
+        (["x.csv", "--qi", "a", "--released", "t"], "belong to a page"),
+        (["there.html", "--out", "there.html"], "there.html exists already"),
+    ],
+)
+def test_complaints_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "x.db")
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    (tmp_path / "there.html").write_text("")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_without_qi_or_a_page_the_usage_is_wrong() -> None:
+    assert run("x.csv").exit_code == 2
+
+
+# --- in a browser -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    needs("browser")
+    if chromium is None:
+        said = "There is no Chromium here to open the page with."
+        if os.environ.get("CI") or os.environ.get("DUCKANON_ALL_EXTRAS"):
+            pytest.fail(said)
+        pytest.skip(said)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_opens_it_without_a_network(browser: object, written: Path, scheme: str) -> None:
+    context = browser.new_context(offline=True, viewport={"width": 800, "height": 1000}, color_scheme=scheme)
+    page = context.new_page()
+    asked, told = [], []
+    page.on("request", lambda one: asked.append(one.url))
+    page.on("console", lambda one: told.append(one.text))
+    page.on("pageerror", lambda one: told.append(str(one)))
+    page.goto(written.as_uri())
+    assert asked == [written.as_uri()]
+    assert told == []
+    assert page.get_by_role("heading", level=1).inner_text() == "Privacy report: shop.duckdb"
+    assert page.get_by_role("heading", level=2).count() == 11
+    assert page.get_by_role("table").count() == 7
+    assert page.get_by_role("img").count() == 4
+    # Nothing is wider than the window, and text stands out from its ground.
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (scheme == "dark")
+    ink, paper = page.evaluate(
+        "(s => [s.color, s.backgroundColor].map(c => c.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)))"
+        "(getComputedStyle(document.body))"
+    )
+    assert abs(ink - paper) > 400
+    pdf = page.pdf(prefer_css_page_size=True)
+    assert pdf.startswith(b"%PDF")
+    assert re.search(rb"/MediaBox\s*\[0 0 59[45]\.?\d* 84[12]", pdf)
+    context.close()
