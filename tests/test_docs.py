@@ -116,6 +116,32 @@ def test_links(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "architecture.md"])
+def test_code_that_contributors_read_about_exists(page: str) -> None:
+    """Paths and dotted names in backticks and in the picture of the rooms, down to the class and its method."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    paths = set(re.findall(r"(?<![\w/.])((?:\.ci|docs|duckanon|fixtures|sql|tests)/[\w./-]*)", text))
+    names = set(re.findall(r"`(duckanon(?:\.\w+)+)`", text))
+    assert len(paths) > 20
+    assert len(names) > 5
+    missing = {path for path in paths if not (ROOT / path.rstrip(".")).exists()}
+    assert missing | {name for name in names if not _is_defined(name)} == set()
+
+
+def _is_defined(name: str) -> bool:
+    """Whether a dotted name is a module, or something that a module's text defines."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:length])
+        module = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if module.exists():
+            text = module.read_text(encoding="utf-8")
+            return all(
+                re.search(rf"^\s*(?:class|def) {one}\b|^{one}\b.* = |\"{one}\"", text, re.M) for one in parts[length:]
+            )
+    return False
+
+
 def test_the_readme_fits_a_screen_and_has_two_commands() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split("## Two commands")[0].splitlines()) <= 20

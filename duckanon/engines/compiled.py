@@ -1,11 +1,15 @@
 """The one place that knows numba: loops compiled to machine code, cached on disk, run without the GIL."""
 
+import hashlib
 import logging
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event, types
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -83,7 +87,12 @@ def _dispatcher(function: Callable[..., object], **options: object) -> Any:
     """
     # Nobody calls in from C, and the way in would cost a tenth of all compiling.
     njit: Any = numba.njit  # its annotations leave out options that it has
-    dispatcher = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
+    dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    try:
+        dispatcher._cache = _KernelCache(function)
+    except RuntimeError:
+        # Neither the package's folder nor the user's can be written to: each process compiles for itself.
+        _log.debug("No folder to keep compiled engines in: set NUMBA_CACHE_DIR to one.")
     template = dispatcher.get_call_template
 
     def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
@@ -91,6 +100,31 @@ def _dispatcher(function: Callable[..., object], **options: object) -> Any:
 
     dispatcher.get_call_template = get_call_template
     return dispatcher
+
+
+class _KernelCache(FunctionCache):
+    """Numba's cache of one function, that is stale once any source file of the engines has changed.
+
+    Numba looks at the function's own file alone, although the machine code holds that of all functions it calls.
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        found = self._impl.locator
+        stamp = (found.get_source_stamp(), _sources())
+        self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
+            found.get_cache_path(), self._impl.filename_base, stamp
+        )
+
+
+@cache
+def _sources() -> str:
+    """A hash of all source files of the engines."""
+    found = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        found.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def _plain(kind: Any) -> Any:

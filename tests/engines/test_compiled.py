@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from duckanon.engines import compiled as module
 from duckanon.engines.array_kernels import argsort, ascending, assign
 from duckanon.engines.compiled import compiled, inlined, inner
 
@@ -94,3 +95,50 @@ def test_compiling_is_told_once_and_loading_is_not(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert told[0].count("compiling its engines") == 1
     assert told[1] == ""
+
+
+_HELPER = """
+from duckanon.engines.compiled import inner
+
+@inner
+def number(x):
+    return x + {}
+"""
+_CALLER = """
+from duckanon.engines.compiled import compiled
+from duckanon.engines.helper import number
+
+@compiled
+def called(x):
+    return number(x)
+"""
+
+
+def _fresh(folder: Path, program: str, **more: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(folder), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout + done.stderr.replace("\n", " ")
+
+
+def test_an_edit_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
+    engines = tmp_path / "duckanon" / "engines"
+    engines.mkdir(parents=True)
+    for name in ("__init__", "engines/__init__"):
+        (tmp_path / "duckanon" / f"{name}.py").write_text("")
+    (engines / "compiled.py").write_text(Path(module.__file__).read_text())
+    (engines / "caller.py").write_text(_CALLER)
+    for helper, said in ((1, "11"), (1, "11"), (2, "12")):
+        (engines / "helper.py").write_text(_HELPER.format(helper))
+        program = "from duckanon.engines.caller import called as f; print(f(10), f.stats.cache_hits)"
+        assert _fresh(tmp_path, program, NUMBA_CACHE_DIR=str(tmp_path / "cache")).startswith(said)
+
+
+def test_kernels_work_where_nothing_can_be_written() -> None:
+    program = (
+        "import numba.core.caching as c\n"
+        "c.CacheImpl._locator_classes = []\n"
+        "import numpy as np; from duckanon.engines.metric.certificate import _sums; print(_sums(np.ones((2, 2))))"
+    )
+    assert _fresh(Path(module.__file__).parents[2], program).strip()

@@ -34,10 +34,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Attack:
-    """reached: the largest deviation, no more than the demand. deviation: shape (cells,). duals: shape (equations,)."""
+    """reached: the largest deviation, the demand at most. used: the cells that deviate. duals: shape (equations,)."""
 
     reached: float
-    deviation: Floats
+    used: Ints
     duals: Floats
 
     def protects(self, target: Target) -> bool:
@@ -46,40 +46,62 @@ class Attack:
 
 
 class Attacker:
-    """Solves for one target after another; patterns may be fractional (shares of a cell's room)."""
+    """Attacks one pattern, one target after another. Patterns may be fractional: shares of each cell's room.
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._transposed = problem.table.equations.T.tocsr()
-        equations, none = problem.table.equations, np.zeros(problem.table.cells)
-        self._program = Program(none, none, none, primal=True)
-        self._program.add(equations, np.zeros(equations.shape[0]), np.zeros(equations.shape[0]))
-        self.solved = 0
+    The program has a column for each cell that is suppressed at all.
+    """
 
-    def attack(self, target: Target, pattern: Floats) -> Attack:
+    def __init__(self, problem: Problem, pattern: Floats) -> None:
         """pattern: shape (cells,), from 0 (published) to 1 (suppressed)."""
-        room, demand = self._problem.room, float(target.demand)
-        lower, upper = -pattern * np.minimum(room[DOWN], demand), pattern * np.minimum(room[UP], demand)
-        lower[target.cell] = 0.0 if target.direction == UP else -demand
-        upper[target.cell] = demand if target.direction == UP else 0.0
-        self._program.bound(lower, upper)
-        self._program.price_one(target.cell, -float(target.direction))
-        found = self._program.solve()
-        self._program.price_one(target.cell, 0.0)
-        self.solved += 1
-        assert found is not None, "no deviation at all is always possible"
-        return Attack(float(found.x[target.cell]) * target.direction, found.x, found.duals)
+        self._problem = problem
+        self._cells = np.flatnonzero(pattern > 0)
+        share = pattern[self._cells]
+        self._room = {way: share * room[self._cells] for way, room in problem.room.items()}
+        self._share, self._whole = share, bool((share == 1.0).all())
+        equations, none = problem.table.equations, np.zeros(len(self._cells))
+        self._program = Program(none, none, none, primal=True)
+        self._program.add(equations[:, self._cells], np.zeros(equations.shape[0]), np.zeros(equations.shape[0]))
 
-    def capacities(self, target: Target, duals: Floats) -> Floats:
-        """Shape (cells,): capacities such that a pattern y protects the target only if capacities @ y >= demand."""
-        rounded = np.rint(duals / _FINEST) * _FINEST
-        reduced = -(self._transposed @ rounded)
-        # weight d_target = -(the other reduced costs) @ d for every additive d.
-        weight = float(reduced[target.cell]) * target.direction
-        reduced[target.cell] = 0.0
-        if weight <= 0:
-            return np.where(self._problem.primary | self._problem.free, float(target.demand), 0.0)
-        room = self._problem.room
-        with np.errstate(invalid="ignore"):
-            found = np.where(reduced < 0, -reduced * room[UP], reduced * room[DOWN])
-        return np.where(reduced == 0, 0.0, np.minimum(found / weight, target.demand))
+    def attack(self, target: Target) -> Attack:
+        """How far the target can deviate."""
+        demand, at = float(target.demand), int(np.searchsorted(self._cells, target.cell))
+        # Fractional patterns: a flow of `demand` units has no use for more, and less room gives sharper constraints.
+        most = np.inf if self._whole else self._share * demand
+        lower, upper = -np.minimum(self._room[DOWN], most), np.minimum(self._room[UP], most)
+        lower[at] = 0.0 if target.direction == UP else -demand
+        upper[at] = demand if target.direction == UP else 0.0
+        self._program.bound(lower, upper)
+        self._program.price_one(at, -float(target.direction))
+        found = self._program.solve()
+        self._program.price_one(at, 0.0)
+        assert found is not None, "no deviation at all is always possible"
+        return Attack(float(found.x[at]) * target.direction, self._cells[np.abs(found.x) > 1e-7], found.duals)
+
+    def publish(self, cell: int) -> None:
+        """From now on that cell of the pattern is published."""
+        self._fix(cell, 0.0)
+
+    def suppress(self, cell: int) -> None:
+        """That cell is suppressed again."""
+        self._fix(cell, 1.0)
+
+    def _fix(self, cell: int, share: float) -> None:
+        at = int(np.searchsorted(self._cells, cell))
+        self._share[at] = share
+        for way, room in self._problem.room.items():
+            self._room[way][at] = room[cell] if share else 0.0
+
+
+def capacities(problem: Problem, target: Target, duals: Floats) -> Floats:
+    """Shape (cells,): capacities such that a pattern y protects the target only if capacities @ y >= demand."""
+    rounded = np.rint(duals / _FINEST) * _FINEST
+    reduced = -(problem.table.equations.T @ rounded)
+    # weight d_target = -(the other reduced costs) @ d for every additive d.
+    weight = float(reduced[target.cell]) * target.direction
+    reduced[target.cell] = 0.0
+    if weight <= 0:
+        return np.where(problem.primary | problem.free, float(target.demand), 0.0)
+    room = problem.room
+    with np.errstate(invalid="ignore"):
+        found = np.where(reduced < 0, -reduced * room[UP], reduced * room[DOWN])
+    return np.where(reduced == 0, 0.0, np.minimum(found / weight, target.demand))

@@ -44,6 +44,19 @@ class Decided:
     reduced: Floats
 
 
+@dataclass(frozen=True)
+class Whole:
+    """pattern: shape (cells,). bound: no pattern that meets the cuts costs less, as the solver has it.
+
+    least: whether that is the pattern's own cost. work: simplex iterations times cuts.
+    """
+
+    pattern: Bools
+    bound: float
+    least: bool
+    work: int
+
+
 class Master:
     """The linear program, with cuts added as they are found."""
 
@@ -97,18 +110,19 @@ class Master:
         # The sums are rounded: stay below what they are in truth.
         return Decided(pattern, bound * (1 - 1e-9), reduced)
 
-    def choose(self) -> tuple[Bools, bool]:
-        """A pattern of least cost, shape (cells,), and whether the solver proved that it is one."""
+    def choose(self, nodes: int) -> Whole:
+        """A cheap whole pattern that meets all cuts, the best of a search tree of that many nodes."""
         pattern = self._primary.copy()
         if not self.cuts:
-            return pattern, True
-        choice = Choice(self.cost)
+            return Whole(pattern, 0.0, True, 0)
+        choice = Choice(self.cost, nodes)
         choice.add(self._rows(self.cuts))
         found = choice.solve()
         assert found is not None, "suppressing every free cell meets every cut"
-        pattern[self.free] = found[0]
-        cost = float(self.cost[found[0]].sum())
-        return pattern, cost <= found[1] + 1e-6 * max(1.0, cost)
+        pattern[self.free] = found.y
+        cost = float(self.cost[found.y].sum())
+        least = cost <= found.bound + 1e-6 * max(1.0, cost)
+        return Whole(pattern, found.bound, least, found.iterations * len(self.cuts))
 
     def _rows(self, cuts: list[Cut]) -> csr_array:
         from scipy.sparse import csr_array

@@ -102,14 +102,24 @@ def whole_optimum(cost: Floats, lower: Floats, upper: Floats, rows: csr_array, r
     return None if found.x is None else np.rint(found.x).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """y: shape (columns,). bound: no y costs less, as HiGHS has it. iterations: of the simplex method."""
+
+    y: Bools
+    bound: float
+    iterations: int
+
+
 class Choice:
     """min cost . y over y in {0, 1} and rows y >= 1, by HiGHS's branch and bound; one thread, no clock."""
 
-    def __init__(self, cost: Floats) -> None:
+    def __init__(self, cost: Floats, nodes: int) -> None:
+        """nodes: of the search tree, at most."""
         import highspy
 
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": _NODES}
+        options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": nodes}
         for option, value in options.items():
             self._highs.setOptionValue(option, value)
         every, count = np.arange(len(cost), dtype=np.int32), len(cost)
@@ -123,11 +133,12 @@ class Choice:
         starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
         self._highs.addRows(count, np.ones(count), np.full(count, np.inf), rows.nnz, starts, indices, rows.data)
 
-    def solve(self) -> tuple[Bools, float] | None:
-        """The best y found, and HiGHS's lower bound; None if there is no y, or none was found."""
+    def solve(self) -> Chosen | None:
+        """The best y of the search; None if there is no y, or none was found."""
         self._highs.run()
         info = self._highs.getInfo()
         # 2 is a feasible solution.
         if int(info.primal_solution_status) != 2:
             return None
-        return np.array(self._highs.getSolution().col_value) > 0.5, float(info.mip_dual_bound)
+        y = np.array(self._highs.getSolution().col_value) > 0.5
+        return Chosen(y, float(info.mip_dual_bound), int(info.simplex_iteration_count))

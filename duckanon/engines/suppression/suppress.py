@@ -4,7 +4,10 @@
 2. The master program's linear relaxation, with a capacity constraint for every target that an attacker of its
    fractional pattern hits: a lower bound on the cost of any pattern (Fischetti and Salazar 2000).
 3. The master program in whole numbers; attackers add constraints until its pattern protects. It then costs least.
+   Where the search ends before that, its last patterns are repaired, and the cheapest of them is taken.
 4. An audit of the published table alone.
+
+All limits are numbers of steps, not seconds: the pattern is the same in every run.
 """
 
 from __future__ import annotations
@@ -14,18 +17,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.suppression.attacker import Attacker, Target
+from duckanon.engines.suppression.attacker import Attacker, Target, capacities
 from duckanon.engines.suppression.audit import Intervals, Published, intervals
 from duckanon.engines.suppression.master import Master
 from duckanon.engines.suppression.problem import Problem
-from duckanon.errors import DuckanonError, Infeasible
+from duckanon.engines.suppression.repair import repaired, thinned
+from duckanon.errors import Infeasible, InvalidInput
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# Rounds of constraints for the relaxation, and of whole patterns.
-_RELAXED, _WHOLE = 200, 200
+# The relaxation ends where this many rounds of constraints raise its bound by less than this share.
+_PATIENCE, _PROGRESS = 5, 5e-4
+# Nodes of the search tree for a whole pattern at most; the work of all trees together that an effort of 1 allows
+# (simplex iterations times constraints), of which each tree takes a least share; whole patterns repaired in the end.
+_NODES, _WORK, _ROUND, _STARTS = 40, 30_000_000, 150_000, 4
+# Cells that the relaxation suppresses for that share at least are a good start.
+_HALF = 0.45
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,8 @@ class Suppression:
     values between which attackers can exclude nothing, in units, attained by whole tables (upper may be infinite);
     exact: whether these are proven to be all that attackers hold for possible. demand_lower, demand_upper: the values
     that the rule demands them to hold for possible. cost: of the secondary suppressions. bound: no protecting pattern
-    costs less (linear relaxation with capacity constraints). optimal: whether the pattern is one of least cost,
-    by the integer solver's own account.
+    costs less (linear relaxation with capacity constraints, proven by its duals). solver_bound: the same from whole
+    patterns, as the integer solver has it. optimal: whether the pattern is one of least cost, as that solver has it.
     """
 
     primary: Bools
@@ -50,6 +59,7 @@ class Suppression:
     demand_upper: Ints
     cost: float
     bound: float
+    solver_bound: float
     optimal: bool
 
     @property
@@ -58,14 +68,17 @@ class Suppression:
         return 0.0 if self.cost <= self.bound else (self.cost - self.bound) / max(self.bound, 1e-12)
 
 
-def suppress(problem: Problem) -> Suppression:
-    """A pattern that protects every primary cell. Raises Infeasible if none does."""
+def suppress(problem: Problem, effort: int = 1) -> Suppression:
+    """A pattern that protects every primary cell.
+
+    effort: how much work the search for the cheapest may take; 0 repairs what the relaxation suggests.
+    Raises InvalidInput for a negative effort, and Infeasible if no pattern protects.
+    """
+    if effort < 0:
+        raise InvalidInput("The effort of a suppression is a whole number, 0 or more.")
     search = _Search(problem)
     bound = search.relax()
-    pattern, optimal = search.choose()
-    found = audited(problem, pattern)
-    if under_protected(problem, found).any():
-        raise DuckanonError("The pattern failed its audit; nothing was released: please report this.")
+    pattern, found, optimal = search.choose(effort)
     shape, cells = problem.table.units.shape, found.cells
     return Suppression(
         problem.primary.reshape(shape),
@@ -78,6 +91,7 @@ def suppress(problem: Problem) -> Suppression:
         problem.table.flat[cells] + problem.upper[cells],
         problem.cost_of(pattern),
         bound,
+        max(bound, search.solver_bound),
         optimal,
     )
 
@@ -96,44 +110,76 @@ def under_protected(problem: Problem, found: Intervals) -> Bools:
 
 class _Search:
     def __init__(self, problem: Problem) -> None:
-        self._problem, self._attacker, self._master = problem, Attacker(problem), Master(problem)
-        alone = problem.primary.astype(np.float64)
-        everything = alone + problem.free
-        targets = [
-            Target(cell, direction, int(problem.demand[direction][cell]))
-            for cell in np.flatnonzero(problem.primary).tolist()
-            for direction in problem.directions
-            if problem.demand[direction][cell] > 0
-        ]
-        self._targets = [one for one in targets if not self._attacker.attack(one, alone).protects(one)]
-        if any(not self._attacker.attack(one, everything).protects(one) for one in self._targets):
+        self._problem, self._master = problem, Master(problem)
+        self._everything = problem.primary | problem.free
+        first = Attacker(problem, problem.primary.astype(np.float64))
+        last = Attacker(problem, self._everything.astype(np.float64))
+        self._targets = [one for one in _targets(problem) if not first.attack(one).protects(one)]
+        if not all(last.attack(one).protects(one) for one in self._targets):
             raise Infeasible("Some cells stay too narrow whatever is suppressed: let more cells be suppressed.")
 
     def relax(self) -> float:
         """The bound of the linear relaxation."""
-        decided = self._master.solve()
-        for _ in range(_RELAXED):
-            if not self._separate(decided.pattern):
-                break
+        bounds = []
+        while True:
             decided = self._master.solve()
-        return max(0.0, decided.bound)
+            bounds.append(decided.bound)
+            slow = len(bounds) > _PATIENCE and decided.bound < bounds[-1 - _PATIENCE] * (1 + _PROGRESS)
+            if not self._separate(decided.pattern) or slow:
+                self._relaxed = decided.pattern
+                return max(0.0, max(bounds))
 
-    def choose(self) -> tuple[Bools, bool]:
-        """The pattern, shape (cells,), and whether it is proven to cost least."""
-        for _ in range(_WHOLE):
-            pattern, proven = self._master.choose()
-            if self._separate(pattern.astype(np.float64)):
+    def choose(self, effort: int) -> tuple[Bools, Intervals, bool]:
+        """The pattern, shape (cells,), its audit, and whether the pattern is proven to cost least."""
+        self.solver_bound = 0.0
+        starts, work = [self._problem.primary | (self._relaxed > _HALF)], 0
+        while work < effort * _WORK:
+            whole = self._master.choose(_NODES)
+            work += whole.work + _ROUND
+            self.solver_bound = max(self.solver_bound, whole.bound)
+            starts = [*starts[-_STARTS:], whole.pattern]
+            if self._separate(whole.pattern.astype(np.float64)):
                 continue
-            if not under_protected(self._problem, audited(self._problem, pattern)).any():
-                return pattern, proven
-            self._master.forbid(pattern)
-        raise DuckanonError("No pattern was found within the rounds allowed: give a larger step.")
+            found = audited(self._problem, whole.pattern)
+            if under_protected(self._problem, found).any():
+                self._master.forbid(whole.pattern)
+            elif whole.least:
+                return whole.pattern, found, True
+            else:
+                break
+        return (*self._best([self._repaired(pattern) for pattern in starts]), False)
+
+    def _best(self, known: list[Bools]) -> tuple[Bools, Intervals]:
+        """The cheapest pattern that passes its audit."""
+        for pattern in [*sorted(known, key=self._problem.cost_of), self._everything]:
+            found = audited(self._problem, pattern)
+            if not under_protected(self._problem, found).any():
+                return pattern, found
+        raise Infeasible("In whole units no pattern protects all cells: give a smaller step, or keep fewer cells.")
+
+    def _repaired(self, pattern: Bools) -> Bools:
+        """A pattern that protects, near this one; cells that the relaxation likes are cheap."""
+        cost = self._problem.cost * np.maximum(1 - self._relaxed, 0.02)
+        found = repaired(self._problem, self._targets, pattern, cost)
+        return thinned(self._problem, self._targets, found)
 
     def _separate(self, pattern: Floats) -> int:
         """Add constraints that the pattern violates; how many."""
         added = 0
+        attacker = Attacker(self._problem, pattern)
         for target in self._targets:
-            attack = self._attacker.attack(target, pattern)
+            attack = attacker.attack(target)
             if not attack.protects(target):
-                added += self._master.cut(target, self._attacker.capacities(target, attack.duals), pattern)
+                added += self._master.cut(target, capacities(self._problem, target, attack.duals), pattern)
         return added
+
+
+def _targets(problem: Problem) -> list[Target]:
+    """What patterns have to protect, the largest demands first."""
+    found = [
+        Target(cell, direction, int(problem.demand[direction][cell]))
+        for cell in np.flatnonzero(problem.primary).tolist()
+        for direction in problem.directions
+        if problem.demand[direction][cell] > 0
+    ]
+    return sorted(found, key=lambda target: -target.demand)

@@ -12,10 +12,11 @@ from duckanon.engines.tables.cells import Bools, Ints, keys
 from duckanon.engines.tables.consistency import check_consistency, contradiction
 from duckanon.engines.tables.decomposable import decomposable
 from duckanon.engines.tables.model import Model, build, check_variables
-from duckanon.engines.tables.part import part_around
+from duckanon.engines.tables.part import Part, part_around
 from duckanon.engines.tables.released import Releases
 from duckanon.engines.tables.search import Ends, NoSolutionError, Search
 from duckanon.engines.tables.single import single_conditional
+from duckanon.engines.tables.truth import Records
 from duckanon.errors import DuckanonError, InvalidInput
 
 # Seconds that the programs may take.
@@ -72,7 +73,22 @@ def table_bounds(
     check_variables(releases, target)
     check_consistency(releases)
     listed = None if codes is None else wanted_cells(releases, target, codes)
-    part = part_around(releases, frozenset(target))
+    return bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
+
+
+def bounds_around(
+    releases: Releases,
+    part: Part,
+    target: Sequence[int],
+    listed: Ints | None,
+    time_limit: float,
+    truth: Records | None = None,
+    width: int | None = None,
+) -> TargetBounds:
+    """As `table_bounds`, of tables that were checked.
+
+    truth: the true records, which are a witness. width: only whether each cell's ends are so far apart is of interest.
+    """
     try:
         for closed_form in (decomposable, single_conditional):
             found = closed_form(releases, part, target, listed)
@@ -80,7 +96,14 @@ def table_bounds(
                 cells, least, largest = found
                 return _checked(TargetBounds(cells, least, largest, least, largest))
         model = build(releases, part, target, listed)
-        ends = Search(model.system, time_limit).run(np.unique(model.column[model.column >= 0]))
+        search = Search(model.system, time_limit)
+        if truth is not None:
+            solution = model.solution(truth.codes, truth.counts, releases.levels)
+            if solution is None or not search.witness(solution):
+                raise DuckanonError("The true records do not solve the equations of their tables: please report it.")
+        columns, first = np.unique(model.column[model.column >= 0], return_index=True)
+        scale = model.scale[model.column >= 0][first]
+        ends = search.run(columns, None if width is None else -(-width // scale))
     except NoSolutionError:
         raise contradiction(releases, target) from None
     return _checked(_of_cells(model, ends))

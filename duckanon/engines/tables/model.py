@@ -52,11 +52,20 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
+class Definition:
+    """Columns that follow from others: x[columns[i]] = (sum of value * x[column] over terms of row i) / divisor[i]."""
+
+    columns: Ints
+    terms: Terms
+    divisor: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A system, and the target's cells in it: the count of target cell i is scale[i] * x[column[i]].
 
     codes: int64 of shape (cells, target variables). column: int64 of shape (cells,); -1 where the count is zero.
-    cliques: the cells of the cliques; the first holds the target.
+    cliques: the cells of the cliques; the first holds the target. definitions: of all columns that are no cells.
     """
 
     system: System
@@ -64,6 +73,30 @@ class Model:
     column: Ints
     scale: Ints
     cliques: tuple[Cells, ...]
+    definitions: tuple[Definition, ...]
+
+    def solution(self, codes: Ints, counts: Ints, levels: Sequence[int]) -> Ints | None:
+        """The columns' values for some records, if they are a solution.
+
+        codes: shape (cells, all variables). counts: shape (cells,).
+        """
+        x = np.zeros(self.system.columns, dtype=np.int64)
+        for cells in self.cliques:
+            sizes = [levels[v] for v in cells.clique.variables]
+            at = places(keys(codes[:, cells.clique.variables], sizes), keys(cells.clique.codes, sizes))
+            if (counts[at < 0] > 0).any():
+                return None
+            found = np.zeros(len(cells.clique), dtype=np.int64)
+            np.add.at(found, at[at >= 0], counts[at >= 0])
+            x[cells.column] = found // cells.scale
+            if (x[cells.column] * cells.scale != found).any():
+                return None
+        for one in self.definitions:
+            row, column, value = one.terms
+            sums = np.zeros(len(one.columns), dtype=np.int64)
+            np.add.at(sums, row, value * x[column])
+            x[one.columns] = sums // one.divisor
+        return x if self.system.holds(x) else None
 
 
 def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | None) -> Model:
@@ -74,12 +107,13 @@ def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | N
     tables = part.tables
     least, most = releases.total()
     builder = Builder()
+    definitions: list[Definition] = []
     cliques = [_columns(builder, clique, releases, tables) for clique in part.tree.cliques]
     for a, b in part.tree.links:
         _link(builder, cliques[a], cliques[b], sorted(part.tree.separator((a, b))), releases.levels)
     for table in tables:
         home = min((c for c in cliques if set(table.scope) <= set(c.clique.variables)), key=lambda c: len(c.clique))
-        _add(builder, home, table, releases.levels)
+        _add(builder, definitions, home, table, releases.levels)
     first = cliques[0]
     # Known counts tell the total themselves.
     if not any(table.known_counts for table in tables):
@@ -87,8 +121,8 @@ def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | N
         builder.add_rows([whole], np.array([least]), np.array([most]))
     if codes is None:
         codes = np.unique(cliques[0].clique.on(target), axis=0)
-    column, scale = _target(builder, cliques[0], target, codes, releases.levels)
-    return Model(builder.build(most), codes, column, scale, tuple(cliques))
+    column, scale = _target(builder, definitions, cliques[0], target, codes, releases.levels)
+    return Model(builder.build(most), codes, column, scale, tuple(cliques), tuple(definitions))
 
 
 def _columns(builder: Builder, variables: Variables, releases: Releases, tables: Sequence[Released]) -> Cells:
@@ -129,7 +163,7 @@ def _link(builder: Builder, one: Cells, other: Cells, separator: Sequence[int], 
     )
 
 
-def _add(builder: Builder, home: Cells, table: Released, levels: Sequence[int]) -> None:
+def _add(builder: Builder, definitions: list[Definition], home: Cells, table: Released, levels: Sequence[int]) -> None:
     """What a table tells, in the cells of a clique that holds its variables."""
     if home.source is table:
         return
@@ -141,14 +175,14 @@ def _add(builder: Builder, home: Cells, table: Released, levels: Sequence[int]) 
         size = len(table.codes)
         builder.add_rows([cells], np.ones(size, dtype=np.int64), np.full(size, UNBOUNDED))
     if isinstance(table.content, ExactShares):
-        _add_exact(builder, home, cells, table, table.content, levels)
+        definitions.append(_add_exact(builder, home, cells, table, table.content, levels))
     else:
-        _add_rounded(builder, home, cells, table, table.content, levels)
+        definitions.extend(_add_rounded(builder, home, cells, table, table.content, levels))
 
 
 def _add_exact(
     builder: Builder, home: Cells, cells: Terms, table: Released, content: ExactShares, levels: Sequence[int]
-) -> None:
+) -> Definition:
     """n_ab = r t_b for each cell with a share; where some have none, n_b = (sum of r) t_b too."""
     at, column, scale = cells
     rows = len(content.whole)
@@ -160,10 +194,11 @@ def _add_exact(
     nothing = np.zeros(len(known), dtype=np.int64)
     shares = (new[known], multiplier[content.row[known]], -content.reduced[known])
     builder.add_rows([(new[at][mine], column[mine], scale[mine]), shares], nothing, nothing)
+    records = home.counts_of(table.given, _given(table, content.row), levels)
     if not table.complete or len(known) < len(content.row):
         nothing = np.zeros(rows, dtype=np.int64)
-        whole = (np.arange(rows), multiplier, -content.whole)
-        builder.add_rows([home.counts_of(table.given, _given(table, content.row), levels), whole], nothing, nothing)
+        builder.add_rows([records, (np.arange(rows), multiplier, -content.whole)], nothing, nothing)
+    return Definition(multiplier, records, content.whole)
 
 
 def _given(table: Released, row: Ints) -> Ints:
@@ -175,7 +210,7 @@ def _given(table: Released, row: Ints) -> Ints:
 
 def _add_rounded(
     builder: Builder, home: Cells, cells: Terms, table: Released, content: RoundedShares, levels: Sequence[int]
-) -> None:
+) -> list[Definition]:
     """(2 q - 1) n_b <= 2 D n_ab <= (2 q + 1) n_b, less one unit where the end itself would be rounded elsewhere."""
     at, column, scale = cells
     rows, many = int(content.row.max(initial=-1)) + 1, len(content.row)
@@ -196,10 +231,17 @@ def _add_rounded(
     low = np.where(q > 0, strict_low.astype(np.int64), -UNBOUNDED)
     builder.add_rows([(row, each[known], twice), (row, of_row, -(2 * q - 1))], low, free)
     builder.add_rows([(row, each[known], twice), (row, of_row, -(2 * q + 1))], -free, -strict_high.astype(np.int64))
+    ones = np.ones(max(many, rows), dtype=np.int64)
+    return [Definition(each, cells, ones[:many]), Definition(total, (of, own, size), ones[:rows])]
 
 
 def _target(
-    builder: Builder, home: Cells, target: Sequence[int], codes: Ints, levels: Sequence[int]
+    builder: Builder,
+    definitions: list[Definition],
+    home: Cells,
+    target: Sequence[int],
+    codes: Ints,
+    levels: Sequence[int],
 ) -> tuple[Ints, Ints]:
     """Column and scale of each target cell; a cell that is the sum of several columns gets one of its own."""
     at, own, size = home.counts_of(target, codes, levels)
@@ -220,9 +262,9 @@ def _target(
         mine = new[at] >= 0
         nothing = np.zeros(len(several), dtype=np.int64)
         ones = np.full(len(several), -1, dtype=np.int64)
-        builder.add_rows(
-            [(new[at][mine], own[mine], size[mine]), (new[several], column[several], ones)], nothing, nothing
-        )
+        terms = (new[at][mine], own[mine], size[mine])
+        builder.add_rows([terms, (new[several], column[several], ones)], nothing, nothing)
+        definitions.append(Definition(column[several], terms, -ones))
     return column, scale
 
 

@@ -33,9 +33,12 @@ class Optimum:
 
 
 class LinearProgram:
-    """The linear relaxation of a system, over the columns that are not settled; objectives and bounds change."""
+    """The linear relaxation of a system, over the columns that are not settled; objectives and bounds change.
 
-    def __init__(self, system: System, lower: Ints, upper: Ints) -> None:
+    dual: by the dual simplex method, which is faster after a change of bounds; the primal one, after one of objectives.
+    """
+
+    def __init__(self, system: System, lower: Ints, upper: Ints, *, dual: bool = False) -> None:
         import highspy
 
         self._lower, self._upper = lower.copy(), upper.copy()
@@ -44,7 +47,7 @@ class LinearProgram:
         self._at[self.free] = np.arange(len(self.free))
         self._reduce(system)
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in {"output_flag": False, "threads": 1, "simplex_strategy": 4}.items():
+        for option, value in {"output_flag": False, "threads": 1, "simplex_strategy": 1 if dual else 4}.items():
             self._highs.setOptionValue(option, value)
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._infeasible = highspy.HighsModelStatus.kInfeasible

@@ -12,7 +12,7 @@ from time import monotonic
 
 import numpy as np
 
-from duckanon.engines.tables.cells import Ints
+from duckanon.engines.tables.cells import Bools, Ints
 from duckanon.engines.tables.programs import Floats, IntegerProgram, LinearProgram
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.system import System, propagate
@@ -21,8 +21,8 @@ from duckanon.engines.tables.system import System, propagate
 _CLOSE = 1e-6
 # Rounds of sums as objectives.
 _ROUNDS = 60
-# Nodes of branch and bound before HiGHS's integer programming looks for a better witness, and in all.
-_NODES_ALONE, _NODES = 60, 20_000
+# Nodes of branch and bound before HiGHS's integer programming looks for a better witness, its seconds, and all nodes.
+_NODES_ALONE, _SECONDS_ASKED, _NODES = 3, 10.0, 20_000
 
 
 class NoSolutionError(Exception):
@@ -61,6 +61,7 @@ class Search:
         self.lower, self.upper = system.lower.copy(), system.upper.copy()
         self.least = np.full(system.columns, UNBOUNDED, dtype=np.int64)
         self.largest = np.full(system.columns, -1, dtype=np.int64)
+        self._enough = np.full(system.columns, UNBOUNDED, dtype=np.int64)
         self._narrow()
 
     @property
@@ -78,8 +79,13 @@ class Search:
         self.least, self.largest = np.minimum(self.least, x), np.maximum(self.largest, x)
         return True
 
-    def run(self, columns: Ints, *, whole: bool = True) -> Ends:
-        """Bound these columns, for as long as there is time. whole: go on with branch and bound."""
+    def run(self, columns: Ints, enough: Ints | None = None) -> Ends:
+        """Bound these columns, for as long as there is time.
+
+        enough: shape (columns,), widths: a column is left as soon as witnesses are so far apart.
+        """
+        if enough is not None:
+            self._enough[columns] = enough
         if (self.lower == self.upper).all():
             if not self.witness(self.lower):
                 raise NoSolutionError
@@ -87,9 +93,9 @@ class Search:
         relaxed = LinearProgram(self.system, self.lower, self.upper)
         self._sums(relaxed, columns)
         self._single(relaxed, columns)
-        if whole and self._open(columns):
+        if self._open(columns):
             self._narrow()
-            relaxed = LinearProgram(self.system, self.lower, self.upper)
+            relaxed = LinearProgram(self.system, self.lower, self.upper, dual=True)
             integer = IntegerProgram(relaxed)
             for column, sign in self._open(columns):
                 if self.left > 0 and self._is_open(column, sign):
@@ -101,15 +107,18 @@ class Search:
             raise NoSolutionError
 
     def _is_open(self, column: int, sign: int) -> bool:
-        if sign > 0:
-            return bool(self.least[column] > self.lower[column])
-        return bool(self.largest[column] < self.upper[column])
+        return (column, sign) in self._open(np.array([column]))
 
     def _open(self, columns: Ints) -> list[tuple[int, int]]:
         """Columns and directions, 1 for the lower end and -1 for the upper one, that have no witness yet."""
-        low = columns[(self.least[columns] > self.lower[columns])]
-        high = columns[(self.largest[columns] < self.upper[columns])]
+        columns = columns[~self._settled(columns)]
+        low = columns[self.least[columns] > self.lower[columns]]
+        high = columns[self.largest[columns] < self.upper[columns]]
         return [(j, 1) for j in low.tolist()] + [(j, -1) for j in high.tolist()]
+
+    def _settled(self, columns: Ints) -> Bools:
+        """Whether witnesses show that a column's ends are far enough apart."""
+        return np.asarray(self.largest[columns] - self.least[columns] >= self._enough[columns])
 
     def _try(self, x: Floats) -> bool:
         """Take in an optimum if it is whole."""
@@ -179,7 +188,7 @@ class Search:
         self._prove(column, sign, bound)
 
     def _ask(self, integer: IntegerProgram, column: int, sign: int) -> None:
-        x = integer.minimise(column, sign, self.lower, self.upper, self.left)
+        x = integer.minimise(column, sign, self.lower, self.upper, min(self.left, _SECONDS_ASKED))
         if x is not None:
             self.witness(np.rint(x).astype(np.int64))
 

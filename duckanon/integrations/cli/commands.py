@@ -84,6 +84,14 @@ def demo(k: Annotated[int, typer.Option("--k", help="The least number of records
         show(k)
 
 
+@app.command()
+def warm() -> None:
+    """Compile all engines now, side by side, so that no first call has to: for container images and CI."""
+    from duckanon.integrations.warm import warm as compile_all
+
+    compile_all(report=lambda name: print(f"compiled: {name}", flush=True))
+
+
 @app.command("k-anonymize")
 def k_anonymize(
     source: In,

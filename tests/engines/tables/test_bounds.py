@@ -28,7 +28,7 @@ def equal_to_enumeration(case: Case, found: TargetBounds, expected: dict[tuple[i
     assert all(ends == (0, 0) for ends in ours.values())
 
 
-@settings(max_examples=many(500), deadline=None)
+@settings(max_examples=many(200), deadline=None)
 @given(cases())
 def test_bounds_are_those_of_enumeration(case: Case) -> None:
     releases = Releases(case.levels, tuple(one.released() for one in case.published), case.n)
@@ -36,7 +36,7 @@ def test_bounds_are_those_of_enumeration(case: Case) -> None:
     equal_to_enumeration(case, table_bounds(releases, case.target), expected)
 
 
-@settings(max_examples=many(150), deadline=None)
+@settings(max_examples=many(80), deadline=None)
 @given(cases(most_records=3))
 def test_bounds_are_those_of_enumeration_where_n_is_not_given(case: Case) -> None:
     releases = Releases(case.levels, tuple(one.released() for one in case.published))
@@ -50,7 +50,7 @@ def test_bounds_are_those_of_enumeration_where_n_is_not_given(case: Case) -> Non
     equal_to_enumeration(case, table_bounds(releases, case.target), expected)
 
 
-@settings(max_examples=many(150), deadline=None)
+@settings(max_examples=many(80), deadline=None)
 @given(cases(), cases(), st.integers(1, 5))
 def test_tables_of_different_records_give_bounds_or_a_contradiction(one: Case, other: Case, n: int) -> None:
     if one.levels != other.levels:
