@@ -29,7 +29,9 @@ _MOST_CELLS = 20_000_000
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind dp_group_sizes on a database instance."""
     on.function("dp_group_sizes", DpGroupSizes)
-    register_engine(on, "_dk_dp_group_sizes", releaser(host.governance.once), "regions", _RELEASED, DpGroupSizes)
+    register_engine(
+        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _RELEASED, DpGroupSizes
+    )
 
 
 class Once(Protocol):
@@ -38,14 +40,14 @@ class Once(Protocol):
     def __call__(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
         *,
         person: str | None = None,
     ) -> pa.Array:
-        """table: its name, and seen: what the caller sees by it. content: all else that the release depends on.
+        """table: its name, and lookup: what the caller sees by it. content: all else that the release depends on.
 
         person: the column of which it was checked that no value has two rows.
         """

@@ -26,10 +26,10 @@ from duckanon.functions.udf import Host, Instance, register_check, register_engi
 class Governance(Protocol):
     """What metric_perturb needs of governance."""
 
-    def once(
+    def stored_or_drawn(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
@@ -39,7 +39,7 @@ class Governance(Protocol):
         """What was drawn for the same before, or what is drawn and charged now."""
         ...
 
-    def protected(self, table: str, seen: Mapping[str, Any]) -> bool: ...
+    def protected(self, table: str, lookup: Mapping[str, Any]) -> bool: ...
 
 
 def register(on: Instance, host: Host) -> None:
@@ -154,4 +154,4 @@ def _perturb(
     )
     # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
     whole = {"call": str(request), "content": content.hexdigest()}
-    return governance.once(request.tbl, seen.as_py(), whole, charge, release, action="perturb")
+    return governance.stored_or_drawn(request.tbl, seen.as_py(), whole, charge, release, action="perturb")

@@ -1,6 +1,6 @@
-"""The release store: what was released once is given again, and costs nothing more.
+"""Stored releases: what was released once is given again and costs nothing more.
 
-A relation is lazy, and runs each time it is shown; and who asks twice for the same must not learn more by it.
+DuckDB runs a lazy relation each time it is shown, and asking twice for the same must not tell more.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class _Turn:
 
 
 class StoredReleases:
-    """The release stores of all databases of one instance, beside their ledgers."""
+    """The stored releases of all databases of one instance, kept beside their ledgers."""
 
     def __init__(self, cursors: Cursors, ledger: Ledger) -> None:
         self._cursors, self._ledger = cursors, ledger
         self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
         self._opening = Lock()
 
-    def once(
+    def stored_or_drawn(
         self, location: Location, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
     ) -> pa.Array:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
 
-        release: a key that holds all that the release depends on. action: what the ledger's line is. Whoever asks for
-        the same at the same time waits.
+        release: a key of all that the release depends on. action: of the ledger's line. Whoever asks for the same
+        release at the same time waits.
         Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
         """
         with self._only_one(location.database, release):

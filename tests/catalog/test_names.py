@@ -91,3 +91,20 @@ def test_a_publication_is_found_last_and_a_temporary_table_first() -> None:
     assert Catalog([("x", "main")], dict([copy]), protected={protected: held}).find(name) == protected
     assert Catalog([("x", "main")], dict([copy])).find(TableName.of("main.t")) is None
     assert Catalog([("x", "main")], dict([copy])).find(TableName.of("duckanon.t")) == copy[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("t", "x.main.t", True),
+        ("main.t", "x.main.t", True),
+        ("x.t", "x.main.t", True),
+        ("y.t", "x.main.t", False),
+        ("x.main.t", "x.main.u", False),
+        # The schema of a full name is no catalog.
+        ("x.main.t", "main.s.t", False),
+    ],
+)
+def test_names_that_can_mean_the_same(one: str, other: str, same: bool) -> None:
+    assert TableName.of(one).may_be(TableName.of(other)) == same
+    assert TableName.of(other).may_be(TableName.of(one)) == same

@@ -46,7 +46,7 @@ def by_books(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) ->
             return answer(number)
 
         charge = type(CHARGE)(CHARGE.epsilon, f"call {number}", CHARGE.neighbours)
-        made.once("persons", sees, {"number": number}, charge, draw)
+        made.stored_or_drawn("persons", sees, {"number": number}, charge, draw)
 
     return call
 

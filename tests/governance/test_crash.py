@@ -86,7 +86,7 @@ def test_a_policy_has_its_domains_or_is_not_there(tmp_path: Path) -> None:
         ).fetchall()
         assert copies == sorted((f"domain_{line.number}_{at}",) for line in lines for at in (0, 1))
         for line in lines:
-            (number,) = line.said["policy"]["domains"]["b"]
+            (number,) = line.details["policy"]["domains"]["b"]
             for at, values in enumerate([[(-number,), (number,)], [(number,)]]):
                 assert con.execute(f"FROM duckanon.domain_{line.number}_{at} ORDER BY ALL").fetchall() == values
         assert set(state.tables) == {("main", "persons")}

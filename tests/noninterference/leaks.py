@@ -55,16 +55,16 @@ def domain_of_the_data(patch: Patch) -> None:
 def counted_first(patch: Patch) -> None:
     """The exact counts are made before the charge, and an error is told."""
     any_filter(patch)
-    real = answers.Answers.stand
+    real = answers.Answers.ensure
 
-    def stand(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+    def ensure(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         held: list[pa.Table] = []
         with self._ledger.cursor() as con:
-            if not answers.stands(con, question):
+            if not answers.is_stored(con, question):
                 held.append(draw(con))
         return real(self, question, lambda _: held[0])
 
-    patch.setattr(answers.Answers, "stand", stand)
+    patch.setattr(answers.Answers, "ensure", ensure)
     patch.setattr(mechanisms, "draw", _really_drawn)
 
 
@@ -82,7 +82,7 @@ def value_in_an_error(patch: Patch) -> None:
     patch.setattr(mechanisms, "draw", _really_drawn)
     real = answers.Answers._charge
 
-    def stand(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+    def ensure(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         with self._ledger.cursor() as con:
             charged = real(self, con, question)
             try:
@@ -91,14 +91,14 @@ def value_in_an_error(patch: Patch) -> None:
                 raise MachineFailure(f"The answer could not be made: {error}") from None
             return charged
 
-    patch.setattr(answers.Answers, "stand", stand)
+    patch.setattr(answers.Answers, "ensure", ensure)
 
 
 def repeat_by_content(patch: Patch) -> None:
     """A repeat is free while the table has the same number of records."""
-    real, seen = answers.stands, {}
+    real, seen = answers.is_stored, {}
 
-    def stands(con: duckdb.DuckDBPyConnection, question: Any) -> bool:
+    def is_stored(con: duckdb.DuckDBPyConnection, question: Any) -> bool:
         ((many,),) = con.execute(f"SELECT count(*) FROM {question.location.name}").fetchall()
         # By connection of the instance: both databases of a pair have the same name.
         ((file,),) = con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'x'").fetchall()
@@ -109,7 +109,7 @@ def repeat_by_content(patch: Patch) -> None:
             con.execute("DELETE FROM duckanon.answers WHERE key = ?", [question.key])
         return real(con, question)
 
-    patch.setattr(answers, "stands", stands)
+    patch.setattr(answers, "is_stored", is_stored)
 
 
 def empty_cells_dropped(patch: Patch) -> None:

@@ -94,7 +94,7 @@ def bounds_around(
             found = closed_form(releases, part, target, listed)
             if found is not None:
                 cells, least, largest = found
-                return _checked(TargetBounds(cells, least, largest, least, largest))
+                return checked(TargetBounds(cells, least, largest, least, largest))
         model = build(releases, part, target, listed)
         search = Search(model.system, time_limit)
         if truth is not None:
@@ -106,7 +106,7 @@ def bounds_around(
         ends = search.run(columns, None if width is None else -(-width // scale))
     except NoSolutionError:
         raise contradiction(releases, target) from None
-    return _checked(_of_cells(model, ends))
+    return checked(_of_cells(model, ends))
 
 
 def wanted_cells(releases: Releases, target: Sequence[int], codes: npt.ArrayLike) -> Ints:
@@ -137,7 +137,7 @@ def _of_cells(model: Model, ends: Ends) -> TargetBounds:
     return TargetBounds(model.codes, *found)
 
 
-def _checked(found: TargetBounds) -> TargetBounds:
+def checked(found: TargetBounds) -> TargetBounds:
     """Witnesses lie within the bounds, or the engine is wrong and says so instead of answering."""
     there_is = found.least <= found.largest
     inside = (found.lower <= found.least) & (found.largest <= found.upper)

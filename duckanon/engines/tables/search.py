@@ -82,7 +82,8 @@ class Search:
     def run(self, columns: Ints, enough: Ints | None = None) -> Ends:
         """Bound these columns, for as long as there is time.
 
-        enough: shape (columns,), widths: a column is left as soon as witnesses are so far apart.
+        enough: shape (columns,), widths: a column is left as soon as it is known whether its ends are so far
+            apart, and whether they differ.
         """
         if enough is not None:
             self._enough[columns] = enough
@@ -117,8 +118,10 @@ class Search:
         return [(j, 1) for j in low.tolist()] + [(j, -1) for j in high.tolist()]
 
     def _settled(self, columns: Ints) -> Bools:
-        """Whether witnesses show that a column's ends are far enough apart."""
-        return np.asarray(self.largest[columns] - self.least[columns] >= self._enough[columns])
+        """Whether witnesses show that a column's ends are far enough apart, or that they are not, but differ."""
+        enough, apart = self._enough[columns], self.largest[columns] - self.least[columns]
+        close = (enough < UNBOUNDED) & (self.upper[columns] - self.lower[columns] < enough)
+        return np.asarray((apart >= enough) | (close & (apart > 0)))
 
     def _try(self, x: Floats) -> bool:
         """Take in an optimum if it is whole."""
