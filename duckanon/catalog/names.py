@@ -103,8 +103,10 @@ def candidates(
         return [written]
     path = [(TEMPORARY, "main"), *([home] if home else []), *search]
     if written.schema:
-        # a.b is a schema's table, or a database's in its main schema.
-        catalogs = dict.fromkeys(catalog for catalog, _ in path)
+        # In a.b, a is a schema of a catalog on the path, first of those whose entry has that schema; or it is a
+        # catalog, and the table lies in its main schema.
+        on_path = [catalog for catalog, schema in path if schema == written.schema]
+        catalogs = dict.fromkeys([*on_path, *(catalog for catalog, _ in path)])
         path = [(catalog, written.schema) for catalog in catalogs] + [(written.schema, "main")]
     return [TableName(catalog, schema, written.object) for catalog, schema in path]
 

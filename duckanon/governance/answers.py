@@ -6,19 +6,17 @@ its own in the schema `duckanon`, which the analyst's statement reads like any o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput, MachineFailure
+from duckanon.governance.keyed_locks import KeyedLocks
 from duckanon.governance.ledger import Ledger, affordable, schema_of, where
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location
@@ -35,13 +33,6 @@ FAILED = (
 
 class Stale(Exception):
     """The policy or the edition changed after the guard decided about a statement: it must decide again."""
-
-
-class _Turn:
-    """A lock that can be referred to weakly."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -65,8 +56,7 @@ class Answers:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
-        self._opening = Lock()
+        self._locks = KeyedLocks()
 
     def ensure(self, purchase: Purchase, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         """Make sure that the answer to a question is stored. Returns whether that was charged now.
@@ -75,7 +65,7 @@ class Answers:
         committed. Raises BudgetExhausted, InvalidInput where nothing can be recorded, and Stale: then nothing was
         charged. Raises MachineFailure, in a fixed sentence, where the answer cannot be made; that is charged.
         """
-        with self._only_one(purchase), self._ledger.cursor() as con:
+        with self._locks.held((purchase.location.database, purchase.key)), self._ledger.cursor() as con:
             if is_stored(con, purchase):
                 return False
             charged = self._charge(con, purchase)
@@ -130,13 +120,6 @@ class Answers:
                 f"UPDATE {schema_of(purchase.location.database)}.answers SET stored = true WHERE key = ?",
                 [purchase.key],
             ).fetchall()
-
-    @contextmanager
-    def _only_one(self, purchase: Purchase) -> Iterator[None]:
-        with self._opening:
-            turn = self._turns.setdefault((purchase.location.database, purchase.key), _Turn())
-        with turn.lock:
-            yield
 
 
 def is_stored(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:

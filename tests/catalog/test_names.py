@@ -46,7 +46,7 @@ def test_duckdb_folds_the_same_letters(one: str, other: str) -> None:
     assert same == (fold(one) == fold(other))
 
 
-@pytest.mark.parametrize("path", ["", "s", "s,t", '"s",t', "main", "t"])
+@pytest.mark.parametrize("path", ["", "s", "s,t", '"s",t', "main", "t", "y", "s,y.main"])
 @pytest.mark.parametrize("name", ["t1", "s.t1", "x.t1", "y.t1", "x.s.t1", "y.main.t1", "main.t1", "t.t1", "x.main.t1"])
 def test_a_name_means_what_duckdb_takes_it_for(tmp_path: Path, path: str, name: str) -> None:
     """Along the search path, with two databases. Analysts cannot set the path, and stewards seldom do."""

@@ -1,6 +1,6 @@
 """A process to be killed: makes charges or decisions one after the other, and says in a file what it is about to do.
 
-python -m tests.governance.charger DATABASE JOURNAL CHARGES (books | sql | decisions)
+python -m tests.governance.charger DATABASE JOURNAL CHARGES (calls | sql | decisions)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
     lines = Path(journal).read_text(encoding="utf-8").splitlines()
     start = 1 + max((int(line.split()[1]) for line in lines), default=0)
     con = duckdb.connect(database)
-    call = {"books": by_books, "sql": by_sql, "decisions": by_decisions}[way](con, say)
+    call = {"calls": by_calls, "sql": by_sql, "decisions": by_decisions}[way](con, say)
     say("started", start - 1)
     for number in range(start, charges + 1):
         say("try", number)
@@ -37,7 +37,7 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
     con.close()
 
 
-def by_books(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
+def by_calls(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
     made, sees = governance(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
 
     def call(number: int) -> None:

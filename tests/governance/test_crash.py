@@ -41,7 +41,7 @@ def run(database: Path, journal: Path, charges: int, way: str, alive: float | No
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize(
     ("way", "charges", "kills"),
-    [("books", 1000, 60), ("sql", 300, 30)] if LONG else [("books", 80, 3), ("sql", 12, 1)],
+    [("calls", 1000, 60), ("sql", 300, 30)] if LONG else [("calls", 80, 3), ("sql", 12, 1)],
 )
 def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
     database, journal = tmp_path / "ledger.duckdb", tmp_path / "journal"

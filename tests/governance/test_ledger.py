@@ -144,7 +144,7 @@ def test_thirty_two_threads_ask_for_a_budget_that_suffices_for_ten(tmp_path: Pat
 
 
 def test_two_writers_that_know_nothing_of_each_other(tmp_path: Path) -> None:
-    """Two books on two connections: no lock in common, nothing but the numbers of lines."""
+    """Two governances on two connections: no lock in common, nothing but the numbers of lines."""
     file = str(tmp_path / "l.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
         both, sees = [governance(con), governance(other)], seen("persons", database="l")
@@ -316,7 +316,7 @@ def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path)
         assert len(made.lines()) == 1
 
 
-def test_books_of_one_instance_are_the_same_and_keep_nothing_open(tmp_path: Path) -> None:
+def test_governance_of_one_instance_is_the_same_and_keeps_nothing_open(tmp_path: Path) -> None:
     file = str(tmp_path / "a.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
         made = governance_of("x", con)

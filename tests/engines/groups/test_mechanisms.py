@@ -129,8 +129,7 @@ def test_isotonic_regression_is_optimal(noisy: list[int], most: int) -> None:
 def test_weighted_isotonic_regression(pairs: list[tuple[int, int]]) -> None:
     """By the formula: the largest of the means that end here, over the smallest of those that start here."""
     values, weights = (np.array(part, dtype=float) for part in zip(*pairs, strict=True))
-    fitted = np.empty(len(values))
-    pool(values, weights, fitted)
+    fitted = pool(values[None, :], weights[None, :])[0]
 
     def mean(a: int, b: int) -> float:
         return float(values[a : b + 1] @ weights[a : b + 1] / weights[a : b + 1].sum())
