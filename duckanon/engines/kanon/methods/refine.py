@@ -137,8 +137,8 @@ def _small(labels: Labels, count: int, k: int) -> Labels:
     order = by_label(labels)
     rank = np.empty(len(labels), np.intp)  # of each record in its class
     rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    split = (np.cumsum(parts) - parts)[labels] + np.minimum(rank // k, parts[labels] - 1)
-    return split.astype(np.int32)
+    split: Labels = ((np.cumsum(parts) - parts)[labels] + np.minimum(rank // k, parts[labels] - 1)).astype(np.int32)
+    return split
 
 
 @dataclass(frozen=True)
