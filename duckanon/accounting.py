@@ -1,4 +1,4 @@
-"""Exact privacy budgets: what an epsilon is, and how epsilons add up. No float takes part in a sum.
+"""Exact privacy budgets: how an epsilon is read, and how epsilons compose. Sums use fractions, never floats.
 
 Sequential and parallel composition: McSherry 2009, theorems 3 and 4.
 """
@@ -14,18 +14,18 @@ from numbers import Rational
 
 from duckanon.errors import InvalidInput
 
-# Beyond it nothing is protected.
+# The largest epsilon; it protects practically nothing.
 _MOST = 1_000_000
-# More digits would say nothing, and sums of charges stay short to write.
+# Digits after the point. It keeps sums of charges short.
 _DIGITS = 12
-# Exponents of four digits are still cheap to write out.
+# Longer exponents would take long to expand.
 _NUMBER = re.compile(r"[-+]?(\d{1,40}/0*[1-9]\d{0,40}|(\d{1,40}(\.\d{0,60})?|\.\d{1,60})([eE][-+]?\d{1,4})?)", re.ASCII)
 
 
 def epsilon(given: object, argument: str = "epsilon") -> Fraction:
     """The privacy parameter, exactly: 0.1 as a decimal, '0.1' and '1/10' all mean one tenth.
 
-    A float stands for the shortest decimal that denotes it, which is what its writer wrote.
+    A float stands for its shortest decimal representation, as it was written.
     Raises InvalidInput for anything but a number above zero and at most a million, with at most twelve digits after the
     point or a denominator of at most 10^12.
     """
@@ -67,10 +67,10 @@ def parallel(charges: Iterable[Fraction]) -> Fraction:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one release costs, and for whom.
+    """The cost of one release.
 
-    epsilon: the sum over levels. what: the call, without a value of the data. neighbours: the pairs of tables that the
-    release can hardly tell apart, in words. unit: what is protected as a whole. Raises InvalidInput unless 0 < epsilon.
+    epsilon: the sum over levels. what: the call, without values of the data. neighbours: which tables the release makes
+    hard to distinguish, in words. unit: what is protected as a whole. Raises InvalidInput unless 0 < epsilon.
     """
 
     epsilon: Fraction
@@ -85,9 +85,9 @@ class Charge:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be spent on one table in all, and how much has been: total > 0, spent >= 0.
+    """How much a population may spend in all, and how much is spent: total > 0, spent >= 0.
 
-    More may have been spent than the total, before there was one.
+    More than the total may be spent already when a budget is set.
     """
 
     total: Fraction

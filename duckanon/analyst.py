@@ -1,7 +1,7 @@
-"""An analyst's connection: it answers what the guard admits, and has no other door.
+"""An analyst's connection: it runs what the guard admits, and nothing else.
 
-It keeps honest people from mistakes. Python hides nothing from who looks for it: whoever may run Python here, or may
-open the file, holds the data.
+It protects against mistakes, not against attacks from the same process: whoever can run Python here, or can open the
+file, has access to the data.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ LOCKED: dict[str, Any] = {
 }
 
 
-class NoDoor(UnsupportedQuery, AttributeError):
-    """What an analyst's connection or result does not have. Programs that ask with `hasattr` get an answer."""
+class NotAvailable(UnsupportedQuery, AttributeError):
+    """An attribute that an analyst's connection or result does not have; `hasattr` works as usual."""
 
 
 class Answer:
-    """The result of a query, run each time it is shown or fetched, as DuckDB's relations are. It only gives rows.
+    """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
-    holds: raises where what was decided about the query does not hold any more.
+    holds: raises UnsupportedQuery if the decision about the query does not hold any more.
     """
 
     def __init__(self, relation: duckdb.DuckDBPyRelation | None, lock: RLock, holds: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class Answer:
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
-            raise NoDoor(
+            raise NotAvailable(
                 f"An analyst's result has no {name}: it is shown and fetched. To go on from it, write another query."
             )
         if self._relation is None:
@@ -86,24 +86,24 @@ _PASSES = frozenset(
 
 
 class Analyst:
-    """A guarded connection. decision: what was decided about the last statement; None before the first.
+    """A guarded connection. decision: about the last statement; None before the first.
 
-    Every statement is decided about on its way in, and what runs is the guard's own text. Refusals are PolicyRefusal,
-    UnsupportedQuery or BudgetExhausted. Threads take turns: a connection does one thing at a time.
+    The guard decides about every statement, and only its own text runs. Refusals are PolicyRefusal, UnsupportedQuery or
+    BudgetExhausted. Several threads may use it; they wait for each other.
     """
 
     role = "analyst"
 
     def __init__(self, con: duckdb.DuckDBPyConnection, shared: SharedCatalog) -> None:
         self._con, self._shared = con, shared
-        # Once, by `close` or when nobody holds this any more.
+        # Called once: by `close`, or when this object is collected.
         self._leave = finalize(self, shared.leave)
         self._leave.atexit = False  # type: ignore[misc] # its stub forgets the property
         self._guard = Guard(shared, self._temporary)
         self._lock = RLock()
         self._in_transaction = False
         self._has_functions = False
-        # The temporary tables as they were last read; None where a statement may have changed them.
+        # The temporary tables as last read; None if a statement may have changed them since.
         self._own: Mapping[TableName, Stored] | None = {}
         self.decision: Decision | None = None
 
@@ -147,7 +147,7 @@ class Analyst:
         return self.execute("ROLLBACK")
 
     def explain(self, query: Any) -> Decision:
-        """What would become of a statement; nothing runs."""
+        """What would be decided about a statement; nothing runs."""
         with self._lock:
             return self._guard.explain(query)
 
@@ -179,14 +179,14 @@ class Analyst:
             self._con.execute(macros()).fetchall()
             self._has_functions = True
         if self.decision.target is not None:
-            # A temporary table comes or goes, or a transaction that made one.
+            # It may create or drop a temporary table, also by the end of a transaction.
             self._own = None
             word = self.decision.target.split(maxsplit=1)[0].upper()
             self._in_transaction = word == "BEGIN" or (self._in_transaction and word not in ("COMMIT", "ROLLBACK"))
         return text
 
     def _temporary(self) -> Mapping[TableName, Stored]:
-        """The temporary tables, read where they may have changed: what was open to be fetched then has been."""
+        """The temporary tables, read again if they may have changed; reading ends a result that is being fetched."""
         if self._own is None:
             self._own = temporary(self._con)
         return self._own
@@ -201,31 +201,31 @@ class Analyst:
 
     def __getattr__(self, name: str) -> Any:
         if name not in _PASSES:
-            raise NoDoor(
+            raise NotAvailable(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
         return _in_turn(self._lock, self._con, name)
 
 
 def _unnamed(run: Callable[[], Any]) -> Any:
-    """What DuckDB gives; where it misses something, an error that names no closed table.
+    """The result of `run`. DuckDB's error about a missing table is replaced, since it may name closed tables.
 
-    A result is lazy, so its temporary table may be dropped before it runs. DuckDB would say which tables have a name
-    like it.
+    A result is lazy, so its temporary table may be dropped before it runs, and DuckDB would suggest tables with similar
+    names.
     """
     try:
         return run()
     except duckdb.CatalogException as error:
         if "already exists" in str(error):
             raise
-    # Raised here, so that DuckDB's own error is not its context either.
+    # Raised outside of `except`, so that DuckDB's error is not its context.
     raise UnsupportedQuery(
         "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
     )
 
 
 def _in_turn(lock: RLock, of: Any, name: str) -> Any:
-    """An attribute of DuckDB's, read or called while no other thread uses the connection."""
+    """An attribute of a DuckDB object, which is read and called under the lock."""
     with lock:
         found = _unnamed(lambda: getattr(of, name))
     if not callable(found):

@@ -1,4 +1,4 @@
-"""The facade: puts duckanon on a DuckDB connection, and opens connections that have it."""
+"""Puts duckanon's functions on a DuckDB connection, and opens connections that have them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 def _silent(step: str, share: float) -> None:
-    """Report progress to nobody."""
+    """Do not report progress."""
 
 
 def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None) -> duckdb.DuckDBPyConnection:
     """Put duckanon's SQL functions on a DuckDB connection, and return it.
 
-    The functions are temporary: nothing is written into the database file, until the first charge or budget is. Other
-    cursors of the same database need their own `register`. progress: told what runs and the share done (0 to 1), from
-    the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
+    The functions are temporary: nothing is written to the database file before the first charge or policy. Other
+    cursors of the same database need a `register` of their own. progress: told what runs and the share done (0 to 1),
+    from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
     on, told = Instance(con), progress or _silent
     k_anonymize.register(on, told)
@@ -47,7 +47,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     conditional_bounds.register(on)
     table_designs.register(on, told)
     governance = governance_of(on.identity, con)
-    group_sizes.register(on, governance.once)
+    group_sizes.register(on, governance.stored_or_drawn)
     policies.register(on, governance)
     publications.register(on, governance.publications)
     explain_privacy.register(on, lambda text: _explained(text, governance))
@@ -58,7 +58,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
 
 
 def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:
-    """What an analyst's connection would make of a statement: looked up on a connection of its own."""
+    """What an analyst's connection would decide about a statement, as rows of explain_privacy."""
     from duckanon.guard import Guard, SharedCatalog
 
     with governance.cursors.cursor() as cursor:
@@ -109,7 +109,7 @@ class Connection:
         self._con = con
 
     def _admit(self, statement: Any) -> Any:
-        """The statement that runs in place of the one that came in: for now itself."""
+        """The statement that runs in place of the given one: itself."""
         return statement
 
     def sql(self, query: Any, *args: Any, **kwargs: Any) -> Any:
@@ -193,9 +193,9 @@ def connect(
     """Open a DuckDB database with duckanon's functions. The arguments are those of `duckdb.connect`, and two more.
 
     role: 'steward' runs everything as it is written, and sets policies with `protect`. 'analyst' is guarded: protected
-    tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables). Where
-    it is not said, it is 'analyst' for a database with a protected table, and 'steward' for every other one and in
-    memory. The connection's `role` tells which. progress: as for `register`. Raises InvalidInput for another role, and
+    tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables). By
+    default it is 'analyst' for a database with a protected table, and 'steward' for every other one and in memory. The
+    connection's `role` tells which. progress: as for `register`. Raises InvalidInput for another role, and
     where this process has the database open under the other one.
 
     DuckDB finds a data frame by its variable's name in the frame that calls it; here that frame is ours, so for a
@@ -217,7 +217,7 @@ def connect(
 
 
 def _opened(opened: Callable[[str], duckdb.DuckDBPyConnection], role: str) -> tuple[str, duckdb.DuckDBPyConnection]:
-    """A connection for a role. Its settings are of the whole instance, so one process has one role in a database."""
+    """A connection for a role. Its settings hold for the whole instance, so a process has one role in a database."""
     try:
         return role, opened(role)
     except duckdb.ConnectionException as error:
@@ -230,7 +230,7 @@ def _opened(opened: Callable[[str], duckdb.DuckDBPyConnection], role: str) -> tu
 
 
 def _fitting(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> tuple[str, duckdb.DuckDBPyConnection]:
-    """A connection for the role that a database is made for: an analyst's as soon as one of its tables is protected."""
+    """A connection for the default role: an analyst's if a table of the database is protected, else a steward's."""
     try:
         role, con = _opened(opened, "steward")
     except InvalidInput:
@@ -243,7 +243,7 @@ def _fitting(opened: Callable[[str], duckdb.DuckDBPyConnection]) -> tuple[str, d
 
 
 def _locked(role: str) -> dict[str, Any]:
-    """The settings that a role cannot change. What the guard is made of loads for an analyst only."""
+    """The settings that a role cannot change. The guard is imported for an analyst only."""
     if role != "analyst":
         return {}
     from duckanon.analyst import LOCKED

@@ -1,7 +1,7 @@
-"""What can go wrong, one class for each kind.
+"""duckanon's errors, one class for each kind.
 
-Inside SQL the class is lost on the way out of DuckDB (it becomes an ``InvalidInputException``), so each text says
-everything itself: what was wrong, in which column, and what to do. No text holds a value from the data.
+An error inside a SQL function leaves DuckDB as an ``InvalidInputException``, without its class, so each text says
+everything: what was wrong, in which column, and what to do. No text holds a value of the data.
 """
 
 

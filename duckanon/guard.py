@@ -1,8 +1,7 @@
-"""The guard of an analyst's connection: it wires the rules to what is public, and has paid answers stand before a
-statement runs.
+"""The guard of an analyst's connection: it decides which text runs in place of a statement.
 
-It reads the catalog and the policies, lets `rewrite` decide, has DuckDB itself parse what came out, and verifies that.
-No decision reads a record of a protected table. What it hands back is the text to run.
+It reads the catalog and the policies, lets `rewrite` decide, verifies the result in DuckDB's own tree, and makes sure
+that paid answers are stored before the text runs. No decision reads a record of a protected table.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError, UnsupportedQuery
-from duckanon.governance.answers import Stale, drawn
+from duckanon.governance.answers import Stale, day_charged
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
@@ -36,31 +35,31 @@ from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
 
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
-# More cells than anybody reads, most of them noise.
+# The most cells of an answer; most of more would be noise.
 _MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
-# A steward may change a policy between deciding and charging; nobody does so many times in a row.
+# How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
-# What `SELECT 1 AS one` is made of.
+# The node classes of a statement of constants, such as `SELECT 1 AS one`.
 _CONSTANTS = (exp.Select, exp.Alias, exp.Identifier, exp.Literal, exp.Boolean, exp.Null)
 
 Temporary = Callable[[], Mapping[TableName, Stored]]
 
 
 def none() -> Mapping[TableName, Stored]:
-    """The temporary tables of nobody."""
+    """No temporary tables."""
     return {}
 
 
 class SharedCatalog:
-    """What all guards of one instance share: a connection of their own, and the catalog as it was last read on it.
+    """What all guards of one instance share: a connection, and the catalog as it was last read on it.
 
-    locked: whether the instance's configuration is locked, as an analyst's is. Then nobody but governance changes the
-    catalog, and what was read holds until the ledger has another line.
+    locked: whether the instance's configuration is locked, as an analyst's is. Then only governance changes the
+    catalog, which is read again when the ledger has another line.
     """
 
     def __init__(self, own: duckdb.DuckDBPyConnection, governance: Governance) -> None:
         self.own, self.governance = own, governance
-        # A connection does one thing at a time.
+        # Threads must not use one connection at the same time.
         self.lock = RLock()
         ((self.locked,),) = own.execute("SELECT system.main.current_setting('lock_configuration')").fetchall()
         self._guards = 1
@@ -69,25 +68,25 @@ class SharedCatalog:
         self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
 
     def join(self) -> SharedCatalog:
-        """The room itself, with one more guard in it."""
+        """Count one more guard, and return this object."""
         with self.lock:
             self._guards += 1
         return self
 
     def leave(self) -> None:
-        """A guard less; the last one closes the connection."""
+        """A guard ends; the last one closes the connection."""
         with self.lock:
             self._guards -= 1
             if self._guards == 0:
                 self.own.close()
 
     def numbers(self) -> dict[str, int]:
-        """The number of the last line of each database's ledger: while it is the same, so are decisions."""
+        """The number of the last line of each database's ledger. Decisions hold while these do not change."""
         with self.lock:
             return {fold(one): self.governance.ledger.state(one, self.own).number for one in self._databases}
 
     def catalog(self, own: Mapping[TableName, Stored]) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
-        """What an analyst may see now, the releases that there are, and what holds in each database."""
+        """What an analyst may see now, the available releases, and the state of each database's ledger."""
         with self.lock:
             if not self.locked or not self._databases:
                 self._databases = self.governance.ledger.databases()
@@ -106,7 +105,7 @@ class SharedCatalog:
 class Guard:
     """Decides about the statements of one connection.
 
-    room: what it shares with other guards of the instance. temporary: tells the connection's temporary tables.
+    shared: with all guards of the instance. temporary: gives the connection's temporary tables.
     """
 
     def __init__(self, shared: SharedCatalog, temporary: Temporary = none) -> None:
@@ -114,16 +113,16 @@ class Guard:
         self._functions = table_functions()
 
     def decide(self, statement: object) -> Decision:
-        """What becomes of a statement; nothing is run or charged, and no record is read.
+        """The decision about a statement. Nothing is run or charged, and no record is read.
 
         statement: text, or what DuckDB's `extract_statements` gives. Raises UnsupportedQuery and PolicyRefusal.
         """
         return self._decide(statement)[0]
 
     def admit(self, statement: object, *, in_transaction: bool = False) -> Decision:
-        """As `decide`; what must stand before the statement runs is charged and made.
+        """As `decide`; and charge and make the answers that the statement needs.
 
-        in_transaction: whether the analyst began a transaction, which would not see what is made now.
+        in_transaction: whether the analyst began a transaction, in which new answers would not be visible.
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
@@ -142,10 +141,10 @@ class Guard:
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
 
     def holding(self, statement: object, text: str) -> Callable[[], None]:
-        """A check that a statement admitted as `text` would be admitted so still.
+        """A check, to be called later, that a statement would still be admitted as `text`.
 
-        A steward may close, protect or unpublish what it reads before its result runs. Then the check raises
-        UnsupportedQuery.
+        A steward may close, protect or unpublish what the statement reads before its lazy result runs. Then the check
+        raises UnsupportedQuery.
         """
         seen = [self._shared.numbers()]
 
@@ -164,7 +163,7 @@ class Guard:
         return check
 
     def explain(self, statement: object) -> Decision:
-        """As `decide`, and a refusal is an answer like any other."""
+        """As `decide`, but a refusal is returned as a decision, not raised."""
         try:
             decision, states = self._decide(statement)
             self._affordable(decision, states)
@@ -186,9 +185,9 @@ class Guard:
         return self._priced(decision), states
 
     def _catalog(self, admitted: Statement) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
-        """What the analyst sees; nothing where the statement is made of constants alone.
+        """What the analyst may see. It is not read for a statement made of constants alone.
 
-        Every function and every operator could be a macro's name, the built-in ones' too.
+        All others need it: any function or operator, also a built-in one, could be the name of a macro.
         """
         if admitted.kind is Kind.TRANSACTION or (
             admitted.kind is Kind.QUERY and all(isinstance(one, _CONSTANTS) for one in admitted.tree.walk())
@@ -197,19 +196,19 @@ class Guard:
         return self._shared.catalog(self._temporary())
 
     def _priced(self, decision: Decision) -> Decision:
-        """The decision with what each answer costs now: nothing where it stands. Too large ones are refused."""
+        """The decision with stored answers marked as free. Raises UnsupportedQuery for answers with too many cells."""
         if not decision.answers:
             return decision
         days = {}
         with self._shared.lock:
             for question in decision.answers:
-                days[question.key] = drawn(self._shared.own, question.purchase)
+                days[question.key] = day_charged(self._shared.own, question.purchase)
                 most = _MOST_COUNTS if question.kind == "count" else _MOST_SIZES // question.max_size
                 if days[question.key] is None and mechanisms.cells(self._shared.own, question) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
                     )
-        # Each paid answer has one step, in the same order.
+        # The steps with an epsilon and the answers have the same order.
         answers = iter(decision.answers)
         steps = [
             step if step.epsilon is None else replace(step, drawn=days[next(answers).key]) for step in decision.steps
@@ -217,24 +216,24 @@ class Guard:
         return replace(decision, steps=steps)
 
     def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
-        """Raises BudgetExhausted where one of several answers could be paid, but not all of them."""
+        """Raises BudgetExhausted if the budgets do not suffice for all answers together."""
         due = {question.key: question for question, step in self._unpaid(decision)}
         spent: dict[str, Any] = {}
         for question in due.values():
             state = states[fold(question.location.database)]
             population = state.population(question.location)
             assert population is not None
-            held = spent.get(population.name, population)
-            merged = replace(state, populations={**state.populations, population.name: held})
+            charged = spent.get(population.name, population)
+            merged = replace(state, populations={**state.populations, population.name: charged})
             affordable(merged, question.location, question.purchase.charge)
-            spent[population.name] = held.charged(question.epsilon)
+            spent[population.name] = charged.charged(question.epsilon)
 
     def _unpaid(self, decision: Decision) -> list[tuple[PaidQuestion, Step]]:
         steps = [step for step in decision.steps if step.epsilon is not None]
         return [(question, step) for question, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
 
     def _stand(self, question: PaidQuestion) -> None:
-        self._shared.governance.answers.stand(question.purchase, lambda con: mechanisms.draw(con, question))
+        self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
 
     def _verify(self, decision: Decision, catalog: Catalog) -> None:
         answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)
@@ -246,7 +245,7 @@ class Guard:
         )
 
     def _serialized(self, text: str) -> Any:
-        """DuckDB's own tree of a query."""
+        """DuckDB's parse tree of a query."""
         with self._shared.lock:
             return json.loads(self._shared.own.execute(_SERIALIZE, [text]).fetchall()[0][0])
 
@@ -267,7 +266,7 @@ def _governed(state: LedgerState) -> Governed:
 
 
 def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Publication]]:
-    """The publications of each protected table that can be read."""
+    """The publications of each protected table, without withdrawn ones."""
     found: dict[TableName, list[Publication]] = {}
     for database, state in states.items():
         for one in state.publications.values():

@@ -1,1 +1,1 @@
-"""Names, policies, and what is known of a database: the one model that rules, guard and governance share."""
+"""Names, policies and a snapshot of a database's catalog: the model that rules, guard and governance share."""

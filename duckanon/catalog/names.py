@@ -1,4 +1,4 @@
-"""Names as DuckDB reads them: letters A to Z without case, quoted or not; everything else as it stands."""
+"""Names as DuckDB compares them: the letters A to Z without case, quoted or not; all other characters as written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fold(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """catalog.schema.object, folded, as far as known: an empty part is one that nobody told."""
+    """catalog.schema.object, folded. An empty part is not known."""
 
     catalog: str
     schema: str
@@ -52,7 +52,7 @@ class TableName:
         return cls(*([""] * (3 - len(parts)) + parts))
 
     def may_be(self, other: TableName) -> bool:
-        """Whether both can name the same table: parts that nobody told fit everything.
+        """Whether both can name the same table: a part that is not known matches any.
 
         In `a.persons` the first part may be a schema or, as DuckDB has it, a catalog.
         """
@@ -60,17 +60,17 @@ class TableName:
             return False
         return any(
             all(not mine or not theirs or mine == theirs for mine, theirs in zip(one, two, strict=True))
-            for one in self._places()
-            for two in other._places()
+            for one in self._readings()
+            for two in other._readings()
         )
 
-    def _places(self) -> tuple[tuple[str, str], ...]:
-        """What catalog and schema can be."""
+    def _readings(self) -> tuple[tuple[str, str], ...]:
+        """The catalogs and schemas that the name can mean."""
         whole = (self.catalog, self.schema)
         return (whole, (self.schema, "")) if self.schema and not self.catalog else (whole,)
 
     def within(self, home: TableName) -> TableName:
-        """The name as one reads it in `home`: parts not told are home's."""
+        """The name as it is read in `home`: parts that are not known are home's."""
         if self.schema:
             return TableName(
                 self.catalog or (home.catalog if self.schema == home.schema else ""), self.schema, self.object
@@ -82,36 +82,39 @@ class TableName:
 
 
 NOWHERE = TableName("", "", "")
-# The catalog of temporary tables, which lasts as long as its connection.
+# The catalog of a connection's temporary tables.
 TEMPORARY = "temp"
 
 
 def quoted(path: Sequence[str]) -> str:
-    """A name of several parts, in quotes."""
+    """A name of several parts in SQL, each part in quotes."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in path)
 
 
 def candidates(
     written: TableName, search: Sequence[tuple[str, str]], home: tuple[str, str] | None = None
 ) -> list[TableName]:
-    """The full names that a name may stand for, in the order in which DuckDB looks for them.
+    """The full names that a name can mean, in the order in which DuckDB tries them.
 
-    search: catalogs and schemas on the search path, folded. home: those of the view in which the name is written.
+    search: catalogs and schemas on the search path, folded. home: catalog and schema of the view
+    in which the name is written, if it is written in one.
     """
     if written.catalog:
         return [written]
     path = [(TEMPORARY, "main"), *([home] if home else []), *search]
     if written.schema:
-        # a.b is a schema's table, or a database's in its main schema.
-        catalogs = dict.fromkeys(catalog for catalog, _ in path)
+        # In a.b, a is a schema of a catalog on the path, first of those whose entry has that schema; or it is a
+        # catalog, and the table lies in its main schema.
+        on_path = [catalog for catalog, schema in path if schema == written.schema]
+        catalogs = dict.fromkeys([*on_path, *(catalog for catalog, _ in path)])
         path = [(catalog, written.schema) for catalog in catalogs] + [(written.schema, "main")]
     return [TableName(catalog, schema, written.object) for catalog, schema in path]
 
 
 def search_path(database: str, schema: str, path: str) -> list[tuple[str, str]]:
-    """Catalogs and schemas in which a name is looked for, folded, in DuckDB's order; the temporary one is left out.
+    """The catalogs and schemas in which DuckDB looks for a name, folded and in order, without the temporary one.
 
-    database, schema: the current ones. path: DuckDB's setting search_path.
+    database, schema: the current ones. path: the value of DuckDB's setting search_path.
     """
     entries = [parts(entry.strip()) for entry in (path or "").split(",") if entry.strip()]
     search = [(fold(entry[0] if len(entry) > 1 else database), fold(entry[-1])) for entry in entries]
@@ -119,7 +122,7 @@ def search_path(database: str, schema: str, path: str) -> list[tuple[str, str]]:
 
 
 def parts(name: str) -> list[str]:
-    """The parts of a.b."c.d", without their quotes; the whole name where it has no such form."""
+    """The parts of a name such as a.b."c.d", without their quotes; the whole text if it is no such name."""
     found = list(_PART.finditer(name))
     if not 0 < len(found) <= 3 or ".".join(one.group(0) for one in found) != name:
         return [name]

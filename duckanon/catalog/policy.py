@@ -1,4 +1,4 @@
-"""What a steward has decided about a table: the one class that governance keeps and that rules read."""
+"""A table's policy, as a steward sets it: governance stores it, and the rules read it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from duckanon.accounting import epsilon, written
 from duckanon.catalog.names import fold
 
-# A domain as a steward says it: a list of values, the word ENUM, or the name of an open table.
+# A domain as a steward writes it: a list of values, the word ENUM, or the name of an open table.
 DomainSource = str | tuple[Any, ...]
 ENUM = "ENUM"
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a column's keys come from, as they were copied when the policy was set.
+    """The values by which a column may be grouped, copied when the policy was set.
 
-    table: its name in the schema duckanon. columns: of the copy, under the names of the protected table; a domain of
+    table: the copy's name in the schema duckanon. columns: of the copy, named as in the protected table; a domain with
     several columns lists their combinations.
     """
 
@@ -30,17 +30,18 @@ class Domain:
 
 @dataclass(frozen=True)
 class Policy:
-    """The policy of a protected table. Columns are named as the steward wrote them.
+    """The policy of a protected table. Columns are spelled as the steward wrote them.
 
-    epsilon: how much may be spent on its population in all. population: whose budget it spends. privacy_unit: the
-    column that identifies what is protected as a whole; None: a record. rows_per_unit: how many records of one unit
-    count in a release with noise; None: not said. unit: the column whose values are groups. hierarchy: region columns,
-    the widest first. per_query: the most that one release may cost; None: an analyst gets none with noise. per_edition:
-    the most that the population may spend in one edition; None: no cap. max_size: the largest group size that is told
-    apart. public: columns by which an analyst may count. domains: where a column's keys come from. bounds: the least
-    and the largest value of a column, and a step if there is one. quasi_identifiers, k: what a k-anonymous copy must
-    generalise, and its least class, in privacy units. sensitive: columns that such a copy may show as they are. drop:
-    columns that no release shows. small: counts from 1 to small - 1 must not follow from what is published.
+    epsilon: the whole budget of its population. population: the name of the budget that it spends. privacy_unit: the
+    column that identifies a privacy unit; None: each record is one. rows_per_unit: how many records of one unit count
+    in a release with noise; None: the default, one. unit: the column whose values are groups. hierarchy: region
+    columns, the widest first. per_query: the most that one release may cost; None: there are no releases with noise.
+    per_edition: the most that the population may spend in one edition; None: no cap. max_size: larger groups count as
+    groups of this size. public: columns by which an analyst may count. domains: the values by which a column may be
+    grouped. bounds: the least and the largest value of a column, and a step if there is one. quasi_identifiers, k:
+    columns that a k-anonymous copy generalises, and the least number of privacy units in a class. sensitive: columns
+    that such a copy may show unchanged. drop: columns that no release shows. small: counts from 1 to small - 1 must not
+    follow from what is published.
     """
 
     epsilon: Fraction
@@ -68,13 +69,13 @@ class Policy:
 
     @property
     def unit_is_group(self) -> bool:
-        """Whether what is protected as a whole is the group itself, such as a household."""
+        """Whether the privacy unit is the group whose size is counted, such as a household."""
         same = self.unit is not None and self.privacy_unit is not None
         return same and fold(self.unit or "") == fold(self.privacy_unit or "")
 
     @property
     def protects(self) -> str:
-        """What one charge protects, in words."""
+        """What one charge protects, in words for people."""
         if self.privacy_unit is None:
             return "one record"
         most = "the first record counts" if self.contributions == 1 else f"the first {self.contributions} records count"
@@ -83,19 +84,19 @@ class Policy:
     @property
     def publishable(self) -> frozenset[str]:
         """The columns, folded, by which tables of counts and shares may be published."""
-        told = (*self.public, *self.hierarchy, *self.quasi_identifiers, *self.sensitive)
+        public = (*self.public, *self.hierarchy, *self.quasi_identifiers, *self.sensitive)
         hidden = (*self.drop, *(one for one in (self.unit, self.privacy_unit) if one is not None))
-        return frozenset(map(fold, told)) - frozenset(map(fold, hidden))
+        return frozenset(map(fold, public)) - frozenset(map(fold, hidden))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that it names, each once."""
+        """Every column that the policy names, each once."""
         single = [one for one in (self.privacy_unit, self.unit) if one is not None]
         lists = [name for one in LISTS for name in getattr(self, one)]
         return tuple(dict.fromkeys([*single, *lists, *self.domains, *self.bounds]))
 
     def dump(self) -> dict[str, Any]:
-        """The policy as plain values, exact. What says no more than the default is left out."""
+        """The policy as plain values for JSON, with exact amounts. Fields that have their default are left out."""
         found: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)

@@ -1,4 +1,4 @@
-"""Tables that cannot be protected: their records do not lie there as they are read, or have no one key."""
+"""Tables that cannot be protected: with generated columns, or with collations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNFIT = (
 )
 
 
-def unfit(sql: str) -> str | None:
+def obstacle(sql: str) -> str | None:
     """Why a table cannot be protected, by the statement that made it; None if it can."""
     bare = _QUOTED.sub(" ", sql)
     return next((why for found, why in _UNFIT if found.search(bare)), None)

@@ -1,4 +1,4 @@
-"""A release that a steward asks to publish, as data: what governance hands to the audit, which has no ledger."""
+"""A release that a steward wants to publish, as data: governance passes it to the audit, which sees no ledger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duckanon.catalog.policy import Policy
 
 @dataclass(frozen=True)
 class Terms:
-    """What a steward says of a release.
+    """How a steward describes a release.
 
     variables, given, value: of a table of counts or of shares; no value: a k-anonymous table. digits, base: how its
     numbers were rounded. accept_changes: publish although the records have changed since an earlier publication.
@@ -31,15 +31,15 @@ class Terms:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What tells the cells of a table of numbers apart."""
+        """The columns that identify a cell of a table of numbers."""
         return (*self.given, *self.variables)
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What was published of the same table before. copy: its full name in SQL; None where it was withdrawn.
+    """An earlier publication of the same table. copy: its full name in SQL; None if it was withdrawn.
 
-    columns: of the copy. same: whether the records are still those that it was made of.
+    columns: of the copy. same: whether the records are still those from which it was made. content: a hash of the copy.
     """
 
     name: str
@@ -55,18 +55,19 @@ class Earlier:
 
     @property
     def exact(self) -> bool:
-        """Whether its numbers are not rounded."""
+        """Whether its numbers are exact: neither rounded to digits nor to a multiple."""
         return self.digits is None and self.base is None
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What an audit looks at.
+    """A release that is audited before it is published.
 
-    release, of: full names in SQL of the release, which stands still, and of the protected table. name, label: both for
-    people. columns, source: types of their columns by name. policy: the table's. totals: whether readers are taken to
-    know the number of records of every row. earlier: what was published of the same table, withdrawn ones too.
-    elsewhere: the names of what was published of other tables of the population. content: a hash of the release.
+    release, of: full names in SQL of a copy of the release, which does not change, and of the protected table. name,
+    label: of both, for people. columns, source: types of their columns by name. policy: the table's. totals: whether
+    the audit assumes that readers know the number of records in every row. earlier: what was published of the same
+    table, withdrawn ones too. elsewhere: the names of what was published of other tables of the population. content: a
+    hash of the release.
     """
 
     release: str

@@ -1,6 +1,6 @@
-"""Reads a database's catalog into a snapshot of what an analyst may see. Metadata is an allow-list.
+"""Reads a database's catalog, and makes of it the snapshot that an analyst may see.
 
-Nothing is seen unless it was opened, published or protected, or is a temporary table of the analyst's own.
+That is an allow-list: only tables that were opened, published or protected, and the analyst's own temporary tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import duckdb
 
 from duckanon.catalog.names import TableName, fold, search_path
 from duckanon.catalog.policy import Domain
-from duckanon.catalog.protectable import unfit
+from duckanon.catalog.protectable import obstacle
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
 
 _SEARCH = """
@@ -43,12 +43,11 @@ WHERE database_name = 'temp' AND NOT internal ORDER BY table_name, column_index
 
 @dataclass(frozen=True)
 class Governed:
-    """What stewards have decided about one database, by schema and table, folded.
+    """What stewards have decided about one database. Tables are keyed by schema and name, folded.
 
-    number: of the last line of its ledger. protected: policies, each with its version, its domains, its edition and
-    what is left. opened: columns of each open table, as they were when it was opened; a schema is (schema, '*').
-    published: the tables of the schema duckanon that analysts read. ever: tables that were ever protected; an open
-    schema does not open them.
+    number: of the last line of its ledger. protected: the tables that have a policy. opened: the columns of each open
+    table, as they were when it was opened; an open schema is (schema, '*'). published: the tables of the schema
+    duckanon that analysts may read. ever: tables that were ever protected, which an open schema does not open.
     """
 
     number: int = 0
@@ -60,18 +59,18 @@ class Governed:
 
 @dataclass(frozen=True)
 class Everything:
-    """All that stands in the databases of an instance, as it is. unfit: tables that cannot be protected."""
+    """All tables, views and macros of an instance's databases. unprotectable: tables that cannot be protected."""
 
     search: Sequence[tuple[str, str]]
     tables: Mapping[TableName, Stored]
     views: Mapping[TableName, View]
     macros: frozenset[str]
     definitions: Mapping[str, Macro]
-    unfit: frozenset[TableName] = frozenset()
+    unprotectable: frozenset[TableName] = frozenset()
 
 
 def read(con: duckdb.DuckDBPyConnection) -> Everything:
-    """The catalog, read on a connection that nobody else uses meanwhile."""
+    """Everything in the catalog. con: a connection that nobody else uses meanwhile."""
     ((database, schema, path),) = con.execute(_SEARCH).fetchall()
     columns: dict[TableName, dict[str, str]] = {}
     for *owner, column, kind in con.execute(_COLUMNS).fetchall():
@@ -79,7 +78,7 @@ def read(con: duckdb.DuckDBPyConnection) -> Everything:
     tables, amiss = {}, set()
     for *whole, sql in con.execute(_TABLES).fetchall():
         tables[_name(whole)] = Stored(_path(whole), columns.get(_name(whole), {}))
-        if unfit(sql or "") is not None:
+        if obstacle(sql or "") is not None:
             amiss.add(_name(whole))
     views = {
         _name(whole): View(_path(whole), sql, tuple(columns.get(_name(whole), ())))
@@ -90,7 +89,7 @@ def read(con: duckdb.DuckDBPyConnection) -> Everything:
 
 
 def temporary(con: duckdb.DuckDBPyConnection) -> dict[TableName, Stored]:
-    """The temporary tables of a connection."""
+    """The temporary tables of a connection, by name."""
     columns: dict[TableName, dict[str, str]] = {}
     paths: dict[TableName, tuple[str, str, str]] = {}
     for *owner, column, kind in con.execute(_TEMPORARY).fetchall():
@@ -100,7 +99,10 @@ def temporary(con: duckdb.DuckDBPyConnection) -> dict[TableName, Stored]:
 
 
 def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[TableName, Stored]) -> Catalog:
-    """What an analyst may see of everything. governed: by folded database. own: the analyst's temporary tables."""
+    """The part of the catalog that an analyst may see.
+
+    whole: all that there is. governed: what stewards decided, by folded database. own: the analyst's temporary tables.
+    """
     tables: dict[TableName, Stored] = dict(own)
     views: dict[TableName, View] = {}
     behind: dict[TableName, Stored | View] = {}
@@ -108,7 +110,7 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
     for database, decided in governed.items():
         for (schema, table), one in decided.protected.items():
             name = TableName(database, schema, table)
-            stands = None if name in whole.unfit else whole.tables.get(name)
+            stands = None if name in whole.unprotectable else whole.tables.get(name)
             protected[name] = replace(one, stored=stands, domains=_fitting(one, stands, database, whole))
     for name, stored in whole.tables.items():
         decided = governed.get(name.catalog, Governed())
@@ -128,9 +130,9 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
 
 
 def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:
-    """The domains that have the types of their columns: a table that was built again may have others.
+    """The domains whose types are still those of the columns: a table that was built again may have other types.
 
-    To compare a column with keys of another type would cast it, which may fail on a record.
+    Comparing a column with keys of another type would cast it, and a cast may fail on a record.
     """
     types, found = {} if stands is None else stands.types, {}
     for column, domain in one.domains.items():
@@ -143,12 +145,12 @@ def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everyt
 
 
 def _text(kind: str) -> str:
-    """The values of an ENUM are kept as text, unless they are the domain themselves."""
+    """The type under which a domain may hold an ENUM's values as text."""
     return "VARCHAR" if kind.startswith("ENUM(") else kind
 
 
 def _is_open(name: TableName, decided: Governed, columns: tuple[str, ...]) -> bool:
-    """Whether a table or a view was opened, and still has the columns it had."""
+    """Whether a table or a view was opened, and has the same columns as then."""
     if (name.schema, "*") in decided.opened and (name.schema, name.object) not in decided.ever:
         return True
     opened = decided.opened.get((name.schema, name.object))
@@ -156,7 +158,7 @@ def _is_open(name: TableName, decided: Governed, columns: tuple[str, ...]) -> bo
 
 
 def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, Macro]]:
-    """The names of all macros, and what stands behind those that have one meaning: no namesakes, no overloads."""
+    """The names of all macros, and the definitions of those whose name is defined only once."""
     found: dict[str, list[Macro]] = {}
     for name, database, schema, parameters, body, is_table in rows:
         macro = Macro(name, (fold(database), fold(schema)), tuple(map(fold, parameters)), body, is_table)

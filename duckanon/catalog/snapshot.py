@@ -1,4 +1,4 @@
-"""What the guard knows of the database while it decides about one statement: a snapshot, made of public facts only."""
+"""The database as the guard sees it while it decides about one statement: a snapshot of public facts only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class View:
 
 @dataclass(frozen=True)
 class Macro:
-    """A macro that somebody defined: where, its parameters in order and folded, and what stands behind it."""
+    """A macro that a user defined. home: its catalog and schema. parameters: folded, in order. body: its SQL."""
 
     name: str
     home: tuple[str, str]
@@ -57,10 +57,10 @@ class Macro:
 
 @dataclass(frozen=True)
 class Protected:
-    """A table with a policy. stored: None where the table is gone.
+    """A table with a policy. stored: None if the table is gone.
 
-    version: of the policy. edition: of its population. remaining: of the population's budget. domains: the copies that
-    keys come from, by folded column.
+    version: of the policy. edition: the population's current one. remaining: what is left of its budget. domains: the
+    copies of the columns' domains, by folded column.
     """
 
     policy: Policy
@@ -72,18 +72,18 @@ class Protected:
 
     @property
     def stands(self) -> bool:
-        """Whether the table is there with every column that its policy names. Else no rule of the policy is sure."""
+        """Whether the table exists with every column that its policy names. If not, the policy cannot be applied."""
         return self.stored is not None and {fold(name) for name in self.policy.columns} <= set(self.stored.types)
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """What an analyst may see, by full names with letters folded.
+    """What an analyst may see, by full and folded names.
 
-    search: catalogs and schemas in which a name is looked for, in order. tables: open tables, publications and the
-    analyst's own temporary ones. views: open ones. protected: tables with a policy. behind: what open views may read
-    besides, which nobody else may. macros: folded names of all macros that somebody defined; duckanon's own are not
-    among them. definitions: those of them that have one meaning.
+    search: the catalogs and schemas in which a name is looked up, in order. tables: open tables, publications and the
+    analyst's own temporary tables. views: open views. protected: tables with a policy. behind: closed tables and views,
+    which an analyst reaches through open views only. macros: folded names of all macros that users defined.
+    definitions: the macros whose name is defined only once.
     """
 
     search: Sequence[tuple[str, str]] = (("memory", "main"),)
@@ -95,11 +95,12 @@ class Catalog:
     definitions: Mapping[str, Macro] = field(default_factory=dict)
 
     def find(self, written: TableName, home: tuple[str, str] | None = None) -> TableName | None:
-        """The table or view that a name means, looked for in DuckDB's order; None if there is none to be seen.
+        """The table or view that a name means, looked up in DuckDB's order; None if an analyst may see none of that
+        name.
 
-        home: the catalog and schema of the open view in which the name is written.
+        home: catalog and schema of the open view in which the name is written, if it is written in one.
         """
-        # A publication is found by its own name, last.
+        # Publications are found by their bare names, after everything else.
         search = [*self.search, *dict.fromkeys((catalog, SCHEMA) for catalog, _ in self.search)]
         for name in candidates(written, search, home):
             if name in self.tables or name in self.views or name in self.protected:
@@ -117,5 +118,5 @@ class Catalog:
 
     @property
     def objects(self) -> frozenset[str]:
-        """The folded last names of all that may be seen."""
+        """The folded names, without catalog and schema, of all tables and views that may be seen."""
         return frozenset(name.object for names in (self.tables, self.views, self.protected) for name in names)

@@ -26,14 +26,14 @@ class Once(Protocol):
     def __call__(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
         *,
         person: str | None = None,
     ) -> pa.Array:
-        """table: its name, and seen: what the caller sees by it. content: all else that the release depends on.
+        """table: its name, and lookup: what the caller sees by it. content: all else that the release depends on.
 
         person: the column of which it was checked that no value has two rows.
         """

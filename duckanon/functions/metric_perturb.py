@@ -23,10 +23,10 @@ from duckanon.functions.udf import Instance, register_check, register_engine, re
 class Governance(Protocol):
     """What metric_perturb needs of governance."""
 
-    def once(
+    def stored_or_drawn(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
@@ -36,7 +36,7 @@ class Governance(Protocol):
         """What was drawn for the same before, or what is drawn and charged now."""
         ...
 
-    def protected(self, table: str, seen: Mapping[str, Any]) -> bool: ...
+    def protected(self, table: str, lookup: Mapping[str, Any]) -> bool: ...
 
 
 def register(on: Instance, governance: Governance) -> None:
@@ -126,4 +126,4 @@ def _perturb(
     )
     # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
     whole = {"call": call.as_py(), "content": content.hexdigest()}
-    return governance.once(table.as_py(), seen.as_py(), whole, charge, release, action="perturb")
+    return governance.stored_or_drawn(table.as_py(), seen.as_py(), whole, charge, release, action="perturb")

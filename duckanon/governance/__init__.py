@@ -1,1 +1,1 @@
-"""What is allowed and what was spent, remembered in the database."""
+"""Policies, budgets, paid answers and publications, stored in the database's schema `duckanon`."""

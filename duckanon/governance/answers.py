@@ -1,31 +1,29 @@
-"""Answers that were paid for: each question is charged once an edition, and its answer is stored and given again.
+"""Paid answers: each question is charged once in an edition, and its stored answer is given again.
 
-The charge and the question's key are one transaction; only then are records read. An answer lies in a table of its own
-in the schema `duckanon`, which the analyst's statement reads like any other table.
+One transaction records the charge and the question's key; only after that are records read. Each answer is a table of
+its own in the schema `duckanon`, which the analyst's statement reads like any other table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput, MachineFailure
+from duckanon.governance.keyed_locks import KeyedLocks
 from duckanon.governance.ledger import Ledger, affordable, schema_of, where
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location
 
-# An epsilon below this share of the budget is hardly ever meant, and lets noise run out of bounds.
+# A smaller part of the budget is hardly ever meant, and its noise would be very large.
 LEAST_SHARE = 10_000
-# Under test what goes wrong is raised as it is.
+# Tests set it: then an error while an answer is made is raised as it is.
 STRICT = False
 FAILED = (
     "The answer could not be made on this machine. It was charged, and to ask the same again costs nothing: ask the "
@@ -34,19 +32,12 @@ FAILED = (
 
 
 class Stale(Exception):
-    """A steward changed the policy, or began an edition, after a statement was decided about: decide again."""
-
-
-class _Turn:
-    """A lock that can be referred to weakly."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
+    """The policy or the edition changed after the guard decided about a statement: it must decide again."""
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """What is paid for. key: of the resolved question, the policy's version and the edition, and nothing else."""
+    """A question as it is charged. key: a hash of the resolved question, the policy's version and the edition."""
 
     location: Location
     key: str
@@ -56,7 +47,7 @@ class Purchase:
 
     @property
     def path(self) -> tuple[str, str, str]:
-        """Where the answer is kept."""
+        """The full name of the table that holds the answer."""
         return self.location.database, "duckanon", f"answer_{self.key}"
 
 
@@ -65,18 +56,17 @@ class Answers:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
-        self._opening = Lock()
+        self._locks = KeyedLocks()
 
-    def stand(self, purchase: Purchase, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
-        """Have the answer to a question stand. Returns whether it was charged now.
+    def ensure(self, purchase: Purchase, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+        """Make sure that the answer to a question is stored. Returns whether that was charged now.
 
-        draw: reads the records and draws the noise, by a connection that it is given; it is called after the charge is
+        draw: reads the records on the connection that it gets, and draws the noise; called after the charge is
         committed. Raises BudgetExhausted, InvalidInput where nothing can be recorded, and Stale: then nothing was
         charged. Raises MachineFailure, in a fixed sentence, where the answer cannot be made; that is charged.
         """
-        with self._only_one(purchase), self._ledger.cursor() as con:
-            if stands(con, purchase):
+        with self._locks.held((purchase.location.database, purchase.key)), self._ledger.cursor() as con:
+            if is_stored(con, purchase):
                 return False
             charged = self._charge(con, purchase)
             try:
@@ -85,7 +75,7 @@ class Answers:
             except Exception:
                 if STRICT:
                     raise
-        # Whatever went wrong, its words might hold a value: so it is not the context of this error either.
+        # The cause may quote a value of the data, so it must not be the context of this error either.
         raise MachineFailure(FAILED)
 
     def _charge(self, con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
@@ -97,7 +87,7 @@ class Answers:
                 raise Stale
             if population.edition != purchase.edition:
                 raise Stale
-            if drawn(con, purchase) is not None:
+            if day_charged(con, purchase) is not None:
                 return None
             affordable(state, location, charge)
             return {
@@ -112,13 +102,13 @@ class Answers:
                 "release": purchase.key,
             }
 
-        def beside(cursor: duckdb.DuckDBPyConnection, number: int) -> None:
+        def write_too(cursor: duckdb.DuckDBPyConnection, number: int) -> None:
             cursor.execute(
                 f"INSERT OR REPLACE INTO {schema_of(location.database)}.answers VALUES (?, ?, false)",
                 [purchase.key, number],
             ).fetchall()
 
-        return self._ledger.append(location.database, line, beside) is not None
+        return self._ledger.append(location.database, line, write_too) is not None
 
     def _store(self, purchase: Purchase, answer: pa.Table) -> None:
         with self._ledger.transaction(purchase.location.database) as cursor:
@@ -131,16 +121,9 @@ class Answers:
                 [purchase.key],
             ).fetchall()
 
-    @contextmanager
-    def _only_one(self, purchase: Purchase) -> Iterator[None]:
-        with self._opening:
-            turn = self._turns.setdefault((purchase.location.database, purchase.key), _Turn())
-        with turn.lock:
-            yield
 
-
-def stands(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
-    """Whether a question's answer is stored."""
+def is_stored(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
+    """Whether the answer to a question is stored."""
     try:
         con.execute(f'SELECT 1 FROM {schema_of(purchase.location.database)}."{purchase.path[2]}" LIMIT 0').fetchall()
     except duckdb.CatalogException:
@@ -148,11 +131,11 @@ def stands(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:
     return True
 
 
-def drawn(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
+def day_charged(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
     """The day on which a question was charged, if asking it now is free; else None.
 
-    It is free while its answer stands, and where none could be made. An answer that was given and has been dropped
-    since would be drawn with other noise, which could be averaged with the first: it is charged once more.
+    It is free while its answer is stored, and if none could be made. If the answer was given and dropped since, another
+    one would have other noise, which could be averaged with the first: so it is charged again.
     """
     schema = schema_of(purchase.location.database)
     try:
@@ -163,7 +146,7 @@ def drawn(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> date | None:
     except duckdb.CatalogException:
         return None
     for recorded_at, stored in found:
-        if stands(con, purchase) or not stored:
+        if is_stored(con, purchase) or not stored:
             day: date = recorded_at.date()
             return day
     return None

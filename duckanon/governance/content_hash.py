@@ -1,4 +1,4 @@
-"""Fingerprints of tables: the same for the same rows, in whatever order they lie, and for no other rows."""
+"""Hashes of tables' contents: equal for the same rows in any order, and different for other rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _ENUM = re.compile(r"ENUM\(.*\)(\[\])?", re.DOTALL)
 
 
 def described(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, str]:
-    """The types of a table's columns, by name. relation: the table's full name in SQL."""
+    """The types of a table's columns by name. relation: the table's full name in SQL."""
     return {name: kind for name, kind, *_ in con.execute(f"DESCRIBE FROM {relation}").fetchall()}
 
 
 def kept(kind: str) -> str:
-    """The type under which a column is copied: the values of an ENUM are data, and its type would show all of them.
+    """The type that a column has in a copy: text for an ENUM, whose type would show all its values.
+
+    kind: the column's type.
 
     Raises InvalidInput for a type that holds an ENUM somewhere inside.
     """
@@ -34,12 +36,12 @@ def kept(kind: str) -> str:
 
 
 def fingerprint(con: duckdb.DuckDBPyConnection, relation: str, columns: Mapping[str, str]) -> str:
-    """A hash of a table's columns, with their types as `kept` gives them, and of all its rows.
+    """A hash of a table's columns, with their types in a copy, and of all its rows.
 
-    It does not depend on DuckDB's version: rows are added up by the MD5 of what their values look like as text.
+    It does not depend on DuckDB's version: it adds up the MD5 hashes of the rows' values as text.
     """
     texts = [f"CAST(CAST({quoted([name])} AS {kept(kind)}) AS VARCHAR)" for name, kind in columns.items()]
-    # With its length before it, no text can be taken for two.
+    # The length before each text keeps the parts of a row apart.
     marked = [f"coalesce(system.main.length({text})::VARCHAR || ':' || {text}, '-')" for text in texts]
     row = f"system.main.concat({', '.join(marked)})" if marked else "''"
     found = con.execute(

@@ -1,4 +1,4 @@
-"""The way back into a database from inside its own functions."""
+"""Connections to a database from inside the functions that it calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duckanon.errors import InvalidInput
 
 
 class Cursors:
-    """Opens cursors on a database instance, and keeps none: a cursor held would keep the file open after its last user.
+    """Opens cursors on a database instance. None is kept, since that would keep the file open after its last user.
 
     A cursor has a transaction of its own, so what it commits outlives the caller's ROLLBACK.
     """
@@ -21,12 +21,12 @@ class Cursors:
         self._known: list[weakref.ref[duckdb.DuckDBPyConnection]] = []
 
     def add(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Take note of a connection to the instance."""
+        """Remember a connection to the instance, as a weak reference."""
         self._known = [one for one in self._known if one() not in (None, con)] + [weakref.ref(con)]
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor of its own, closed at the end. Raises InvalidInput once every connection admitted is gone."""
+        """A new cursor, closed at the end. Raises InvalidInput if all remembered connections are closed."""
         found = None
         for reference in self._known:
             con = reference()
@@ -41,16 +41,16 @@ class Cursors:
                 "duckanon has no connection left to record a charge with: keep the connection that was registered open."
             )
         try:
-            _alone(found)
+            _prepare(found)
             yield found
         finally:
             found.close()
 
 
-def _alone(con: duckdb.DuckDBPyConnection) -> None:
-    """No progress bar, and no variable of Python's called `ledger` that stands in for a table.
+def _prepare(con: duckdb.DuckDBPyConnection) -> None:
+    """Turn off the progress bar, and the use of Python variables as tables: one could be called `ledger`.
 
-    A locked configuration stays as it is: an analyst's instance looks at no variables anyway.
+    A locked configuration cannot be changed; an analyst's instance has variables turned off already.
     """
     try:
         con.execute("SET enable_progress_bar = false; SET SESSION python_enable_replacements = false").fetchall()

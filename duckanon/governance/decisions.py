@@ -1,4 +1,4 @@
-"""What a steward decides about tables: policies, open tables, editions. Each decision is a line of the ledger."""
+"""A steward's decisions about tables: policies, open tables and editions. Each decision is a line of the ledger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from duckanon.accounting import written
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.protectable import unfit
+from duckanon.catalog.protectable import obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains
@@ -27,24 +27,24 @@ class Decisions:
         self._ledger = ledger
 
     def protect(
-        self, table: str, seen: Mapping[str, Any], terms: Mapping[str, Any], types: Mapping[str, str] | None = None
+        self, table: str, lookup: Mapping[str, Any], terms: Mapping[str, Any], types: Mapping[str, str] | None = None
     ) -> str:
-        """Set the policy of a table. Saying the same twice is harmless. Returns a sentence that says what now holds.
+        """Set the policy of a table; the same policy twice changes nothing. Returns a sentence for people.
 
-        terms: fields of Policy; without epsilon or population, those that hold. types: of the table's columns, by name;
-        None where it does not stand yet, and then it can have no domains. Raises InvalidInput for what is no table of a
-        database, for a table that has another policy, and for what contradicts its population.
+        terms: fields of Policy; by default, epsilon and population are the current ones. types: of the table's columns,
+        by name; None if the table does not exist yet, and then it can have no domains. Raises InvalidInput for what is
+        no table of a database, for a table that has another policy, and for terms that contradict its population.
         """
-        location = locate(table, seen)
+        location = locate(table, lookup)
         _check_protectable(table, location)
         domains = Domains(location, types or {}, self._ledger)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             policy = _settled(location, terms, state)
-            held = state.tables.get(location.identity)
-            if held is not None and held.policy == policy:
+            current = state.tables.get(location.identity)
+            if current is not None and current.policy == policy:
                 return None
-            if held is not None:
+            if current is not None:
                 raise InvalidInput(
                     f"{location.label} is protected already: unprotect('{location.label}') first. What was "
                     "spent stays spent."
@@ -73,9 +73,9 @@ class Decisions:
             f"{state.tables[location.identity].policy.protects}."
         )
 
-    def unprotect(self, table: str, seen: Mapping[str, Any]) -> str:
-        """End the policy of a table, which may be gone. Returns a sentence that says what now holds."""
-        location = expected(table, seen)
+    def unprotect(self, table: str, lookup: Mapping[str, Any]) -> str:
+        """End the policy of a table, which may be gone. Returns a sentence for people."""
+        location = expected(table, lookup)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             if location.identity not in state.tables:
@@ -95,21 +95,21 @@ class Decisions:
             "published of it stays so."
         )
 
-    def open_table(self, table: str, seen: Mapping[str, Any], columns: Sequence[str]) -> str:
-        """Let analysts read a table as it is. table: may be a whole schema, as in 'public_data.*'.
+    def open_table(self, table: str, lookup: Mapping[str, Any], columns: Sequence[str]) -> str:
+        """Let analysts read a table as it is. table: its name, or a whole schema, as in 'public_data.*'.
 
         columns: of the table. Raises InvalidInput for a protected table, for a view that reads one, and for what is no
         table of a database.
         """
         whole = table.endswith(".*")
-        location = _schema(table, seen) if whole else locate(table, seen)
+        location = _schema(table, lookup) if whole else locate(table, lookup)
         _check_openable(table, location, whole=whole)
         read = self._read_by(location)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             if location.identity in state.tables:
                 raise InvalidInput(f"{location.label} is protected, so it cannot be opened: publish releases of it.")
-            shut = state.shut(read)
+            shut = state.protected_among(read)
             if shut is not None:
                 raise InvalidInput(
                     f"{location.label} is a view that reads {shut.location.label}, which is protected, so it cannot be "
@@ -131,9 +131,9 @@ class Decisions:
         )
         return f"{what} is open: analysts read it as it is."
 
-    def close_table(self, table: str, seen: Mapping[str, Any]) -> str:
-        """Take back `open_table`. Returns a sentence that says what now holds."""
-        location = _schema(table, seen) if table.endswith(".*") else expected(table, seen)
+    def close_table(self, table: str, lookup: Mapping[str, Any]) -> str:
+        """Take back `open_table`. Returns a sentence for people."""
+        location = _schema(table, lookup) if table.endswith(".*") else expected(table, lookup)
         whole = (location.identity[0], ALL_TABLES)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
@@ -151,9 +151,9 @@ class Decisions:
         what = f"What is in {location.schema}" if location.name == ALL_TABLES else location.label
         return f"{what} is closed: analysts do not see it any more, and what they have read they know."
 
-    def new_edition(self, table: str, seen: Mapping[str, Any]) -> str:
-        """Begin the next edition of a table's population. Returns a sentence that says what now holds."""
-        location = expected(table, seen)
+    def new_edition(self, table: str, lookup: Mapping[str, Any]) -> str:
+        """Begin the next edition of a table's population. Returns a sentence for people."""
+        location = expected(table, lookup)
 
         def line(state: LedgerState) -> Mapping[str, Any]:
             population = state.population(location)
@@ -175,7 +175,7 @@ class Decisions:
         )
 
     def _read_by(self, location: Location) -> frozenset[Identity]:
-        """The tables that a view reads, as `reads` gives them; none for a table."""
+        """The tables that a view reads; none for a table."""
         if not location.definition:
             return frozenset()
         with self._ledger.cursor() as cursor:
@@ -183,7 +183,7 @@ class Decisions:
 
 
 def _reads_ours(read: frozenset[Identity], state: LedgerState) -> bool:
-    """Whether a view reads the ledger, stored answers or their like. Publications are for everybody."""
+    """Whether a view reads internal tables of duckanon, such as the ledger. It may read publications."""
     ours = {name for schema, name in read if schema in (None, SCHEMA)} - set(state.publications)
     return any((SCHEMA, name) in read or ((None, name) in read and OURS.fullmatch(name)) for name in ours)
 
@@ -196,7 +196,7 @@ def _check_protectable(table: str, location: Location) -> None:
             f"{location.label} is a view, and what a view computes may fail on a record, which would tell about it: "
             "protect the table that it reads, or make it a table."
         )
-    wrong = unfit(location.made)
+    wrong = obstacle(location.made)
     if wrong is not None:
         raise InvalidInput(f"{location.label} {wrong}")
 
@@ -211,9 +211,9 @@ def _check_openable(table: str, location: Location, *, whole: bool) -> None:
 
 
 def _settled(location: Location, terms: Mapping[str, Any], state: LedgerState) -> Policy:
-    """The policy with its population and its budget filled in."""
+    """The policy that `terms` give, with its population and its budget filled in."""
     name = terms.get("population") or state.members.get(location.identity) or location.label
-    # One letter's case must not make another budget.
+    # Names that differ in case only are one population, with one budget.
     name = next((one for one in state.populations if fold(one) == fold(name)), name)
     known = state.populations.get(name)
     budget = terms.get("epsilon") or (known.epsilon if known is not None else None)
@@ -233,7 +233,7 @@ def _settled(location: Location, terms: Mapping[str, Any], state: LedgerState) -
 
 
 def _check_population(location: Location, policy: Policy, state: LedgerState) -> None:
-    """A table keeps its population and its privacy unit, and a population its kind of unit, for good."""
+    """Refuse a policy that changes the table's population or privacy unit, or mixes kinds of unit in a population."""
     before = state.members.get(location.identity)
     if before is not None and before != policy.population:
         raise InvalidInput(
@@ -256,7 +256,7 @@ def _check_population(location: Location, policy: Policy, state: LedgerState) ->
 
 
 def _check_published(policy: Policy, state: LedgerState) -> None:
-    """Noisy counts would tell what was held unknown when shares were published."""
+    """Refuse noisy counts for a population whose shares were published as if nobody knew the totals."""
     if policy.per_query is None:
         return
     for one in state.publications.values():
@@ -276,7 +276,7 @@ def _check_budget(policy: Policy, known: Population | None, others: Sequence[Ide
         )
 
 
-def _schema(table: str, seen: Mapping[str, Any]) -> Location:
-    """All tables of a schema, as a place of its own."""
-    found = expected(table.removesuffix(".*") + '."*"', seen)
+def _schema(table: str, lookup: Mapping[str, Any]) -> Location:
+    """The location that stands for all tables of a schema."""
+    found = expected(table.removesuffix(".*") + '."*"', lookup)
     return replace(found, name=ALL_TABLES)

@@ -1,6 +1,6 @@
-"""Domains: the values that keys come from, declared by a steward and copied into the schema `duckanon`.
+"""Domains: the values by which columns may be grouped, declared by a steward and copied to the schema `duckanon`.
 
-No record of the protected table is read. What is copied stays as it was while the policy holds.
+No record of the protected table is read. The copies do not change while the policy holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
 from duckanon.governance.locations import Location
 from duckanon.governance.view_dependencies import reads
 
-# More keys than anybody counts by.
+# More values than anybody groups by.
 _MOST = 1_000_000
 # Whole numbers, and numbers with so many digits after the point.
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
@@ -30,10 +30,9 @@ _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy to make. columns: of the protected table, with their types. query: what gives its rows.
+    """A copy to make. columns: of the protected table, with their types. query: gives the copy's rows.
 
-    lost: counts the rows that the columns' types would change, such as a number that they round; empty where there are
-    none.
+    lost: a query that counts values which the columns' types would change, as by rounding; empty if none can change.
     """
 
     columns: Mapping[str, str]
@@ -50,7 +49,7 @@ class _Opened:
 
 
 class Domains:
-    """The domains of one table's policy. types: of the table's columns, by name."""
+    """The domains of one table's policy, first checked and then copied. types: of the table's columns, by name."""
 
     def __init__(self, location: Location, types: Mapping[str, str], ledger: Ledger) -> None:
         self._location, self._ledger = location, ledger
@@ -58,21 +57,21 @@ class Domains:
         self._copies: dict[str, _Copy] = {}
 
     def check(self, policy: Policy, state: LedgerState) -> None:
-        """Work out what is to be copied. Raises InvalidInput for a source that is neither a list nor an open table."""
+        """Plan the copies. Raises InvalidInput unless each source is a list of fitting values or an open table."""
         for column, source in policy.domains.items():
             if fold(column) not in self._types:
                 raise InvalidInput(f'domains names a column "{column}", which {self._location.label} does not have.')
             self._copies[column] = self._planned(column, source, policy, state)
 
     def planned(self, policy: Policy, number: int) -> dict[str, Any]:
-        """What the line with that number says of the copies."""
+        """The names and columns of the copies, for the ledger's line of that number."""
         return {
             fold(column): [f"domain_{number}_{at}", list(self._copies[column].columns)]
             for at, column in enumerate(policy.domains)
         }
 
     def copy(self, cursor: duckdb.DuckDBPyConnection, number: int) -> None:
-        """Make the copies, in the transaction of the line with that number."""
+        """Make the copies, in the transaction that adds the ledger's line of that number."""
         for at, (column, one) in enumerate(self._copies.items()):
             table = f"{schema_of(self._location.database)}.domain_{number}_{at}"
             try:
@@ -102,7 +101,7 @@ class Domains:
         return self._of_table(column, str(source), policy, state)
 
     def _of_table(self, column: str, source: str, policy: Policy, state: LedgerState) -> _Copy:
-        """The columns of an open table that the hierarchy has above `column` too, and `column` itself."""
+        """A copy of `column` from an open table, with those of its columns that are above `column` in the hierarchy."""
         opened = self._opened(source, state)
         if opened is None:
             if source == ENUM:
@@ -141,14 +140,14 @@ class Domains:
                 if types is None:
                     continue
                 opened = state.is_open((one.schema, one.object), list(types))
-                if not opened or state.shut(reads(cursor, Location(*path))):
+                if not opened or state.protected_among(reads(cursor, Location(*path))):
                     return None
             return _Opened(path, {fold(name): kind for name, kind in types.items()})
         return None
 
 
 def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[str, str] | None:
-    """The columns of a table or view and their types; None if there is none of that name."""
+    """The columns of a table or view, with their types; None if there is no such table or view."""
     try:
         found = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {quoted(path)})").fetchall()
     except duckdb.Error:
@@ -164,7 +163,7 @@ def _misfit(column: str) -> InvalidInput:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    """Whether a value is no number that the column's type would round. What else does not fit, DuckDB says."""
+    """Whether the column's type holds a value without rounding it. DuckDB finds all other misfits when it casts."""
     decimal = _DECIMAL.fullmatch(kind)
     if value is None or isinstance(value, bool) or (decimal is None and not _WHOLE.fullmatch(kind)):
         return True
@@ -173,7 +172,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _cast(value: str, kind: str) -> str:
-    """A key as it is kept: the other values of an ENUM are nobody's to know unless it is the domain."""
+    """A value in SQL as the copy holds it: values of an ENUM as text, since its type would show all its values."""
     cast = f"CAST({value} AS {kind})"
     return f"CAST({cast} AS VARCHAR)" if kind.startswith("ENUM(") else cast
 

@@ -1,4 +1,4 @@
-"""Governance as one thing: the ledgers, decisions, paid answers and stored releases of a database instance."""
+"""The governance of one database instance: its ledgers, decisions, paid answers, stored releases and publications."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _OPEN: dict[str, Governance] = {}
 
 
 def governance_of(instance: str, con: duckdb.DuckDBPyConnection) -> Governance:
-    """The books of the instance of that identity, to which `con` is connected. They hold no connection."""
+    """The governance of an instance. instance: its identity. con: a connection to it, which is not kept open."""
     governance = _OPEN.setdefault(instance, Governance())
     governance.cursors.add(con)
     return governance
 
 
 class Governance:
-    """decisions: what stewards decide. answers: what analysts paid for. publications: what all may read.
+    """decisions: on policies, open tables and editions. answers: paid by analysts. publications: readable by all.
 
-    door: the way back into the database.
+    cursors: opens connections to the instance.
     """
 
     def __init__(self) -> None:
@@ -47,10 +47,10 @@ class Governance:
         self.publications = Publications(self.ledger)
         self._releases = StoredReleases(self.cursors, self.ledger)
 
-    def once(
+    def stored_or_drawn(
         self,
         table: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         content: Mapping[str, Any],
         charge: Charge,
         draw: Callable[[], pa.Array],
@@ -58,33 +58,33 @@ class Governance:
         person: str | None = None,
         action: str = "charge",
     ) -> pa.Array:
-        """A steward's release of this table and content: the stored one, or what `draw` makes, charged before that.
+        """A steward's release of a table: the stored one, or a new one, which is charged before `draw` makes it.
 
-        table: a name as the caller wrote it. seen: what the caller's connection sees of the catalog, as for
-        `places.locate`. content: all else that the release depends on. person: the column of which it was checked that
-        no value has two rows. action: 'charge', or 'perturb' for what is recorded beside the budget.
+        table: a name as the caller wrote it. lookup: as for `locations.locate`. content: all else that the release
+        depends on. person: the column of which it was checked that no value has two rows. action: 'charge', or
+        'perturb' for what is recorded beside the budget.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
-        location = locate(table, seen)
+        location = locate(table, lookup)
         standing = self.ledger.state(location.database).tables.get(location.identity)
         if standing is not None and action == "charge":
             _check_unit(standing, person)
-        # A view's SQL is part of the key: that two filters give the same rows must not show by an equal release.
+        # A view's SQL is part of the key, so that equal releases do not show that two filters keep the same rows.
         whole = {"table": location.identity, "definition": location.definition, **content}
         key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return self._releases.once(location, key, charge, draw, action)
+        return self._releases.stored_or_drawn(location, key, charge, draw, action)
 
-    def protected(self, table: str, seen: Mapping[str, Any]) -> bool:
+    def protected(self, table: str, lookup: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
-        location = locate(table, seen)
+        location = locate(table, lookup)
         return location.identity in self.ledger.state(location.database).tables
 
     def states(self) -> dict[str, LedgerState]:
-        """What holds in each database."""
+        """The state of each database's ledger."""
         return {database: self.ledger.state(database) for database in self.ledger.databases()}
 
     def policies(self) -> list[tuple[str, TablePolicy, Fraction]]:
-        """Every protected table: its database, its policy, and what is left of its population's budget."""
+        """Every protected table: its database, its policy, and the remaining budget of its population."""
         found = []
         for database, state in self.states().items():
             for one in sorted(state.tables.values(), key=lambda one: one.location.label):
@@ -98,12 +98,12 @@ class Governance:
         for database in self.ledger.databases():
             state = LedgerState()
             for line in self.ledger.lines(database):
-                state = state.then(line)
+                state = state.after(line)
                 found.append(_line(database, line, state))
         return found
 
     def decided(self) -> list[dict[str, Any]]:
-        """Every policy that holds, as policies() shows it."""
+        """Every current policy, as policies() shows it."""
         return [
             {
                 "database": database,
@@ -121,20 +121,20 @@ class Governance:
         """Every population that has a budget, as privacy_budget shows it."""
         found = []
         for database, state in self.states().items():
-            for name, one in sorted(state.populations.items()):
-                tables = sorted(held.location.label for held in state.tables.values() if held.policy.population == name)
-                if one.budget is not None and tables:
+            for name, population in sorted(state.populations.items()):
+                tables = sorted(one.location.label for one in state.tables.values() if one.policy.population == name)
+                if population.budget is not None and tables:
                     found.append(
                         {
                             "database": database,
                             "population": name,
                             "tables": tables,
-                            **_amount("epsilon", one.budget.total),
-                            **_amount("spent", one.spent),
-                            **_amount("remaining", one.budget.remaining),
-                            "charges": one.charges,
-                            "edition": one.edition,
-                            **_amount("spent_in_edition", one.in_edition),
+                            **_amount("epsilon", population.budget.total),
+                            **_amount("spent", population.spent),
+                            **_amount("remaining", population.budget.remaining),
+                            "charges": population.charges,
+                            "edition": population.edition,
+                            **_amount("spent_in_edition", population.in_edition),
                         }
                     )
         return found
@@ -145,7 +145,7 @@ class Governance:
         for database in self.ledger.databases():
             state, spent = LedgerState(), {}
             for line in self.ledger.lines(database):
-                state = state.then(line)
+                state = state.after(line)
                 if line.population is not None:
                     one = state.populations[line.population]
                     spent[line.population, one.edition] = {
@@ -160,7 +160,7 @@ class Governance:
 
 
 def _check_unit(standing: TablePolicy, person: str | None) -> None:
-    """A steward's call protects a row, so a unit with a column of its own must be known to have one row."""
+    """A steward's call protects one row, so each unit must be known to have only one."""
     unit, label = standing.policy.privacy_unit, standing.location.label
     if unit is not None and fold(person or "") != fold(unit):
         raise InvalidInput(
@@ -169,7 +169,7 @@ def _check_unit(standing: TablePolicy, person: str | None) -> None:
         )
 
 
-# Of a policy, as it is.
+# Fields of a policy that are shown unchanged.
 _SHOWN = (
     "population",
     "privacy_unit",
@@ -211,5 +211,5 @@ def _number(value: Fraction | None) -> float | None:
 
 
 def _amount(name: str, value: Fraction | None) -> dict[str, Any]:
-    """An epsilon as a number, and exactly."""
+    """An epsilon in two columns: as a number, and exactly as text."""
     return {name: _number(value), f"{name}_exact": None if value is None else written(value)}

@@ -1,7 +1,7 @@
-"""The ledger: a line for each charge and each decision of a steward, in the schema `duckanon` of the database itself.
+"""The ledger: a line for each charge and each decision of a steward, in the schema `duckanon` of the database.
 
-Lines are only ever added. A line's number is one above the last one's, and the primary key: of two writers who saw the
-same last line, one fails and looks again. So what a writer checked before adding its line holds when the line stands.
+Lines are only added. A line's number is one more than the last one's, and it is the primary key: if two writers saw the
+same last line, one of them fails and tries again. So what a writer checked is still true when its line is added.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from duckanon.governance.ledger_state import LedgerState, Line
 from duckanon.governance.locations import Location
 
 SCHEMA = "duckanon"
-# Of the tables in the schema. A database with another format is not read.
+# The version of the schema's tables. A ledger of another version is not read.
 FORMAT = "2"
 _TABLES = """
   CREATE SCHEMA IF NOT EXISTS {schema};
@@ -57,17 +57,17 @@ _TABLES = """
     key VARCHAR PRIMARY KEY, number BIGINT NOT NULL, stored BOOLEAN NOT NULL
   );
 """
-# The names of tables in the schema that are no publications.
+# Tables of the schema that are no publications.
 OURS = re.compile(r"meta|ledger|releases|answers|(answer|domain)_\w+")
-# How long a writer tries again while others are faster.
+# Seconds for which a writer tries again while other writers are faster.
 _PATIENCE = 60.0
 _COLUMNS = ", ".join(field.name for field in fields(Line))
 
-# Checks against what holds, and gives the line to add; None adds nothing.
+# Checks the current state, and gives the line to add; None adds nothing.
 Decision = Callable[[LedgerState], Mapping[str, Any] | None]
-# Runs in the transaction that adds the line, whose number it is told. (As text: a value that holds DuckDB's types is
-# told as leaked when Python ends.)
-Beside: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, int], None]"
+# Writes more in the transaction that adds the line; it gets the line's number. (The type is text: DuckDB reports types
+# of its own that a module holds as leaks when Python ends.)
+WriteToo: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, int], None]"
 
 
 def schema_of(database: str) -> str:
@@ -80,17 +80,17 @@ class Ledger:
 
     def __init__(self, cursors: Cursors) -> None:
         self._cursors = cursors
-        # Writers of one process take turns; those of another module or library are met by the primary key.
+        # Writers of this module take turns; the primary key keeps others out.
         self._turn = Lock()
-        # What held in each database when it was last looked at, and after which line.
+        # The last known state of each database, and the line after which it was read.
         self._known: dict[str, tuple[LedgerState, Line]] = {}
 
     def cursor(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """A connection of its own, closed at the end. It sees what is committed."""
+        """A connection of governance's own, closed at the end. It sees what is committed."""
         return self._cursors.cursor()
 
     def databases(self) -> list[str]:
-        """The databases that can have a ledger."""
+        """The names of the databases that can have a ledger."""
         with self._cursors.cursor() as cursor:
             found = cursor.execute(
                 "SELECT database_name FROM system.main.duckdb_databases() "
@@ -104,7 +104,7 @@ class Ledger:
             return _lines(cursor, database, 0) if _has_ledger(cursor, database) else []
 
     def state(self, database: str, con: duckdb.DuckDBPyConnection | None = None) -> LedgerState:
-        """What holds now. con: a connection to ask by; None opens one.
+        """The current state. con: a connection to read it with; None opens one.
 
         Raises InvalidInput for a ledger of another format.
         """
@@ -116,7 +116,7 @@ class Ledger:
     def charge(self, location: Location, charge: Charge, release: str, action: str = "charge") -> int:
         """Record a charge for good; returns the line's number.
 
-        Raises BudgetExhausted if the table's population has a budget that does not suffice.
+        Raises BudgetExhausted if the remaining budget of the table's population does not suffice.
         """
 
         def line(state: LedgerState) -> Mapping[str, Any]:
@@ -137,8 +137,8 @@ class Ledger:
 
         return self.append(location.database, line) or 0
 
-    def append(self, database: str, decide: Decision, beside: Beside | None = None) -> int | None:
-        """Add the line that `decide` gives, with what `beside` writes, in one transaction of its own.
+    def append(self, database: str, decide: Decision, write_too: WriteToo | None = None) -> int | None:
+        """Add the line that `decide` gives, and what `write_too` writes, in one transaction of its own.
 
         Returns the line's number, or None if there was nothing to add. Raises what they raise, and InvalidInput if the
         database cannot be written; then nothing was added.
@@ -147,9 +147,9 @@ class Ledger:
         with self._turn:
             while True:
                 try:
-                    return self._try(database, decide, beside)
+                    return self._try(database, decide, write_too)
                 except (duckdb.ConstraintException, duckdb.TransactionException):
-                    # Somebody else was faster: what was decided may not hold any more.
+                    # Another writer was faster, so `decide` must look again.
                     if monotonic() > until:
                         raise InvalidInput(
                             f"Nothing can be recorded: the ledger of {database} is busy. Try again."
@@ -179,7 +179,7 @@ class Ledger:
                 _roll_back(cursor)
                 raise
 
-    def _try(self, database: str, decide: Decision, beside: Beside | None) -> int | None:
+    def _try(self, database: str, decide: Decision, write_too: WriteToo | None) -> int | None:
         state = self.state(database)
         values = decide(state)
         if values is None:
@@ -200,15 +200,15 @@ class Ledger:
                 f"INSERT INTO {schema_of(database)}.ledger ({', '.join(line)}) VALUES ({', '.join('?' * len(line))})",
                 list(line.values()),
             ).fetchall()
-            if beside is not None:
-                beside(cursor, state.number + 1)
+            if write_too is not None:
+                write_too(cursor, state.number + 1)
         return state.number + 1
 
     def _state(self, con: duckdb.DuckDBPyConnection, database: str) -> LedgerState:
         known = self._known.get(database)
         if known is not None:
             state, last = known
-            # The last line that is known is read again: another file, or a copy of it, may have come under the name.
+            # The last known line is read again: another file may have been attached under the same name.
             added = _lines(con, database, state.number - 1)
             if added[:1] == [last]:
                 return self._then(database, state, last, added[1:])
@@ -218,14 +218,14 @@ class Ledger:
 
     def _then(self, database: str, state: LedgerState, last: Line | None, added: list[Line]) -> LedgerState:
         for line in added:
-            state, last = state.then(line), line
+            state, last = state.after(line), line
         if added and last is not None:
             self._known[database] = state, last
         return state
 
 
 def where(location: Location) -> dict[str, Any]:
-    """The columns of a line that say which table it is about."""
+    """The columns of a line that name its table."""
     return {"schema_name": location.schema, "table_name": location.name}
 
 
@@ -240,7 +240,7 @@ def affordable(state: LedgerState, location: Location, charge: Charge) -> None:
             f"The privacy budget of {population.name} does not suffice: epsilon {written(charge.epsilon)} is more "
             f"than the {written(population.budget.remaining)} left of {written(population.budget.total)}. {again}"
         )
-    # What one table says holds for all of its population: a question about another costs the same persons.
+    # The cap of one table holds for its whole population: a question about another table costs the same persons.
     policies = [one.policy for one in state.tables.values() if one.policy.population == standing.policy.population]
     cap = min((one.per_edition for one in policies if one.per_edition is not None), default=None)
     if cap is not None and population.in_edition + charge.epsilon > cap:

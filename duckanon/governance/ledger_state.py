@@ -1,6 +1,6 @@
-"""What holds after the lines of a ledger: policies, populations and their budgets, publications, open tables.
+"""The state after the lines of a ledger: policies, populations and their budgets, publications, open tables.
 
-The ledger is the only truth; everything here is a fold over its lines.
+Nothing else is stored: the state is computed from the lines, one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.governance.locations import Identity, Location
 
-# In the place of a table's name: every table of the schema.
+# In place of a table's name, it means every table of the schema.
 ALL_TABLES = "*"
 
 
@@ -29,8 +29,8 @@ class Line:
     action: 'charge', 'perturb' (a draw of metric privacy, recorded beside the budget), 'protect', 'unprotect',
     'publish', 'unpublish', 'open', 'close' or 'edition'. population: whose budget a charge spends; None for a table
     that was never protected. edition: of the population, when the line was written. epsilon: exact, of a charge. unit:
-    what a charge protects, in words. release: the key of what a charge was for. detail: JSON, what else later lines
-    depend on.
+    what a charge protects, in words. release: the key of the release that was charged. detail: JSON, with what the
+    state needs besides.
     """
 
     number: int
@@ -54,23 +54,23 @@ class Line:
 
     @property
     def charge(self) -> Fraction:
-        """What the line cost a budget; zero for everything but a charge."""
+        """The epsilon that the line spends; zero for everything but a charge."""
         return Fraction(self.epsilon) if self.action == "charge" and self.epsilon is not None else Fraction(0)
 
     @cached_property
-    def said(self) -> Mapping[str, Any]:
-        """The detail, read."""
+    def details(self) -> Mapping[str, Any]:
+        """The detail, parsed."""
         found: Mapping[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
 
 
 @dataclass(frozen=True)
 class Population:
-    """Whom a budget belongs to.
+    """A population, to which a budget belongs.
 
-    epsilon: the budget; None before there was one. column: whether the privacy unit is identified by a column of each
-    table; else it is a record, of one table. edition: the current one, from 1, which began at `began`. spent,
-    in_edition: ever, and in the current edition.
+    epsilon: the budget; None if there is none yet. column: whether a column of each table identifies the privacy unit;
+    if not, it is a record of its only table. edition: the current one, counted from 1. began: when it began. spent,
+    in_edition: in all, and in the current edition.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Population:
 
 @dataclass(frozen=True)
 class TablePolicy:
-    """A table's policy as it stands. version: the number of the line that set it. domains: by folded column."""
+    """A table's current policy. version: the number of the line that set it. domains: by folded column."""
 
     location: Location
     policy: Policy
@@ -103,14 +103,14 @@ class TablePolicy:
 
 @dataclass(frozen=True)
 class Publication:
-    """What was published, for good. of: the protected table. kind: 'records', 'counts' or 'shares'.
+    """A publication. of: the protected table. kind: 'records', 'counts' or 'shares'.
 
     name: of the immutable copy in the schema duckanon. columns, types: of the copy. variables, given: of a table of
     counts or shares, by the names of the protected table. value: the column that holds them. digits, base: how it was
     rounded. edition: of the population, when it was published. day: when. content: a hash of the copy. records: a hash
-    of the protected table as it was then, which is for no analyst's eyes. totals: whether it was audited for readers
-    who know how many records each row of shares stands for. changes: whether the steward accepted that the records had
-    changed since an earlier publication. withdrawn: whether it is no longer readable; it stays in every later audit.
+    of the protected table as it was then, which analysts never see. totals: whether the audit assumed that readers know
+    the number of records behind each row of shares. changes: whether the steward accepted that the records had changed
+    since an earlier publication. withdrawn: whether it can no longer be read; later audits still count it.
     """
 
     name: str
@@ -140,11 +140,12 @@ class Publication:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """All that holds in one database after line `number`.
+    """The state of one database after line `number`.
 
-    tables: policies that stand. members: the population of every table that ever had a policy. units: the column of its
-    privacy unit; a table keeps both for good. loose: what was spent on tables before they had one. publications: by
-    folded name. opened: what was opened: a table by its identity, with its columns; a schema by (schema, EVERY).
+    tables: the current policies. members: the population of every table that ever had a policy. units: its privacy
+    unit's column; a table keeps both for good. before_policy: what was spent on a table before it had a policy, and in
+    how many charges. publications: by folded name. opened: the columns of each open table; an open schema is
+    (schema, ALL_TABLES).
     """
 
     number: int = 0
@@ -152,7 +153,7 @@ class LedgerState:
     members: Mapping[Identity, str] = field(default_factory=dict)
     units: Mapping[Identity, str | None] = field(default_factory=dict)
     populations: Mapping[str, Population] = field(default_factory=dict)
-    loose: Mapping[Identity, tuple[Fraction, int]] = field(default_factory=dict)
+    before_policy: Mapping[Identity, tuple[Fraction, int]] = field(default_factory=dict)
     publications: Mapping[str, Publication] = field(default_factory=dict)
     opened: Mapping[Identity, tuple[str, ...]] = field(default_factory=dict)
 
@@ -162,22 +163,25 @@ class LedgerState:
         return None if name is None else self.populations[name]
 
     def spent(self, location: Location) -> tuple[Fraction, int]:
-        """What was spent on a table's population, or on a table that never had one, and in how many charges."""
+        """What was spent on a table's population, or on the table if it has none, and in how many charges."""
         population = self.population(location)
         if population is not None:
             return population.spent, population.charges
-        return self.loose.get(location.identity, (Fraction(0), 0))
+        return self.before_policy.get(location.identity, (Fraction(0), 0))
 
-    def shut(self, read: Iterable[Identity]) -> TablePolicy | None:
-        """A protected table among those that a view reads, by their identities or, as (None, name), by their names."""
+    def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:
+        """The policy of a protected table among those that a view reads; None if none is protected.
+
+        read: the tables' identities, or (None, name) where only the name is known.
+        """
         found = frozenset(read)
-        return next((held for one, held in self.tables.items() if one in found or (None, one[1]) in found), None)
+        return next((policy for one, policy in self.tables.items() if one in found or (None, one[1]) in found), None)
 
     def is_open(self, identity: Identity, columns: Sequence[str]) -> bool:
         """Whether analysts may read a table as it is. columns: those that it has now.
 
-        A table that was opened by its name is open while it has the columns that it had then. One that was ever
-        protected is not open because its schema is.
+        A table that was opened by name stays open while it has the same columns. A table that was ever protected is not
+        opened by opening its schema.
         """
         if identity in self.tables:
             return False
@@ -186,15 +190,17 @@ class LedgerState:
             return True
         return identity not in self.members and (identity[0], ALL_TABLES) in self.opened
 
-    def then(self, line: Line) -> LedgerState:
-        """What holds after one more line."""
+    def after(self, line: Line) -> LedgerState:
+        """The state after one more line."""
         return replace(_AFTER[line.action](self, line), number=line.number)
 
 
 def _charge(state: LedgerState, line: Line) -> LedgerState:
     if line.population is None:
-        spent, charges = state.loose.get(line.location.identity, (Fraction(0), 0))
-        return replace(state, loose={**state.loose, line.location.identity: (spent + line.charge, charges + 1)})
+        spent, charges = state.before_policy.get(line.location.identity, (Fraction(0), 0))
+        return replace(
+            state, before_policy={**state.before_policy, line.location.identity: (spent + line.charge, charges + 1)}
+        )
     return _with(state, state.populations[line.population].charged(line.charge))
 
 
@@ -203,13 +209,13 @@ def _with(state: LedgerState, population: Population) -> LedgerState:
 
 
 def _protect(state: LedgerState, line: Line) -> LedgerState:
-    policy = Policy.load(line.said["policy"])
-    domains = {name: Domain(one[0], tuple(one[1])) for name, one in line.said["domains"].items()}
+    policy = Policy.load(line.details["policy"])
+    domains = {name: Domain(one[0], tuple(one[1])) for name, one in line.details["domains"].items()}
     identity = line.location.identity
     known = state.populations.get(policy.population, Population(policy.population, began=line.recorded_at))
     if identity not in state.members:
-        # What was spent on the table before counts.
-        spent, charges = state.loose.get(identity, (Fraction(0), 0))
+        # What was spent on the table before it had a policy counts too.
+        spent, charges = state.before_policy.get(identity, (Fraction(0), 0))
         known = replace(known, spent=known.spent + spent, charges=known.charges + charges)
     known = replace(known, epsilon=policy.epsilon, column=policy.privacy_unit is not None)
     return replace(
@@ -222,7 +228,7 @@ def _protect(state: LedgerState, line: Line) -> LedgerState:
 
 
 def _without(found: Mapping[Identity, Any], identity: Identity) -> Mapping[Identity, Any]:
-    return {one: held for one, held in found.items() if one != identity}
+    return {one: kept for one, kept in found.items() if one != identity}
 
 
 def _unprotect(state: LedgerState, line: Line) -> LedgerState:
@@ -230,21 +236,21 @@ def _unprotect(state: LedgerState, line: Line) -> LedgerState:
 
 
 def _publish(state: LedgerState, line: Line) -> LedgerState:
-    said = {**line.said, "of": line.location, "number": line.number}
+    details = {**line.details, "of": line.location, "number": line.number}
     for name in ("columns", "types", "variables", "given"):
-        said[name] = tuple(said.get(name, ()))
-    found = Publication(**said)
-    return replace(state, publications={**state.publications, fold(line.said["name"]): found})
+        details[name] = tuple(details.get(name, ()))
+    found = Publication(**details)
+    return replace(state, publications={**state.publications, fold(line.details["name"]): found})
 
 
 def _unpublish(state: LedgerState, line: Line) -> LedgerState:
-    name = fold(line.said["name"])
+    name = fold(line.details["name"])
     gone = replace(state.publications[name], withdrawn=True)
     return replace(state, publications={**state.publications, name: gone})
 
 
 def _open(state: LedgerState, line: Line) -> LedgerState:
-    return replace(state, opened={**state.opened, line.location.identity: tuple(line.said["columns"])})
+    return replace(state, opened={**state.opened, line.location.identity: tuple(line.details["columns"])})
 
 
 def _close(state: LedgerState, line: Line) -> LedgerState:

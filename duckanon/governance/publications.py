@@ -1,7 +1,7 @@
-"""Publications: what stewards let everybody read, each an immutable copy in the schema `duckanon`, for good.
+"""Publications: releases that everybody may read, each an immutable copy in the schema `duckanon`.
 
-Whether a release is safe is decided by an audit that the caller hands in; what is kept here is that nothing else than
-what was audited becomes the copy, and that every publication stays in the ledger for the audits to come.
+The caller passes the audit that decides whether a release is safe. This module sees to it that the copy is exactly what
+was audited, and that every publication stays in the ledger for later audits.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from duckanon.governance.ledger import SCHEMA, Ledger, schema_of, where
 from duckanon.governance.ledger_state import LedgerState, Publication, TablePolicy
 from duckanon.governance.locations import Identity, Location, locate
 
-# Where a release is kept while it is audited: a temporary table of the auditing connection.
+# A temporary table of the auditing connection, which holds the release during its audit.
 STAGED = "temp.main._dk_release"
 _INTERNAL = ("meta", "ledger", "releases", "answers", "publications")
 _INTERNAL_PREFIXES = ("answer_", "domain_", "_dk_")
-# How often a release is audited again because something was published, or a policy set, meanwhile.
+# How often an audit is repeated because a policy or the publications changed meanwhile.
 _TRIES = 5
 
 
-# Raises InvalidInput for a release that is not proven safe.
-# (As text, like `ledger.Beside`.)
+# Raises InvalidInput for a release that is not proven safe. (The type is text, as for `ledger.WriteToo`.)
 Audit: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Candidate], None]"
 
 
@@ -42,19 +41,19 @@ class Publications:
     def publish(
         self,
         release: str,
-        seen: Mapping[str, Any],
+        lookup: Mapping[str, Any],
         of: str | None,
-        seen_of: Mapping[str, Any] | None,
+        lookup_of: Mapping[str, Any] | None,
         terms: Terms,
         audit: Audit,
     ) -> str:
-        """Audit a release with all earlier ones, and make it readable. Returns a sentence that says what now holds.
+        """Audit a release together with all earlier ones, and publish it. Returns a sentence for people.
 
-        release, of: names as the caller wrote them; seen, seen_of: what the caller's connection sees where they are
-        looked up. Raises InvalidInput for what cannot be published, and what `audit` raises: then nothing has changed.
+        release, of: names as the caller wrote them. lookup, lookup_of: for each, as for `locations.locate`. Raises
+        InvalidInput for what cannot be published, and what `audit` raises; then nothing has changed.
         """
-        source = _committed(release, seen)
-        location = None if of is None or seen_of is None else locate(of, seen_of)
+        source = _committed(release, lookup)
+        location = None if of is None or lookup_of is None else locate(of, lookup_of)
         for _ in range(_TRIES):
             location, state = self._protected(source, location)
             candidate, records = self._audited(source, location, state, terms, audit)
@@ -68,10 +67,10 @@ class Publications:
             "nobody writes."
         )
 
-    def unpublish(self, release: str, seen: Mapping[str, Any]) -> str:
-        """Withdraw a publication: its copy is dropped, and it stays in every later audit. Returns a sentence."""
+    def unpublish(self, release: str, lookup: Mapping[str, Any]) -> str:
+        """Withdraw a publication: its copy is dropped, and later audits still count it. Returns a sentence."""
         written = parts(release)
-        database = written[0] if len(written) == 3 else seen["database"]
+        database = written[0] if len(written) == 3 else lookup["database"]
         name = fold(written[-1])
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
@@ -89,11 +88,11 @@ class Publications:
                 "detail": {"name": found.name},
             }
 
-        def beside(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
+        def write_too(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
             found = self._ledger.state(database).publications[name]
             cursor.execute(f"DROP TABLE {_copy(database, found.name)}").fetchall()
 
-        if self._ledger.append(database, line, beside) is None:
+        if self._ledger.append(database, line, write_too) is None:
             return f"{release} was withdrawn before: nothing has changed."
         return f"{release} is withdrawn. What was read is known: it stays in every later audit, and its name is taken."
 
@@ -107,7 +106,7 @@ class Publications:
         return found
 
     def _protected(self, source: Location, location: Location | None) -> tuple[Location, LedgerState]:
-        """The protected table that a release is of, and what holds in its database."""
+        """The protected table from which a release was made, and the state of its database's ledger."""
         database = source.database if location is None else location.database
         state = self._ledger.state(database)
         if location is None:
@@ -115,8 +114,8 @@ class Publications:
                 raise InvalidInput(
                     "Of which protected table is it? " + ("Say so, as in of := 'persons'." if state.tables else _NONE)
                 )
-            (held,) = state.tables.values()
-            location = Location(database, held.location.schema, held.location.name)
+            (only,) = state.tables.values()
+            location = Location(database, only.location.schema, only.location.name)
         if location.identity not in state.tables:
             raise InvalidInput(f"{location.label} is not protected. {_NONE}")
         _check_name(source, state)
@@ -125,20 +124,20 @@ class Publications:
     def _audited(
         self, source: Location, location: Location, state: LedgerState, terms: Terms, audit: Audit
     ) -> tuple[Candidate, str]:
-        """The release, read once and found safe; and a hash of the protected table at that moment."""
-        # One snapshot for all that is compared.
+        """The release after a successful audit, and a hash of the protected table at that moment."""
+        # One transaction, so that all that is compared is of one moment.
         with self._ledger.transaction(location.database) as cursor:
             of = quoted(location.path)
             try:
                 cursor.execute(f"CREATE TEMP TABLE _dk_release AS FROM {quoted(source.path)}").fetchall()
                 columns = described(cursor, STAGED)
-                held = described(cursor, of)
+                source_columns = described(cursor, of)
             except duckdb.Error:
                 raise InvalidInput(
                     f"{source.label} or {location.label} cannot be read: a release must be a table, or a view without "
                     "functions of duckanon."
                 ) from None
-            records = fingerprint(cursor, of, held)
+            records = fingerprint(cursor, of, source_columns)
             candidate = Candidate(
                 release=STAGED,
                 of=of,
@@ -146,7 +145,7 @@ class Publications:
                 label=location.label,
                 terms=terms,
                 columns=columns,
-                source=held,
+                source=source_columns,
                 policy=state.tables[location.identity].policy,
                 totals=_sold(location, state),
                 earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
@@ -161,7 +160,9 @@ class Publications:
     def _append(
         self, source: Location, location: Location, audited: LedgerState, candidate: Candidate, records: str
     ) -> None:
-        """Add the line and make the copy, if all is still as it was audited. Raises _Changed if it is not."""
+        """Add the ledger's line and make the copy. Raises _Changed if the release or the records changed since the
+        audit.
+        """
         basis, terms = _basis(location, audited), candidate.terms
         changes = _changed(candidate)
 
@@ -194,19 +195,19 @@ class Publications:
                 },
             }
 
-        def beside(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
+        def write_too(cursor: duckdb.DuckDBPyConnection, _: int) -> None:
             copy = _copy(location.database, source.name)
             cursor.execute(f"CREATE TABLE {copy} AS {_sorted(source, candidate)}").fetchall()
             same = fingerprint(cursor, copy, described(cursor, copy)) == candidate.content
-            held = described(cursor, candidate.of)
-            if not same or fingerprint(cursor, candidate.of, held) != records:
+            records_now = fingerprint(cursor, candidate.of, described(cursor, candidate.of))
+            if not same or records_now != records:
                 raise _Changed
 
-        self._ledger.append(location.database, line, beside)
+        self._ledger.append(location.database, line, write_too)
 
 
 class _Changed(Exception):
-    """What was audited is not what stands: audit again."""
+    """The release, the records or the policy changed since the audit: audit again."""
 
 
 _SHOWN = ("kind", "value", "digits", "base", "edition", "day", "withdrawn")
@@ -227,8 +228,8 @@ def _listed(database: str, one: Publication, state: LedgerState) -> dict[str, An
     }
 
 
-def _committed(release: str, seen: Mapping[str, Any]) -> Location:
-    source = locate(release, seen)
+def _committed(release: str, lookup: Mapping[str, Any]) -> Location:
+    source = locate(release, lookup)
     if not source.lasting or fold(source.schema or "") == SCHEMA:
         raise InvalidInput(
             f"{release} is no table or view that lasts, so it cannot be published: CREATE TABLE it in a database, and "
@@ -238,7 +239,7 @@ def _committed(release: str, seen: Mapping[str, Any]) -> Location:
 
 
 def _check_name(source: Location, state: LedgerState) -> None:
-    """The copy takes the release's name, and no name means two things."""
+    """Refuse a name for the copy that is taken or that duckanon uses itself."""
     name = fold(source.name)
     if name in state.publications:
         raise InvalidInput(
@@ -266,14 +267,14 @@ def _elsewhere(location: Location, state: LedgerState) -> list[str]:
 
 
 def _sold(location: Location, state: LedgerState) -> bool:
-    """Whether noisy numbers of the population are sold, or were: then every total is taken for known."""
+    """Whether the population has, or had, releases with noise: then readers are assumed to know every row's total."""
     name = state.members[location.identity]
-    held = [one for one in state.tables.values() if one.policy.population == name]
-    return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in held)
+    tables = [one for one in state.tables.values() if one.policy.population == name]
+    return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in tables)
 
 
 def _basis(location: Location, state: LedgerState) -> tuple[TablePolicy | None, bool, Mapping[str, Publication]]:
-    """All that an audit depends on beside the records."""
+    """What an audit depends on besides the records."""
     identity: Identity = location.identity
     return state.tables.get(identity), identity in state.members and _sold(location, state), state.publications
 
@@ -298,16 +299,16 @@ def _copy(database: str, name: str) -> str:
 
 
 def _sorted(source: Location, candidate: Candidate) -> str:
-    """The query of the copy: rows in an order that follows from the rows."""
+    """The query that makes the copy, with its rows in an order that depends on their values alone."""
     names = {quoted([name]): kept(kind) for name, kind in candidate.columns.items()}
     shown = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())
-    # What a collation takes for equal is told apart by its bytes.
+    # A collation may take different texts for equal, so their bytes decide.
     order = [*names, *(f"system.main.encode(CAST({name} AS VARCHAR))" for name in names)]
     return f"SELECT {shown} FROM {quoted(source.path)} ORDER BY {', '.join(f'{one} ASC NULLS LAST' for one in order)}"
 
 
 def _changed(candidate: Candidate) -> bool:
-    """Whether the records are other ones than those that something earlier was published of."""
+    """Whether the records have changed since an earlier publication was made."""
     return not all(one.same for one in candidate.earlier)
 
 

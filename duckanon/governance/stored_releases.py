@@ -1,50 +1,40 @@
-"""The release store: what was released once is given again, and costs nothing more.
+"""Stored releases: what was released once is given again and costs nothing more.
 
-A relation is lazy, and runs each time it is shown; and who asks twice for the same must not learn more by it.
+DuckDB runs a lazy relation each time it is shown, and asking twice for the same must not tell more.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
-from weakref import WeakValueDictionary
+from collections.abc import Callable
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge
 from duckanon.governance.cursors import Cursors
+from duckanon.governance.keyed_locks import KeyedLocks
 from duckanon.governance.ledger import Ledger, schema_of
 from duckanon.governance.locations import Location
 
 
-class _Turn:
-    """A lock that can be referred to weakly."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-
-
 class StoredReleases:
-    """The release stores of all databases of one instance, beside their ledgers."""
+    """The stored releases of all databases of one instance, kept beside their ledgers."""
 
     def __init__(self, cursors: Cursors, ledger: Ledger) -> None:
         self._cursors, self._ledger = cursors, ledger
-        self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
-        self._opening = Lock()
+        self._locks = KeyedLocks()
 
-    def once(
+    def stored_or_drawn(
         self, location: Location, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
     ) -> pa.Array:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
 
-        release: a key that holds all that the release depends on. action: what the ledger's line is. Whoever asks for
-        the same at the same time waits.
+        release: a key of all that the release depends on. action: of the ledger's line. Whoever asks for the same
+        release at the same time waits.
         Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
         """
-        with self._only_one(location.database, release):
+        with self._locks.held((location.database, release)):
             stored = self._stored(location.database, release)
             if stored is not None:
                 return stored
@@ -66,13 +56,6 @@ class StoredReleases:
             except duckdb.CatalogException:
                 return None
         return _unpacked(found[0][0]) if found else None
-
-    @contextmanager
-    def _only_one(self, database: str, release: str) -> Iterator[None]:
-        with self._opening:
-            turn = self._turns.setdefault((database, release), _Turn())
-        with turn.lock:
-            yield
 
 
 def _packed(answer: pa.Array) -> bytes:

@@ -1,4 +1,4 @@
-"""What a view reads, through other views and macros too."""
+"""Which tables a view reads, also through other views and macros."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from duckanon.governance.locations import Identity, Location
 
 
 def reads(con: duckdb.DuckDBPyConnection, location: Location) -> frozenset[Identity]:
-    """All tables that a view reads, through other views and macros too; of a table, none.
+    """All tables that a view reads, also through other views and macros; none for a table.
 
-    A table is told by its identity or, where DuckDB tells no more, by (None, its name). con: a connection of our own;
-    what is not committed it does not see. No record is read: DuckDB plans the query, and its plan before any
-    optimisation names every table. Raises InvalidInput for a view that cannot be planned.
+    Each is given by its identity or, if DuckDB gives its last name only, by (None, name). con: a connection of
+    governance's own, which sees what is committed. No record is read: DuckDB's plan before optimisation names every
+    table. Raises InvalidInput for a view that cannot be planned.
     """
     try:
         views = con.execute(

@@ -1,1 +1,1 @@
-"""The releases that an analyst can get, a module for each kind: what it objects to, costs and needs, how it answers."""
+"""The releases that an analyst can get, a module for each kind: when it is refused, its cost, and how it answers."""

@@ -1,4 +1,4 @@
-"""The kinds of release together: which one answers a finding, and what may be asked instead of what is refused."""
+"""All kinds of release together: which one answers a finding, and what may be asked instead of what is refused."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from duckanon.rewrite.rule_context import RuleContext
 
 @dataclass(frozen=True)
 class AvailableReleases:
-    """What an analyst can get.
+    """The releases that an analyst can get.
 
-    publications: of each protected table, those that can be read. taken: names of all publications, withdrawn ones too.
+    publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
-        """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
+        """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
         first = found[0]
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
@@ -41,36 +41,38 @@ class AvailableReleases:
         return "The query asks for several things at once: ask for one release after the other."
 
     def _counts_answered(self, context: RuleContext, found: Counts, node: Node) -> str | None:
-        """Counts from a publication that has them, else with noise."""
+        """Answer counts from a publication that has them, else with noise."""
         text = published.counts(found, self.publications.get(found.table, ()), found.table.catalog)
         if text is not None:
             put = noisy_aggregates.count_columns(context, found, node, f"({text}) AS _dk_counts")
             if put is not None and order_limit(node, put):
-                _stands(context, found, node, put)
+                _settle_from_publication(context, found, node, put)
                 return None
         return noisy_aggregates.counts(context, found, node)
 
-    def _shares_answered(self, context: RuleContext, told: Sequence[Conditional], node: Node) -> str | None:
-        """Shares from a publication that has them, else as quotients of noisy counts; else what would be published."""
-        name = told[0].table
-        text = published.answer(told, self.publications.get(name, ()), name.catalog)
+    def _shares_answered(self, context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
+        """Answer shares from a publication, else as quotients of noisy counts; else suggest what could be published."""
+        name = conditionals[0].table
+        text = published.answer(conditionals, self.publications.get(name, ()), name.catalog)
         put = None
-        if text is not None and noisy_aggregates.objection(told) is None:
-            put = noisy_aggregates.share_columns(context, told, node, f"({text}) AS _dk_shares")
+        if text is not None and noisy_aggregates.objection(conditionals) is None:
+            put = noisy_aggregates.share_columns(context, conditionals, node, f"({text}) AS _dk_shares")
         if put is not None:
-            _stands(context, told[0], node, put)
+            _settle_from_publication(context, conditionals[0], node, put)
             return None
-        reason = noisy_aggregates.shares(context, told, node)
+        reason = noisy_aggregates.shares(context, conditionals, node)
         if reason is None:
             return None
-        told_apart = published.columns_of(told) <= context.policy(name).publishable
+        may_publish = published.columns_of(conditionals) <= context.policy(name).publishable
         way = (
-            published.suggestion(told, context.written(name), context.columns(name), self.taken) if told_apart else None
+            published.suggestion(conditionals, context.written(name), context.columns(name), self.taken)
+            if may_publish
+            else None
         )
         return reason if way is None else f"{reason} A steward could publish the shares: {way}."
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
-        """Settle a call on a protected table, or refuse it."""
+        """Answer a call on a protected table, or refuse it."""
         if call.function == "dp_group_sizes" and call.tables.get("tbl") == name:
             reason = group_sizes.of_call(context, call, name)
             if reason is not None:
@@ -86,7 +88,7 @@ class AvailableReleases:
         )
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
-        """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
+        """What may be asked of a table instead, in a sentence, what comes nearest to a kind of question first."""
         ways: dict[str, Callable[[], list[str]]] = {
             RecordReads.shown: lambda: self._published(name, "records"),
             Conditional.shown: lambda: self._published(name, "shares", "counts"),
@@ -107,19 +109,19 @@ class AvailableReleases:
         return [f"FROM {found}"] if found is not None else []
 
     def _counts(self, context: RuleContext, name: TableName) -> list[str]:
-        held = context.catalog.protected[name]
-        if held.policy.per_query is None or not held.stands:
+        protected = context.catalog.protected[name]
+        if protected.policy.per_query is None or not protected.stands:
             return []
         stored = {fold(one): one for one in context.columns(name)}
-        told = [fold(one) for one in (*held.policy.public, *held.policy.hierarchy)]
-        keys = [stored[one] for one in told if one in held.domains and one in stored][:1]
+        public = [fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)]
+        keys = [stored[one] for one in public if one in protected.domains and one in stored][:1]
         shown = "".join(f"{quoted([one]) if not one.isidentifier() else one}, " for one in keys)
         grouped = " GROUP BY ALL" if keys else ""
         return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
 
 
-def _stands(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
-    """Put what follows from a publication in the place of a node."""
+def _settle_from_publication(context: RuleContext, found: Counts | Conditional, node: Node, put: Node) -> None:
+    """Replace a node by what follows from a publication."""
     context.replace(node, put)
     reason = "It follows from what a steward published, and costs nothing."
     context.steps.append(Step(found.shown, context.label(found.table), Verdict.RELEASED, reason))

@@ -1,8 +1,8 @@
 """Group sizes with noise: how many groups of each size live in each region of the policy's hierarchy.
 
-All group-size queries of a table read one release, of the whole hierarchy at the policy's price. So the second and
-every later one is free, and what they say of different regions and sizes agrees. A call of dp_group_sizes may ask for
-another one, at its own price. How many groups there are is never told exactly.
+All group-size queries of a table read one release, of the whole hierarchy, for the policy's epsilon per query. So every
+query after the first is free, and answers about different regions and sizes agree. A call of dp_group_sizes may ask for
+another release with its own epsilon. The number of groups is never released exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.rule_context import RuleContext, literal, literals, type_of_count, written_columns
 
 KIND = "group sizes"
-# More noise than that is not drawn: what follows it grows with its scale.
+# The engine's work grows with the scale of the noise.
 _WIDEST = 10**6
 _MOST_CELLS = 20_000_000
 # The alias of the release in the text that runs.
@@ -41,14 +41,14 @@ _NONE = "The policy offers no group sizes: ask the steward to protect the table 
 
 
 def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
-    """The hierarchy that the policy's release tells, as far as its columns have domains; None where it offers none."""
-    held = context.catalog.protected[name]
-    policy = held.policy
-    if policy.per_query is None or policy.max_size is None or policy.unit is None or not held.stands:
+    """The hierarchy of the policy's release, down to the first column without a domain; None if there is no release."""
+    protected = context.catalog.protected[name]
+    policy = protected.policy
+    if policy.per_query is None or policy.max_size is None or policy.unit is None or not protected.stands:
         return None
     keys: list[Key] = []
     for column in policy.hierarchy:
-        found = key(held, column)
+        found = key(protected, column)
         if found is None:
             break
         keys.append(found)
@@ -56,7 +56,7 @@ def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
 
 
 def suggestion(context: RuleContext, name: TableName) -> str | None:
-    """The call that the policy offers, ready to paste; None where it offers none."""
+    """The call that the policy allows, as text to paste; None if it offers no release."""
     policy, keys = context.policy(name), offered(context, name)
     if keys is None:
         return None
@@ -78,7 +78,7 @@ def _exact(number: Fraction) -> str:
 
 
 def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
-    """Put the release in the place of a call of dp_group_sizes; the reason if the policy does not allow it."""
+    """Replace a call of dp_group_sizes by the release. Returns why the policy does not allow it, else None."""
     paste = suggestion(context, name)
     if paste is None:
         return _NONE
@@ -86,7 +86,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     reason = _call_objection(call, policy, keys)
     if reason is not None:
         return f"{reason}: FROM {paste}."
-    question = _asked(
+    question = _question(
         context,
         name,
         keys[: len(call.texts("hierarchy") or [])],
@@ -101,7 +101,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     for part, value in table(question.path).args.items():
         if part in ("this", "db", "catalog"):
             call.node.set(part, value)
-    _stand(context, name, question, Verdict.RELEASED)
+    _settle(context, name, question, Verdict.RELEASED)
     return None
 
 
@@ -110,7 +110,7 @@ def _epsilon(call: Call) -> Fraction | None:
 
 
 def _split(call: Call) -> tuple[str, ...] | None:
-    """Shares of epsilon that add up to one, from numbers in their proportion."""
+    """The call's split as shares of epsilon that add up to one; empty if it is not made of positive numbers."""
     if "split" not in call.arguments:
         return None
     numbers = [rational(str(one.this)) or Fraction(0) for one in call.arguments["split"].expressions]
@@ -139,7 +139,7 @@ def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | No
     return None
 
 
-def _asked(
+def _question(
     context: RuleContext,
     name: TableName,
     keys: Sequence[Key],
@@ -149,21 +149,21 @@ def _asked(
     mechanism: str = "auto",
     split: tuple[str, ...] | None = None,
 ) -> GroupSizesQuestion:
-    held = context.catalog.protected[name]
+    protected = context.catalog.protected[name]
     stored = {fold(one): one for one in context.columns(name)}
     return GroupSizesQuestion(
-        **basis(held, epsilon),
-        group=stored[fold(held.policy.unit or "")],
+        **basis(protected, epsilon),
+        group=stored[fold(protected.policy.unit or "")],
         hierarchy=tuple(keys),
         max_size=max_size,
-        is_unit=held.policy.unit_is_group,
+        is_unit=protected.policy.unit_is_group,
         mechanism=mechanism,
         split=split,
     )
 
 
 def _check(question: GroupSizesQuestion, policy: Policy) -> str | None:
-    """What speaks against a question, whatever the records."""
+    """Why a question cannot be answered, whatever the records are; None if it can."""
     from duckanon.engines.groups.release import check
 
     try:
@@ -178,15 +178,15 @@ def _check(question: GroupSizesQuestion, policy: Policy) -> str | None:
     return None
 
 
-def _stand(context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict) -> None:
+def _settle(context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict) -> None:
     context.answers.append(question)
-    held = context.catalog.protected[name]
+    protected = context.catalog.protected[name]
     reason = (
         f"The numbers have noise, which protects {question.protects}; low and high hold the true one in 95 of 100 "
         "cases."
     )
     context.steps.append(
-        Step(KIND, context.label(name), verdict, reason, question.epsilon, held.remaining, question.edition)
+        Step(KIND, context.label(name), verdict, reason, question.epsilon, protected.remaining, question.edition)
     )
 
 
@@ -194,7 +194,7 @@ def _stand(context: RuleContext, name: TableName, question: GroupSizesQuestion, 
 
 
 def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
-    """Put the release in the place of a node that asks for `found`; the reason if that cannot be done."""
+    """Replace the node that asks for `found` by the release. Returns why that cannot be done, else None."""
     name = found.table
     policy, keys = context.policy(name), offered(context, name)
     if keys is None:
@@ -203,7 +203,7 @@ def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     if reason is not None:
         return reason
     assert policy.per_query is not None and policy.max_size is not None  # noqa: PT018
-    question = _asked(context, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
+    question = _question(context, name, keys, epsilon=policy.per_query, max_size=policy.max_size)
     reason = _check(question, policy)
     if reason is not None:
         return reason
@@ -218,7 +218,7 @@ def of_query(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
             "sizes, as in SELECT ... FROM (query) ORDER BY size."
         )
     context.replace(node, replacement)
-    _stand(context, name, question, Verdict.REWRITTEN)
+    _settle(context, name, question, Verdict.REWRITTEN)
     return None
 
 
@@ -257,9 +257,9 @@ def _objection(found: GroupSizes, policy: Policy, keys: Sequence[Key]) -> str | 
 def _levels_objection(found: GroupSizes, regions: Sequence[str]) -> str | None:
     """Why the policy's release does not answer a query for several levels at once; None if it does."""
     # The release has NULL for a region below the level, so a condition on that region would drop the level.
-    told = set(regions[: min(map(len, found.levels))]) | {"size"}
+    in_every_level = set(regions[: min(map(len, found.levels))]) | {"size"}
     conditions = (*found.filter, *found.kept, *(one for role in found.columns for one in role.where))
-    if not _columns_of_release(conditions, found) <= told:
+    if not _columns_of_release(conditions, found) <= in_every_level:
         return "Under ROLLUP and GROUPING SETS only regions of every level are filtered: ask for one level."
     for level in found.levels:
         names = {one.name for at in level if isinstance(one := found.regions[at], Column)}
@@ -275,7 +275,7 @@ def _columns_of_release(conditions: Iterable[Expr], found: GroupSizes) -> set[st
 
 
 def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:
-    """The open table of all units, and their column in it, with which the groups are joined to find those of size 0."""
+    """The open table of all units, and their column in it, if the groups are joined with it to find those of size 0."""
     if len(found.sources) != 2 or found.regions or found.filter or found.frame or found.joins or not found.zeros:
         return None
     first, second = found.sources
@@ -295,7 +295,7 @@ def _units(found: GroupSizes, policy: Policy) -> tuple[TableName, str] | None:
 
 
 def _with_zeros(release: str, units: str, column: str) -> str:
-    """The release, with the units that have no group in it as groups of size 0. The table of units is open."""
+    """The release with a count of groups of size 0: the units of an open table that have no group."""
     known = f"SELECT count(DISTINCT {quoted([column])}) FROM {units} AS _dk_units"
     return (
         f"(SELECT 0 AS level, size, groups FROM {release} AS _dk_sizes WHERE level = 0 UNION ALL "

@@ -1,9 +1,9 @@
-"""From a charged question to its answer: the only place where records of protected tables are read for analysts.
+"""The mechanisms that answer paid questions. Only here are records of protected tables read for analysts.
 
 Contribution is bounded in this order: the filter, the join with the keys' domains, then the first records of each
-privacy unit, picked from that unit's own records. Records of no unit, of no group, or with a key outside its domain are
-not counted. The form of an answer (columns, keys, number of rows) is known before; nothing here fails because of what a
-record holds.
+privacy unit, chosen from that unit's own records. Records without a unit or a group, or with a key outside its domain,
+are not counted. An answer's form (columns, keys, number of rows) does not depend on records, and no record can make it
+fail.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion,
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
-# Of a group that is the privacy unit, the records in one leaf region: one that its own records choose.
+# Of a group that is the privacy unit, only the records in one leaf region count. Its own records decide which.
 _HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g ORDER BY system.main.hash(cell), cell)"
 
 
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
-    """The answer, with noise. con: a connection of the guard's own. source: of randomness; None: the system's."""
+    """The answer with noise. con: a connection of governance's own. source: of randomness; None: the system's."""
     return _BY_KIND[type(question)](con, question, source or Entropy())
 
 
 def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> Ints:
-    """The exact values before noise, after contribution is bounded, in the order of the form.
+    """The exact values, with bounded contribution and without noise, in the order of the form.
 
     For counts one value a cell; for group sizes an array of shape (leaf regions, max_size), as one row after the other.
     """
@@ -51,9 +51,9 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
 
 
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> int:
-    """How many cells, or leaf regions, there are. It follows from the domains alone."""
+    """The number of cells, or of leaf regions. It follows from the domains alone."""
     product = 1 << len(_events(question))
-    for places in _together(_keys(question)):
+    for places in _dependent_parts(_keys(question)):
         ((size,),) = con.execute(f"SELECT system.main.count(*) FROM {_combinations(question, places)}").fetchall()
         product *= int(size)
     return product
@@ -119,7 +119,9 @@ def _largest(question: GroupSizesQuestion) -> int:
 
 
 def _ranks(leaves: pa.Table, depth: int) -> list[Ints]:
-    """For each level, the root first, the number of each leaf's region; leaves are in order, so regions are too."""
+    """For each level, the root first, the number of the region in which each leaf lies; leaves and regions are in
+    order.
+    """
     ranks = [np.zeros(len(leaves), dtype=np.int64)]
     new = np.zeros(len(leaves), dtype=bool)
     for level in range(depth):
@@ -165,26 +167,26 @@ def _domain(question: PaidQuestion, table: str) -> str:
     return f"{schema_of(question.location.database)}.{quoted([table])}"
 
 
-def _together(keys: Sequence[Key]) -> list[list[int]]:
-    """The places of the keys in parts: domains of one part say something of each other, those of two do not."""
+def _dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
+    """The positions of the keys in parts: keys whose domains depend on each other are in one part."""
     parts: list[list[int]] = []
     for at, one in enumerate(keys):
-        met = [part for part in parts if any(_tells(one, keys[each]) or _tells(keys[each], one) for each in part)]
+        met = [part for part in parts if any(_depends(one, keys[each]) or _depends(keys[each], one) for each in part)]
         parts = [part for part in parts if part not in met] + [sorted([at, *(each for part in met for each in part)])]
     return sorted(parts)
 
 
-def _tells(one: Key, other: Key) -> bool:
+def _depends(one: Key, other: Key) -> bool:
     """Whether the domain of one key has the column of another, as a domain of counties has their states."""
     return fold(other.column) in one.columns
 
 
 def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
-    """The combinations of the keys at these places, in their domains and between them: k0, k1, ..."""
+    """A query for the combinations of the keys at these positions that the domains allow: k0, k1, ..."""
     keys = _keys(question)
     sources, met = [], []
     for at in places:
-        beside = [other for other in places if other != at and _tells(keys[at], keys[other])]
+        beside = [other for other in places if other != at and _depends(keys[at], keys[other])]
         names = [f"{quoted([keys[at].column])} AS k{at}"] + [
             f"{quoted([keys[one].column])} AS k{one}" for one in beside
         ]
@@ -195,8 +197,8 @@ def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
 
 
 def _form(question: PaidQuestion) -> str:
-    """All cells, numbered in order by `cell`."""
-    parts = [_combinations(question, places) for places in _together(_keys(question))]
+    """A query for all cells, numbered in order by `cell`."""
+    parts = [_combinations(question, places) for places in _dependent_parts(_keys(question))]
     parts += [f"(SELECT * FROM (VALUES (true), (false)) AS _dk_event(e{at}))" for at in range(len(_events(question)))]
     shown = [f"k{at}" for at in range(len(_keys(question)))] + [f"e{at}" for at in range(len(_events(question)))]
     if not parts:
@@ -207,7 +209,7 @@ def _form(question: PaidQuestion) -> str:
 
 
 def _placed(question: PaidQuestion, group: str | None = None) -> str:
-    """The records that count, each with its unit `u`, its group `g` and the number of its cell."""
+    """A query for the records that count, each with its unit `u`, its group `g` and the number of its cell."""
     shown, tests = [], list(question.filter)
     for name, column in (("u", question.privacy_unit), ("g", group)):
         if column is not None:
@@ -225,16 +227,16 @@ def _placed(question: PaidQuestion, group: str | None = None) -> str:
 
 
 def _compared(name: str, one: Key) -> str:
-    """A key as it is compared with its domain: text by its bytes, so that a record is in one cell.
+    """A key as it is compared with its domain: text by its bytes, so that each record lies in one cell.
 
-    To a collation that ignores case a record of 'a' would be in the cells of 'a' and of 'A', and count twice.
+    Under a collation that ignores case, a record with 'a' would lie in the cells of 'a' and of 'A', and count twice.
     """
     text = one.kind == "VARCHAR" or one.kind.startswith("ENUM(")
     return f"system.main.encode(CAST({name} AS VARCHAR))" if text else name
 
 
 def _first(question: PaidQuestion) -> str:
-    """Keeps the first records of each unit: in an order that its own records alone decide."""
+    """A clause that keeps the first records of each unit, in an order that its own records alone decide."""
     if question.privacy_unit is None:
         return ""
     group = ", system.main.hash(g), g" if isinstance(question, GroupSizesQuestion) else ""

@@ -51,16 +51,16 @@ class _No(Exception):
 
 
 def counts(context: RuleContext, found: Counts, node: Node) -> str | None:
-    """Put noisy counts in the place of a node that asks for `found`; the reason if that cannot be done."""
+    """Replace the node that asks for `found` by noisy counts. Returns why that cannot be done, else None."""
     try:
-        question, keys = _counts_asked(context, found)
+        question, keys = _counts_question(context, found)
     except (_No, NotTotal, InvalidInput) as no:
         return str(no)
     replacement = count_columns(context, found, node, f"{_in_order(question, keys)} AS _dk_counts")
     if replacement is None or not order_limit(node, replacement):
         return _ORDER.format("counts", "counts")
     context.replace(node, replacement)
-    _stand(context, found.table, question, COUNT, "The counts have noise, and may be negative")
+    _settle(context, found.table, question, COUNT, "The counts have noise, and may be negative")
     return None
 
 
@@ -85,10 +85,10 @@ def _shown(found: Counts, role: Role, given: Node | None) -> str:
     return "n" if kind == "BIGINT" else f"CAST(n AS {kind})"
 
 
-def _counts_asked(context: RuleContext, found: Counts) -> tuple[CountsQuestion, tuple[Key, ...]]:
+def _counts_question(context: RuleContext, found: Counts) -> tuple[CountsQuestion, tuple[Key, ...]]:
     """The question for the counts, and its keys in the order in which the query has them."""
-    held = _offering(context, found.table)
-    policy = held.policy
+    protected = _offering(context, found.table)
+    policy = protected.policy
     _one_table(found)
     if found.kept or len(found.sets) > 1 or len(found.events) != 1:
         raise _No(
@@ -103,62 +103,63 @@ def _counts_asked(context: RuleContext, found: Counts) -> tuple[CountsQuestion, 
     conditions = _conditions(context, found.table, (*found.filter, *found.events[0]))
     assert policy.per_query is not None
     distinct = found.unit is not None
-    question = CountsQuestion(**basis(held, policy.per_query, conditions), keys=_sorted(keys), distinct=distinct)
-    _check(question, held)
+    question = CountsQuestion(**basis(protected, policy.per_query, conditions), keys=_sorted(keys), distinct=distinct)
+    _check(question, protected)
     return question, keys
 
 
 # --- shares -----------------------------------------------------------------------------------------------------------
 
 
-def shares(context: RuleContext, told: Sequence[Conditional], node: Node) -> str | None:
-    """Put quotients of noisy counts in the place of a node that asks for shares; the reason if that cannot be done."""
-    first = told[0]
+def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
+    """Replace a node that asks for shares by quotients of noisy counts. Returns why that cannot be done, else None."""
+    first = conditionals[0]
     try:
-        question, order, cells = _shares_asked(context, told)
+        question, order, cells = _shares_question(context, conditionals)
     except (_No, NotTotal, InvalidInput) as no:
         return str(no)
     keys = len(first.rows) + len(first.cols)
-    source = f"({_quotients(told, _in_order(question, order), len(first.rows), keys, cells)}) AS _dk_shares"
-    replacement = share_columns(context, told, node, source)
+    source = f"({_quotients(conditionals, _in_order(question, order), len(first.rows), keys, cells)}) AS _dk_shares"
+    replacement = share_columns(context, conditionals, node, source)
     if replacement is None:
         return _ORDER.format("shares", "shares")
     context.replace(node, replacement)
     reason = "The shares are quotients of counts with noise; NULL where a row's noisy total is below 1"
-    _stand(context, first.table, question, SHARES, reason)
+    _settle(context, first.table, question, SHARES, reason)
     return None
 
 
-def objection(told: Sequence[Conditional]) -> str | None:
-    """Why the shares of one SELECT are not followed, wherever they would come from; None if they are."""
-    first = told[0]
-    if any(one.weight is not None for one in told):
+def objection(conditionals: Sequence[Conditional]) -> str | None:
+    """Why the shares of one SELECT have no form that any release can answer; None if they have."""
+    first = conditionals[0]
+    if any(one.weight is not None for one in conditionals):
         return "Shares are released of numbers of records, not of sums."
-    if any(set(one.rows) != set(first.rows) or one.cols != first.cols for one in told):
+    if any(set(one.rows) != set(first.rows) or one.cols != first.cols for one in conditionals):
         return "The shares of one query must have the same rows: ask for them one after the other."
     shown = sum(role.what == "share" for role in first.columns)
-    if any(role.what == "derived" for role in first.columns) or shown != len(told):
+    if any(role.what == "derived" for role in first.columns) or shown != len(conditionals):
         return "The query shows more than keys and shares of them: compute the rest around it."
     if not all(isinstance(one, Column) for one in (*first.rows, *first.cols)):
         return "The rows and columns of a table of shares must be columns of the table, as they stand."
-    for one in told:
+    for one in conditionals:
         digits = one.decimals
         if digits is not None and not 0 <= digits <= _MOST_DIGITS:
             return "The shares are rounded in a way that is not followed: round(share, 3), or round(100 * share, 1)."
         role = next(role for role in first.columns if role.name == one.name and role.what == "share")
         if not _is_followed(one, role):
             return "The shares are cast or guarded in a way that is not followed: count(*) / sum(count(*)) OVER (...)."
-    if len({role.name for role in first.columns if role.what == "share"}) != len(told):
+    if len({role.name for role in first.columns if role.what == "share"}) != len(conditionals):
         return "Two columns have the same name: rename one."
     return None
 
 
-def share_columns(context: RuleContext, told: Sequence[Conditional], node: Node, source: str) -> Node | None:
-    """The query's own columns over a source with the keys k0, ... and the shares p0, ...; None if that is not followed.
+def share_columns(context: RuleContext, conditionals: Sequence[Conditional], node: Node, source: str) -> Node | None:
+    """The query's own columns over a source with the keys k0, ... and the shares p0, ...; None if that cannot be
+    written.
 
-    Filters by the rows' own columns choose among the rows; all others are a matter of the source.
+    Filters on the rows' own columns are applied here; the source must apply all others.
     """
-    first = told[0]
+    first = conditionals[0]
     distinct = isinstance(node, exp.Select) and node.args.get("distinct")
     if not isinstance(node, exp.Select) or (distinct and distinct.args.get("on")):
         return None
@@ -188,14 +189,14 @@ def share_columns(context: RuleContext, told: Sequence[Conditional], node: Node,
     return replacement
 
 
-def _shares_asked(
-    context: RuleContext, told: Sequence[Conditional]
+def _shares_question(
+    context: RuleContext, conditionals: Sequence[Conditional]
 ) -> tuple[CountsQuestion, tuple[Key, ...], list[_Cells]]:
     """The question for the counts behind the shares, its keys as the query has them, and the cells of each share."""
-    first, name = told[0], told[0].table
-    held = _offering(context, name)
+    first, name = conditionals[0], conditionals[0].table
+    protected = _offering(context, name)
     _one_table(first)
-    reason = objection(told)
+    reason = objection(conditionals)
     if reason is not None:
         raise _No(reason)
     keys = tuple(_public(context, name, one) for one in (*first.rows, *first.cols))
@@ -205,18 +206,20 @@ def _shares_asked(
     if any(one not in around for one in first.kept):
         raise _No("The sizes of rows are not told here: write conditions on shares around the query.")
     _conditions(context, name, around)
-    events = sorted({_all_of(context, name, part) for one in told for part in (one.of, one.event) if part})
+    events = sorted({_all_of(context, name, part) for one in conditionals for part in (one.of, one.event) if part})
     if len(events) > _MOST_EVENTS:
         raise _No(f"More than {_MOST_EVENTS} conditions are too many for one question: ask for fewer shares at once.")
-    assert held.policy.per_query is not None
+    assert protected.policy.per_query is not None
     filters = _conditions(context, name, within)
-    question = CountsQuestion(**basis(held, held.policy.per_query, filters), keys=_sorted(keys), events=tuple(events))
-    _check(question, held)
-    return question, keys, [_cells(context, name, one, events) for one in told]
+    question = CountsQuestion(
+        **basis(protected, protected.policy.per_query, filters), keys=_sorted(keys), events=tuple(events)
+    )
+    _check(question, protected)
+    return question, keys, [_cells(context, name, one, events) for one in conditionals]
 
 
 class _Cells(NamedTuple):
-    """The cells of a share, as conditions over e0, ...: those that it is a share of, and what of these it counts."""
+    """The cells of a share, as conditions on e0, ...: `of` is the whole, and `event` the part of it that is counted."""
 
     of: str
     event: str
@@ -230,12 +233,12 @@ def _cells(context: RuleContext, name: TableName, found: Conditional, events: Se
     return _Cells(cell(found.of), cell(found.event))
 
 
-def _quotients(told: Sequence[Conditional], answer: str, rows: int, keys: int, cells: Sequence[_Cells]) -> str:
+def _quotients(conditionals: Sequence[Conditional], answer: str, rows: int, keys: int, cells: Sequence[_Cells]) -> str:
     """The shares p0, ... by the keys k0, ..., from noisy counts: NULL where a row's total is below 1, from 0 to 1."""
     own = [f"k{at}" for at in range(keys)]
     sums, totals, shown = [], [], []
     partition = f"PARTITION BY {', '.join(own[:rows])}" if rows else ""
-    for at, (found, (of, event)) in enumerate(zip(told, cells, strict=True)):
+    for at, (found, (of, event)) in enumerate(zip(conditionals, cells, strict=True)):
         sums += [
             f"CAST(coalesce(sum(n) FILTER (WHERE {of} AND {event}), 0) AS DOUBLE) AS a{at}",
             f"CAST(coalesce(sum(n) FILTER (WHERE {of}), 0) AS DOUBLE) AS b{at}",
@@ -256,7 +259,7 @@ def _quotients(told: Sequence[Conditional], answer: str, rows: int, keys: int, c
 
 
 def _is_followed(found: Conditional, role: Role) -> bool:
-    """Whether the ratio inside is a DOUBLE, and NULL where nothing is divided by."""
+    """Whether the ratio is a DOUBLE, and NULL where the divisor is zero."""
     if role.expr is None:
         return False
     for one in walk(core(role.expr), into=lambda part: not isinstance(part, Aggregate)):
@@ -273,14 +276,14 @@ def _is_followed(found: Conditional, role: Role) -> bool:
 
 
 def _offering(context: RuleContext, name: TableName) -> Protected:
-    """The table, if its policy offers answers with noise and it has what the policy names."""
-    held = context.catalog.protected[name]
-    policy = held.policy
+    """The protected table, if its policy offers noisy answers and it has all columns of the policy. Raises _No."""
+    protected = context.catalog.protected[name]
+    policy = protected.policy
     if policy.per_query is None:
         raise _No(_NONE)
-    if not held.stands:
+    if not protected.stands:
         raise _No("The table does not stand with the columns that its policy names: ask the steward.")
-    return held
+    return protected
 
 
 def _one_table(found: Counts | Conditional) -> None:
@@ -289,20 +292,20 @@ def _one_table(found: Counts | Conditional) -> None:
 
 
 def _public(context: RuleContext, name: TableName, expr: Expr) -> Key:
-    """The key that an expression stands for: a column that the policy tells, with a domain."""
-    held = context.catalog.protected[name]
-    told = [*held.policy.public, *held.policy.hierarchy]
-    public = {fold(one) for one in told}
+    """The key for an expression: it must be a column that the policy calls public and that has a domain. Raises _No."""
+    protected = context.catalog.protected[name]
+    allowed = [*protected.policy.public, *protected.policy.hierarchy]
+    public = {fold(one) for one in allowed}
     if not isinstance(expr, Column) or expr.name not in public:
-        raise _No(f"Counts are told by columns that the policy calls public ({', '.join(told) or 'none'}).")
-    found = key(held, expr.name)
+        raise _No(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
+    found = key(protected, expr.name)
     if found is None:
         raise _No(f"The policy has no domain for {expr.name}, so its values are not told: ask the steward for one.")
     return found
 
 
 def _sorted(keys: Sequence[Key]) -> tuple[Key, ...]:
-    """Keys in one order, so that counts by the same keys are one question, and shares of them too."""
+    """Keys in a fixed order, so that counts by the same keys are one question, and so are shares of them."""
     return tuple(sorted(keys, key=lambda one: fold(one.column)))
 
 
@@ -316,11 +319,11 @@ def _in_order(question: CountsQuestion, keys: Sequence[Key]) -> str:
 
 
 def _conditions(context: RuleContext, name: TableName, conditions: Sequence[Expr]) -> list[str]:
-    held = context.catalog.protected[name]
-    hidden = {fold(one) for one in held.policy.drop}
+    protected = context.catalog.protected[name]
+    hidden = {fold(one) for one in protected.policy.drop}
     for one in conditions:
         if _columns(one) & hidden:
-            raise _No(f"The policy lets nothing out that depends on {', '.join(held.policy.drop)}.")
+            raise _No(f"The policy lets nothing out that depends on {', '.join(protected.policy.drop)}.")
     return [written(one, context.types(name), context.today) for one in conditions]
 
 
@@ -332,18 +335,18 @@ def _columns(expr: Expr) -> set[str]:
     return {one.name for one in walk(expr) if isinstance(one, Column)}
 
 
-def _check(question: CountsQuestion, held: Protected) -> None:
-    check_price(question.epsilon, held.policy.epsilon)
+def _check(question: CountsQuestion, protected: Protected) -> None:
+    check_price(question.epsilon, protected.policy.epsilon)
     if question.scale > _WIDEST:
         raise _No("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 
-def _stand(context: RuleContext, name: TableName, question: CountsQuestion, kind: str, what: str) -> None:
+def _settle(context: RuleContext, name: TableName, question: CountsQuestion, kind: str, what: str) -> None:
     context.answers.append(question)
-    held = context.catalog.protected[name]
+    protected = context.catalog.protected[name]
     reason = f"{what}: 95 % are within {spread(question.scale)} of the truth. The noise protects {question.protects}."
     step = Step(
-        kind, context.label(name), Verdict.REWRITTEN, reason, question.epsilon, held.remaining, question.edition
+        kind, context.label(name), Verdict.REWRITTEN, reason, question.epsilon, protected.remaining, question.edition
     )
     context.steps.append(step)
 

@@ -1,7 +1,7 @@
-"""What an analyst asks and pays for, as data: all that its answer depends on besides the records and the noise.
+"""Questions that are paid for, as data: all that an answer depends on besides the records and the noise.
 
-A question is resolved: names are full, constants are typed, `current_date` is written out. It does not hold the name of
-the database, which a renamed or copied file has lost.
+A question is resolved: names are full, constants are typed, `current_date` is written out. Its key does not hold the
+database's name, which changes when a file is renamed or copied.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from duckanon.governance.locations import Location
 
 @dataclass(frozen=True)
 class Key:
-    """A column that an answer has a row for each value of.
+    """A column by which an answer is grouped: there is a row for each value of its domain.
 
-    domain: the table of the schema duckanon that lists them. columns: of that table, folded: it may tell in which state
-    a county lies.
+    domain: the table of the schema duckanon that lists the values. kind: the column's type. columns: of that table,
+    folded; it may have further columns, such as the state in which a county lies.
     """
 
     column: str
@@ -37,11 +37,11 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True)
 class PaidQuestion:
-    """What every paid question has.
+    """What every paid question has in common.
 
-    place: the protected table. version, edition: of its policy and its population. privacy_unit: the column that
-    identifies one; None: a record. contributions: how many records of a unit count. filter: conditions on records, as
-    SQL that cannot fail. epsilon: the price. protects: what it protects, in words.
+    location: the protected table. version, edition: of its policy and its population. privacy_unit: the column that
+    identifies one; None: each record is one. contributions: how many records of a unit count. epsilon: what it costs.
+    protects: what that protects, in words. filter: conditions on records, as SQL that cannot fail.
     """
 
     kind: ClassVar[str] = ""
@@ -57,7 +57,7 @@ class PaidQuestion:
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """The question, without what only words it."""
+        """All that the answer depends on, as plain values."""
         found = asdict(self)
         for name in ("location", "protects", "epsilon"):
             found.pop(name)
@@ -65,22 +65,22 @@ class PaidQuestion:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal questions of one policy and one edition, whatever their spelling."""
+        """A hash: equal for the same question under one policy and in one edition, however it is written."""
         return sha256(json.dumps(self.resolved, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
     @property
     def path(self) -> tuple[str, str, str]:
-        """Where the answer stands."""
+        """The full name of the table that holds the answer."""
         return self.purchase.path
 
     @property
     def what(self) -> str:
-        """The question in words, for the ledger. Its constants are the asker's own."""
+        """The question in words, for the ledger. Its constants come from the analyst's statement."""
         raise NotImplementedError
 
     @property
     def scale(self) -> Fraction:
-        """Of the discrete Laplace noise: how far one unit moves the exact values, over epsilon."""
+        """Of the discrete Laplace noise: how much one unit can change the exact values, divided by epsilon."""
         raise NotImplementedError
 
     @property
@@ -97,8 +97,8 @@ class PaidQuestion:
 class CountsQuestion(PaidQuestion):
     """Counts of records, or of different privacy units, for every combination of keys and events.
 
-    events: conditions as SQL; a record is in the cell of what it fulfils. distinct: whether units are counted.
-    A unit's records lie in `contributions` cells at most, each counted by one at most for it. Without keys and events
+    events: conditions as SQL; a record lies in the cell of those that it fulfils. distinct: whether units are counted.
+    A unit's records lie in at most `contributions` cells, and it adds at most one to each. Without keys and events
     there is one cell, in which a unit is counted once however many records it has.
     """
 
@@ -127,7 +127,7 @@ class CountsQuestion(PaidQuestion):
 class GroupSizesQuestion(PaidQuestion):
     """How many groups of each size live in each region of a hierarchy; a group is a (group, leaf region) pair.
 
-    group: the column that tells groups apart. hierarchy: the regions' columns, the widest first. is_unit: whether the
+    group: the column that identifies a group. hierarchy: the regions' columns, the widest first. is_unit: whether the
     group is the privacy unit; then only its records in one leaf region count. split: shares of epsilon, one a level.
     """
 
@@ -142,7 +142,7 @@ class GroupSizesQuestion(PaidQuestion):
 
     @property
     def engine(self) -> dict[str, Any]:
-        """The arguments that the engine takes, whatever the records."""
+        """The engine's arguments, which do not depend on the records."""
         return {
             "epsilon": self.epsilon,
             "mechanism": self.mechanism,
@@ -154,7 +154,7 @@ class GroupSizesQuestion(PaidQuestion):
 
     @property
     def scale(self) -> Fraction:
-        """The widest noise of a level that any query of the engine could need."""
+        """The largest scale of noise that the engine can need for any level."""
         smallest = min(map(Fraction, self.split)) if self.split else Fraction(1, len(self.hierarchy) + 1)
         return 2 * self.contributions / (self.epsilon * smallest)
 
@@ -166,32 +166,32 @@ class GroupSizesQuestion(PaidQuestion):
         return f"{sizes}, by {by}{more}{self._filtered}"
 
 
-def basis(held: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
-    """What a question about a protected table has from its policy."""
-    assert held.stored is not None
-    database, schema, table = held.stored.path
+def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called
+    """The fields of a question that follow from the protected table and its policy."""
+    assert protected.stored is not None
+    database, schema, table = protected.stored.path
     return {
         "location": Location(database, schema, table),
-        "version": held.version,
-        "edition": held.edition,
-        "privacy_unit": held.policy.privacy_unit and _stored(held, held.policy.privacy_unit),
-        "contributions": held.policy.contributions,
+        "version": protected.version,
+        "edition": protected.edition,
+        "privacy_unit": protected.policy.privacy_unit and _stored(protected, protected.policy.privacy_unit),
+        "contributions": protected.policy.contributions,
         "epsilon": epsilon,
-        "protects": held.policy.protects,
+        "protects": protected.policy.protects,
         "filter": tuple(sorted(set(filter))),
     }
 
 
-def key(held: Protected, column: str) -> Key | None:
-    """The key that a column of a protected table gives; None where its policy has no domain for it."""
-    assert held.stored is not None
-    domain, kind = held.domains.get(fold(column)), held.stored.types.get(fold(column))
+def key(protected: Protected, column: str) -> Key | None:
+    """The key for a column of a protected table; None if its policy has no domain for it."""
+    assert protected.stored is not None
+    domain, kind = protected.domains.get(fold(column)), protected.stored.types.get(fold(column))
     if domain is None or kind is None:
         return None
-    return Key(_stored(held, column), domain.table, kind, tuple(map(fold, domain.columns)))
+    return Key(_stored(protected, column), domain.table, kind, tuple(map(fold, domain.columns)))
 
 
-def _stored(held: Protected, column: str) -> str:
+def _stored(protected: Protected, column: str) -> str:
     """The column's name as the table has it."""
-    assert held.stored is not None
-    return {fold(name): name for name in held.stored.columns}.get(fold(column), column)
+    assert protected.stored is not None
+    return {fold(name): name for name in protected.stored.columns}.get(fold(column), column)

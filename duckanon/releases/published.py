@@ -1,7 +1,7 @@
 """Conditional tables and counts that follow from a publication: exactly, or by adding up its counts or shares.
 
-Pure functions: what was asked, as the recognisers found it, and what is published; SQL over the immutable copy comes
-out. Nothing here reads a protected record, and what does not follow gets no answer.
+These are pure functions: from what the recognisers found in a query, and from the publications, they make SQL over an
+immutable copy. No protected record is read, and what does not follow from a publication gets no answer.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from duckanon.rewrite.recognize import Conditional, Counts
 from duckanon.rewrite.recognize.findings import Found
 
 _MOST_DIGITS = 12
-# Sums of shares are right to so many decimals: the shares are the nearest DOUBLE of a quotient each.
+# One over the precision of sums of shares: each share is the DOUBLE nearest to its quotient.
 _SHARP = 10**12
 
 
-def answer(told: Sequence[Conditional], publications: Sequence[Publication], database: str) -> str | None:
+def answer(conditionals: Sequence[Conditional], publications: Sequence[Publication], database: str) -> str | None:
     """A query for the shares of one query, of columns k0, ... (rows, then cols) and p0, ..., over a publication's copy.
 
-    told: the shares that the query shows, in order. publications: of the database. p0, ... have the scale and the
-    rounding that each share has inside, as in `round(100 * share, 1)`. The newest publication that has it is read.
-    None where no publication has it, or where the shares are not of a form that can be followed.
+    conditionals: the shares that the query shows, in order. publications: of the database. p0, ... have the scale and
+    the rounding of each share, as in `round(100 * share, 1)`. The newest publication that has them is read. None if
+    there is none, or if the shares have no form that can be followed.
     """
-    first = told[0]
+    first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
-    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in told):
+    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in conditionals):
         return None
-    used = {*keys, *_names(condition for one in told for condition in (*one.of, *one.event))}
+    used = {*keys, *_names(condition for one in conditionals for condition in (*one.of, *one.event))}
     for publication in _newest(first, publications, database):
         if not used <= set(_cells_by(publication)) or not _are_total(
-            (condition for one in told for condition in (*one.of, *one.event)), publication
+            (condition for one in conditionals for condition in (*one.of, *one.event)), publication
         ):
             continue
         if publication.kind == "counts" and publication.exact:
-            return _from_counts(told, publication, database)
+            return _from_counts(conditionals, publication, database)
         given = {fold(one) for one in publication.given}
         if publication.kind == "shares" and publication.exact and given <= set(rows):
-            return _from_shares(told, publication, database)
-        if publication.kind == "shares" and _is_as_rounded(told, rows, keys, publication):
-            return _as_rounded(told, publication, database)
+            return _from_shares(conditionals, publication, database)
+        if publication.kind == "shares" and _is_as_rounded(conditionals, rows, keys, publication):
+            return _as_rounded(conditionals, publication, database)
     return None
 
 
 def counts(found: Counts, publications: Sequence[Publication], database: str) -> str | None:
-    """A query for plain counts of records, of columns k0, ... and n, over the copy of a table of counts; None without.
+    """A query for counts of records, of columns k0, ... and n, over a published table of counts; None if none has them.
 
-    A combination of keys without records has no row, as in a query of the records.
+    A combination of keys without records has no row, as in a query over the records.
     """
     keys = _columns(found.keys)
     whole = (tuple(range(len(found.keys))),)
@@ -79,21 +79,21 @@ def counts(found: Counts, publications: Sequence[Publication], database: str) ->
 
 
 def suggestion(
-    told: Sequence[Conditional], label: str, columns: Sequence[str], taken: Iterable[str] = ()
+    conditionals: Sequence[Conditional], label: str, columns: Sequence[str], taken: Iterable[str] = ()
 ) -> str | None:
-    """What a steward would run so that the shares of one query follow from a publication; None for what cannot.
+    """The statements with which a steward could publish the shares of one query; None if they cannot be published.
 
-    label: the table's name, as people write it. columns: of the table, as stored. taken: names that are given already.
+    label: the table's name for people. columns: of the table, as stored. taken: names that are not free.
     """
-    first = told[0]
+    first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])
-    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in told):
+    if rows is None or keys is None or not all(_is_one_table(one) and _is_form(one, rows) for one in conditionals):
         return None
-    conditions = [condition for one in told for condition in (*one.of, *one.event)]
+    conditions = [condition for one in conditionals for condition in (*one.of, *one.event)]
     spelled = {fold(one): one for one in columns}
     given = [spelled.get(one, one) for one in rows]
     variables = [spelled.get(one, one) for one in dict.fromkeys([*keys, *_names(conditions)]) if one not in rows]
-    places = {one.decimals for one in told}
+    places = {one.decimals for one in conditionals}
     digits = next(iter(places)) if len(places) == 1 and not conditions and given else None
     value = _free("share" if given else "n", spelled)
     name = _free("_".join(filter(str.isidentifier, [label.rpartition(".")[2], "by", *given, *variables])), taken)
@@ -108,9 +108,9 @@ def suggestion(
     )
 
 
-def columns_of(told: Sequence[Conditional]) -> set[str]:
-    """Every column that shares look at, folded."""
-    exprs = [one for found in told for one in (*found.rows, *found.cols, *found.of, *found.event)]
+def columns_of(conditionals: Sequence[Conditional]) -> set[str]:
+    """Every column on which shares depend, folded."""
+    exprs = [one for found in conditionals for one in (*found.rows, *found.cols, *found.of, *found.event)]
     return set(_names(exprs))
 
 
@@ -134,7 +134,7 @@ def _is_one_table(found: Found) -> bool:
 
 
 def _is_form(found: Conditional, rows: Sequence[str]) -> bool:
-    """Whether it is shares of records, within the rows of the others, filtered by rows, and rounded to decimals."""
+    """Whether these are shares of records within `rows`, filtered by the rows' columns, and rounded to decimals."""
     own = _columns(found.rows)
     places = found.decimals
     return (
@@ -168,22 +168,22 @@ def _are_total(conditions: Iterable[Expr], publication: Publication) -> bool:
 
 
 def _cells_by(publication: Publication) -> list[str]:
-    """What tells a publication's cells apart, folded."""
+    """The columns that identify a publication's cells, folded."""
     return [fold(one) for one in (*publication.given, *publication.variables)]
 
 
 def _is_as_rounded(
-    told: Sequence[Conditional], rows: Sequence[str], keys: Sequence[str], publication: Publication
+    conditionals: Sequence[Conditional], rows: Sequence[str], keys: Sequence[str], publication: Publication
 ) -> bool:
-    """Whether rounded shares are asked for just as they were published: sums of them would not be."""
+    """Whether rounded shares are asked for exactly as they were published: sums of them would be wrong."""
     whole = set(rows) == {fold(one) for one in publication.given} and set(keys) == set(_cells_by(publication))
-    return whole and all(not one.of and not one.event and one.decimals == publication.digits for one in told)
+    return whole and all(not one.of and not one.event and one.decimals == publication.digits for one in conditionals)
 
 
 # --- the queries ------------------------------------------------------------------------------------------------------
 
 
-def _from_counts(told: Sequence[Conditional], publication: Publication, database: str) -> str:
+def _from_counts(conditionals: Sequence[Conditional], publication: Publication, database: str) -> str:
     number = _value(publication)
 
     def total(conditions: frozenset[Expr]) -> str:
@@ -191,16 +191,16 @@ def _from_counts(told: Sequence[Conditional], publication: Publication, database
 
     sums = [
         f"{total(conditions)} AS {letter}{at}"
-        for at, one in enumerate(told)
+        for at, one in enumerate(conditionals)
         for letter, conditions in (("a", one.of | one.event), ("b", one.of))
     ]
-    shares = [_quotient(one, f"a{at}", f"b{at}") for at, one in enumerate(told)]
-    return _query(told, publication, database, sums, shares)
+    shares = [_quotient(one, f"a{at}", f"b{at}") for at, one in enumerate(conditionals)]
+    return _query(conditionals, publication, database, sums, shares)
 
 
-def _from_shares(told: Sequence[Conditional], publication: Publication, database: str) -> str:
+def _from_shares(conditionals: Sequence[Conditional], publication: Publication, database: str) -> str:
     value = f'CAST("duckanon.row".{quoted([publication.value or ""])} AS DOUBLE)'
-    within = {fold(one) for one in publication.given} == set(_columns(told[0].rows) or ())
+    within = {fold(one) for one in publication.given} == set(_columns(conditionals[0].rows) or ())
 
     def total(conditions: frozenset[Expr]) -> str:
         only = _only(conditions)
@@ -210,28 +210,28 @@ def _from_shares(told: Sequence[Conditional], publication: Publication, database
 
     sums = [
         f"{total(conditions)} AS {letter}{at}"
-        for at, one in enumerate(told)
+        for at, one in enumerate(conditionals)
         for letter, conditions in (("a", one.of | one.event), ("b", one.of))
     ]
     shares = [
         # All shares within one combination of given add up to one.
         _rescaled(one, f"a{at}" if within and not one.of else f"a{at} / nullif(b{at}, 0)")
-        for at, one in enumerate(told)
+        for at, one in enumerate(conditionals)
     ]
-    return _query(told, publication, database, sums, shares)
+    return _query(conditionals, publication, database, sums, shares)
 
 
-def _as_rounded(told: Sequence[Conditional], publication: Publication, database: str) -> str:
+def _as_rounded(conditionals: Sequence[Conditional], publication: Publication, database: str) -> str:
     value = f'"duckanon.row".{quoted([publication.value or ""])}'
     power = 10 ** (publication.digits or 0)
     units = f"CAST(round(min(CAST({value} AS DOUBLE)) * {power}) AS HUGEINT)"
-    sums = [f"{units} AS a{at}, 1 AS b{at}" for at in range(len(told))]
-    shares = [_moved(f"a{at}", one.digits or 0) for at, one in enumerate(told)]
-    return _query(told, publication, database, sums, shares, every=True)
+    sums = [f"{units} AS a{at}, 1 AS b{at}" for at in range(len(conditionals))]
+    shares = [_moved(f"a{at}", one.digits or 0) for at, one in enumerate(conditionals)]
+    return _query(conditionals, publication, database, sums, shares, every=True)
 
 
 def _query(
-    told: Sequence[Conditional],
+    conditionals: Sequence[Conditional],
     publication: Publication,
     database: str,
     sums: Sequence[str],
@@ -239,11 +239,11 @@ def _query(
     *,
     every: bool = False,
 ) -> str:
-    """Cells, their numbers added up (a0, b0, ...), b0, ... added up within rows, and the shares of these.
+    """A query for shares: numbers added up in each cell (a0, b0, ...), b0, ... added up within rows, and the quotients.
 
-    every: whether cells of which the publication says 0 hold records.
+    every: whether cells with a published 0 are kept: a rounded share of 0 may have records.
     """
-    write, first = Renderer(), told[0]
+    write, first = Renderer(), conditionals[0]
     named = [f"{write.text(key)} AS k{at}" for at, key in enumerate([*first.rows, *first.cols])]
     own = [f"k{at}" for at in range(len(named))]
     where = "" if every else f' WHERE "duckanon.row".{quoted([publication.value or ""])} > 0'
@@ -254,14 +254,14 @@ def _query(
     partition = ", ".join(own[: len(first.rows)])
     over = f"OVER ({'PARTITION BY ' + partition if partition else ''})"
     # Totals first: DuckDB 1.4 takes no window inside nullif.
-    totals = [f"a{at}, sum(b{at}) {over} AS b{at}" for at in range(len(told))]
+    totals = [f"a{at}, sum(b{at}) {over} AS b{at}" for at in range(len(conditionals))]
     summed = f"SELECT {', '.join([*own, *totals])} FROM ({cells})"
     shown = [f"{share} AS p{at}" for at, share in enumerate(shares)]
     return f"SELECT {', '.join([*own, *shown])} FROM ({summed}) ORDER BY ALL"
 
 
 def _quotient(found: Conditional, above: str, below: str) -> str:
-    """A share from two counts: exact, and rounded half upwards where it is rounded."""
+    """A share of two counts in SQL: exact, or rounded half upwards."""
     scale, places = Fraction(found.scale), found.decimals
     count, total = f"CAST({above} AS HUGEINT)", f"CAST({below} AS HUGEINT)"
     if places is None:
@@ -270,7 +270,7 @@ def _quotient(found: Conditional, above: str, below: str) -> str:
 
 
 def _rescaled(found: Conditional, share: str) -> str:
-    """A share that is a DOUBLE, in the scale and rounding that are asked for."""
+    """A share that is a DOUBLE, with the scale and rounding that are asked for."""
     scale, places = Fraction(found.scale), found.decimals
     if places is None:
         return share if scale == 1 else f"({share}) * {scale.numerator} / CAST({scale.denominator} AS DOUBLE)"
@@ -279,7 +279,7 @@ def _rescaled(found: Conditional, share: str) -> str:
 
 
 def _moved(whole: str, digits: int) -> str:
-    """A whole number with its point moved: of hundredths, hundredths."""
+    """A whole number of units of 10^-digits in SQL, as a DOUBLE."""
     return f"CAST({whole} AS DOUBLE) {'/' if digits >= 0 else '*'} {10 ** abs(digits)}"
 
 
@@ -304,7 +304,7 @@ def _all_of(conditions: Iterable[Expr]) -> str:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """A name that is not taken."""
+    """The name, or the name with a number, so that it is not taken."""
     used, found, number = {fold(one) for one in taken}, name, 1
     while fold(found) in used:
         number += 1

@@ -1,1 +1,1 @@
-"""Statements in, statements out: what a query asks of protected tables."""
+"""Decides about analysts' statements: what a query asks of protected tables, and which text runs in its place."""

@@ -1,7 +1,7 @@
-"""The first gate: one statement of a kind that an analyst may run, made of parts that are known.
+"""The first check: a single statement of a kind that an analyst may run, made of known parts.
 
-Everything that is not listed is refused. Functions are not looked at here: `verify` does that on DuckDB's own tree of
-what will run, under DuckDB's own names.
+Everything that is not listed is refused. Functions are checked later, by `verify`, in DuckDB's own tree of the text
+that will run.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from sqlglot.errors import SqlglotError
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
 
-# A statement longer than this is no analysis; parsing it would take seconds.
+# In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
 _DEEPEST = 200
-# Versions of sqlglot differ on it.
+# Versions of sqlglot parse it differently.
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.ASCII | re.IGNORECASE)
 
-# sqlglot warns about what it cannot parse; the guard refuses it anyway, in its own words.
+# sqlglot logs what it cannot parse; the guard refuses that with an error of its own.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 class Kind(Enum):
-    """What a statement does."""
+    """The kinds of statements that an analyst may run."""
 
     QUERY = "query"
     CREATE = "create a temporary table"
@@ -41,14 +41,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that was admitted. tree: all of it. query: the query in it, if there is one."""
+    """An admitted statement. tree: of the whole statement. query: the query in it, if there is one."""
 
     kind: Kind
     tree: Node
     query: Node | None = None
 
 
-# Parts of queries that are no functions, under sqlglot's names. Those of later versions are unknown to earlier ones.
+# sqlglot's classes for parts of queries other than functions. Some exist in later versions only.
 _PARTS = frozenset(
     """
     Select From Where Group Having Qualify Order Ordered Limit Offset Distinct Join With CTE Subquery Table
@@ -76,7 +76,7 @@ def admit(text: str) -> Statement:
     try:
         trees = sqlglot.parse(text, read="duckdb")
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        # The parser's own text would quote the statement; DuckDB's complaint about it would be another.
+        # The parser's own message would quote the statement.
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
         ) from None
@@ -118,7 +118,7 @@ def _kind(tree: Node) -> Statement:
 
 
 def known(query: Node) -> Node:
-    """The query, if it is made of known parts and not too deep. Raises UnsupportedQuery."""
+    """The query, if it is made of known parts and not nested too deeply. Raises UnsupportedQuery."""
     level = {id(query): 1}
     for node in query.walk(bfs=True):
         above = node.parent
@@ -127,7 +127,7 @@ def known(query: Node) -> Node:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.")
         name = type(node).__name__
         if name == "Try":
-            # Old versions of sqlglot lose it, and what is left would fail. It is not local to a row either.
+            # Old versions of sqlglot drop it, and the rest may fail. In DuckDB it also depends on other rows.
             raise UnsupportedQuery("TRY is not run here: cast with TRY_CAST, which gives NULL for what does not fit.")
         if name not in _PARTS and not isinstance(node, exp.Func):
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
@@ -149,7 +149,7 @@ def _without(node: Node, part: str) -> None:
 
 
 def _only(node: Node, *names: str) -> bool:
-    """Whether nothing is given but these arguments."""
+    """Whether a node has no other arguments than these."""
     return all(name in names or value is None or value is False or value == [] for name, value in node.args.items())
 
 

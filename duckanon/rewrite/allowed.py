@@ -1,8 +1,8 @@
-"""What an analyst's statement may be made of. Whatever is not listed here is refused.
+"""The functions and types that an analyst's statement may use. All others are refused.
 
-Functions are listed under DuckDB's own names, as its parser reports them. None of them reads a file, a setting, a
-variable, the catalog or a table by its name; none waits, writes, or looks at how a value is stored. Values of user-made
-types would tell what an ENUM of a protected column lists, so only built-in types are there.
+Functions are listed under the names that DuckDB's parser reports. None of them reads a file, a setting, a variable, the
+catalog, or a table by its name; none waits, writes, or shows how a value is stored. Types made by users are not listed:
+they would tell the values of an ENUM of a protected column.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Names: every table of a query becomes catalog.schema.object, and every view the query behind it.
+"""Resolves names: every table gets its full name, and every view and macro is replaced by its definition.
 
-Calls of macros become what stands behind them. Nothing is left for DuckDB to look up. A name that could be a file, a
-Python variable or a table of the system is not found, and refused. CTEs are renamed where a table has their name, so
-that neither can stand in for the other.
+So DuckDB looks up no name. A name of a file, a Python variable or a system table is not found here, and refused. A CTE
+with the name of a table is renamed, so that neither can be taken for the other.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 
-# Views in views in views: a circle cannot be made, but deep towers can.
+# The most levels of views in views, or of macros in macros.
 _DEEPEST = 20
 
 
 @dataclass
 class Bound:
-    """A query whose names are resolved. It has its own tree, which may be changed.
+    """A query with resolved names, as a tree of its own that may be changed.
 
-    protected: each place where it reads a protected table, by the table's name. tables: all others that it reads.
-    calls: each call of a table function of duckanon's. has_parameters: whether values are still to come.
+    protected: the name and the node of each read of a protected table. tables: all other tables that it reads. calls:
+    the name and the node of each call of duckanon's table functions. has_parameters: whether it has placeholders.
     """
 
     query: Node
@@ -43,7 +42,7 @@ class Bound:
 def bind(query: Node, catalog: Catalog, functions: frozenset[str]) -> Bound:
     """Resolve all names of an admitted query. functions: the folded names of duckanon's own table functions.
 
-    Raises UnsupportedQuery for a name that means nothing here.
+    Raises UnsupportedQuery for a name that is not found.
     """
     bound = Bound(query.copy())
     _Binder(catalog, functions, bound).within(bound.query, {}, None, 0)
@@ -58,7 +57,7 @@ def table(path: tuple[str, str, str]) -> Node:
 
 
 def named(node: Node) -> TableName:
-    """The name that a table node holds, folded."""
+    """The folded name in a table node."""
     return TableName(fold(node.catalog), fold(node.db), fold(node.name))
 
 
@@ -68,7 +67,7 @@ class _Binder:
         self._renamed = 0
 
     def within(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
-        """Resolve everything in `node`. ctes: names in sight, and what they are called now."""
+        """Resolve all names in `node`. ctes: the visible CTEs with their new names. home: of the view around it."""
         given = arg(node, "with")
         if given is not None:
             ctes = self._common(given, ctes, home, depth)
@@ -100,7 +99,7 @@ class _Binder:
         return found if found is not None and found.is_table == is_table else None
 
     def _expanded(self, call: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
-        """Put what stands behind a macro in the place of its call."""
+        """Replace a call of a scalar macro by the macro's expression."""
         macro = self._macro(call, is_table=False)
         assert macro is not None
         self.within(call, ctes, home, depth)
@@ -111,7 +110,7 @@ class _Binder:
             raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
         values = macros.arguments(macro, given)
         holder = exp.Subquery(this=macros.body(macro))
-        # A macro is bound with the caller's rights: it opens nothing.
+        # A macro has no more rights than its caller: it cannot read closed tables.
         self.within(holder, {}, home, depth + 1)
         return macros.filled(holder, values).this
 
@@ -212,7 +211,7 @@ def _called(node: Node) -> str:
 
 
 def _behind(view: View) -> tuple[Node, list[Node]]:
-    """The query of a view, as a tree of its own, and the names that the view gives to its columns."""
+    """The query of a view as a new tree, and the column names that the view lists."""
     said = (
         f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
     )

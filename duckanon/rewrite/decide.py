@@ -1,4 +1,4 @@
-"""From the text of a statement to a decision: admit, bind, ask the rules, and write what runs in its place."""
+"""From an admitted statement to a decision: bind its names, apply the rules, and write the text that runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from duckanon.rewrite.rules import RULES
 def decide(
     statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]], releases: Releases, today: date
 ) -> Decision:
-    """What becomes of an admitted statement. It follows from the text and from public facts alone.
+    """Decide about an admitted statement, from its text and from public facts alone.
 
-    functions: duckanon's own table functions and their parameters, in order. kinds: the releases that there are. today:
-    what `current_date` stands for in a question to a protected table. Raises UnsupportedQuery for what cannot be read,
-    and Refused for what a policy does not allow.
+    functions: duckanon's own table functions and their parameters, in order. releases: those that are available.
+    today: the value of `current_date` in questions about protected tables. Raises UnsupportedQuery for a statement that
+    cannot be analysed, and Refused for one that a policy does not allow.
     """
     if statement.kind is Kind.TABLES:
         listed = metadata.names(catalog).sql("duckdb")
@@ -57,7 +57,7 @@ def decide(
 
 
 def _target(statement: Statement, catalog: Catalog) -> str:
-    """What stands before the query of a CREATE or INSERT, or all of a DROP: written anew, for a temporary table."""
+    """The text before the query of a CREATE or INSERT, or a whole DROP, written anew for a temporary table."""
     tree = statement.tree
     node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     node = node if isinstance(node, exp.Table) else (tree.args.get("tables") or [node])[0]

@@ -1,4 +1,4 @@
-"""What is decided about a statement, as data: to run, to explain, or to show in one line."""
+"""The decision about a statement, as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duckanon.catalog.names import TableName
 
 
 class Verdict(StrEnum):
-    """What becomes of one part of a statement."""
+    """What is decided about one part of a statement."""
 
     RUNS = "runs"
     RELEASED = "released"
@@ -27,7 +27,7 @@ class Step:
     """One part of a statement: what it is, which table it is about, and what is decided.
 
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
-    drawn: the day on which the answer was drawn, where it stands already: then it is free.
+    drawn: the day on which the answer was charged, if it is stored already: then it is free.
     """
 
     kind: str
@@ -53,11 +53,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Decision:
-    """A statement as it will run. query: the query in it, fully qualified; None if it has none, or is refused.
+    """A statement as it will run. query: its query with full names; None if it has none, or is refused.
 
-    calls: the calls of duckanon's functions in the query. answers: what must stand before it runs. target: what stands
-    before the query, or is all of a statement without one; written by the guard, not by the analyst. tables: what it
-    reads, open views looked through, besides answers.
+    calls: of duckanon's functions in the query. answers: paid questions whose answers must be stored before it runs.
+    target: the text before the query, or all of a statement without one; written by the guard. tables: all that it
+    reads besides answers, also through views.
     """
 
     steps: Sequence[Step]
@@ -69,7 +69,7 @@ class Decision:
 
     @property
     def sql(self) -> str | None:
-        """What runs in place of the statement."""
+        """The text that runs in place of the statement."""
         return None if self.query is None and self.target is None else (self.target or "") + (self.query or "")
 
     @property

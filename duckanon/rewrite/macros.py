@@ -1,7 +1,7 @@
-"""Macros that somebody defined: a call becomes what stands behind it, and that is looked at like everything else.
+"""Macros that users defined: a call is replaced by the macro's definition.
 
-What runs is the expanded text, which is proven and verified as if it had been written so. A macro that cannot be
-expanded keeps its name, and `verify` refuses it.
+The expanded text is analysed and verified as if the analyst had written it. A macro that cannot be expanded keeps its
+name, and `verify` refuses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from duckanon.rewrite.algebra.nodes import Node
 
 
 def body(macro: Macro) -> Node:
-    """What stands behind a macro, as a SELECT of its own. Raises UnsupportedQuery."""
+    """The definition of a macro as a SELECT of its own. Raises UnsupportedQuery."""
     text = macro.body if macro.is_table else f"SELECT ({macro.body}) AS x"
     try:
         tree = sqlglot.parse_one(text, read="duckdb")
@@ -28,7 +28,7 @@ def body(macro: Macro) -> Node:
         tree = None
     if not isinstance(tree, exp.Query) or any(True for _ in tree.find_all(exp.Placeholder, exp.Parameter)):
         raise _unclear(macro)
-    # A name that the body itself gives to something hides the parameter in a part of it.
+    # A lambda's variable would hide a parameter of the same name.
     given = {fold(one.name) for each in tree.find_all(exp.Lambda) for one in each.expressions}
     if given & set(macro.parameters):
         raise _unclear(macro)
@@ -36,7 +36,7 @@ def body(macro: Macro) -> Node:
 
 
 def arguments(macro: Macro, call: Sequence[Node]) -> Mapping[str, Node]:
-    """The arguments of a call by the macro's parameters. Raises UnsupportedQuery where they are not all there."""
+    """The arguments of a call, by parameter. Raises UnsupportedQuery unless each parameter has one."""
     plain = not any(isinstance(one, exp.PropertyEQ | exp.Kwarg | exp.Alias | exp.Star) for one in call)
     if len(call) != len(macro.parameters) or not plain:
         raise UnsupportedQuery(f"The macro {macro.name} takes {len(macro.parameters)} arguments, in their order.")
@@ -44,7 +44,7 @@ def arguments(macro: Macro, call: Sequence[Node]) -> Mapping[str, Node]:
 
 
 def filled(tree: Node, given: Mapping[str, Node]) -> Node:
-    """The body with arguments in the place of parameters."""
+    """The definition with its parameters replaced by arguments."""
     for one in list(tree.find_all(exp.Column)):
         if not one.table and not isinstance(one.this, exp.Star) and fold(one.name) in given:
             one.replace(exp.Paren(this=given[fold(one.name)].copy()))

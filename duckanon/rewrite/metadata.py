@@ -1,6 +1,6 @@
-"""What an analyst may know of the catalog: names and types of what is to be seen, written out as constants.
+"""The catalog that an analyst may see: names and types of visible tables, as queries of constants.
 
-Nothing is read of DuckDB's own catalog, which also tells sizes, comments, defaults and the SQL of views.
+DuckDB's own catalog is not read: it also shows sizes, comments, defaults and the SQL of views.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.rewrite.algebra.nodes import Node
 
 SCHEMA = "information_schema"
-# An ENUM anywhere in a type, such as in a field of a STRUCT, with the values that it lists.
+# An ENUM with its values, anywhere in a type, such as in a field of a STRUCT.
 _ENUM = re.compile(r"ENUM\((?:'(?:[^']|'')*'(?:, )?)*\)")
 
 
 def tables(catalog: Catalog) -> Node:
-    """What stands for information_schema.tables."""
+    """The query in place of information_schema.tables."""
     return _rows(
         ("table_schema", "table_name", "table_type"), [(name[0], name[1], kind) for name, kind, _ in _seen(catalog)]
     )
 
 
 def columns(catalog: Catalog) -> Node:
-    """What stands for information_schema.columns."""
+    """The query in place of information_schema.columns."""
     found = [
         (schema, table, column, place, shown_type(kind, catalog, name))
         for (schema, table, name), _, stored in _seen(catalog)
@@ -37,7 +37,7 @@ def columns(catalog: Catalog) -> Node:
 
 
 def names(catalog: Catalog) -> Node:
-    """What SHOW TABLES gives: names as one writes them, with their schema where they are not found without it."""
+    """The query in place of SHOW TABLES: names, with their schema if they are not found without it."""
     found = {
         (table if catalog.find(TableName("", "", name.object)) == name else f"{schema}.{table}",)
         for (schema, table, name), _, _ in _seen(catalog)
@@ -46,7 +46,7 @@ def names(catalog: Catalog) -> Node:
 
 
 def labels(catalog: Catalog) -> list[str]:
-    """The tables that may be seen, as the ledger names them; what it says of others is not for analysts."""
+    """The visible tables, as the ledger names them. Analysts see no other lines of it."""
     return sorted(
         {label for (schema, table, _), _, _ in _seen(catalog) for label in (f"{schema}.{table}", f"{schema}.*")}
     )
@@ -56,7 +56,7 @@ VIEWS: Mapping[str, Callable[[Catalog], Node]] = {"tables": tables, "columns": c
 
 
 def shown_type(kind: str, catalog: Catalog, name: TableName) -> str:
-    """A column's type; the values of an ENUM of a protected table are told by its domain, if at all."""
+    """A column's type as it is shown: without the values of an ENUM if the table is protected."""
     return _ENUM.sub("VARCHAR", kind) if name in catalog.protected else kind
 
 
@@ -74,7 +74,7 @@ def _seen(catalog: Catalog) -> list[tuple[tuple[str, str, TableName], str, Store
 
 
 def _rows(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> Node:
-    """A query that gives these rows of texts and whole numbers."""
+    """A query for rows of constants: texts and whole numbers."""
     named = ", ".join(f'"{one}"' for one in header)
     written = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
     none = ", ".join("NULL::VARCHAR" for _ in header)

@@ -1,4 +1,4 @@
-"""A statement on its way through the rules: what is still open, and what was settled about the rest."""
+"""A statement while the rules look at it: which parts are still open, and what was decided about the rest."""
 
 from __future__ import annotations
 
@@ -24,33 +24,34 @@ from duckanon.rewrite.recognize.findings import Role
 
 T = TypeVar("T", bound=Finding)
 _LOG = logging.getLogger("duckanon.guard")
-# Under test what a recogniser raises is raised; else it is logged, and nothing is recognised.
+# Tests set it: then an error in a recogniser is raised. Otherwise it is logged, and nothing is recognised.
 STRICT = False
 
 
 class Releases(Protocol):
-    """The kinds of release that an analyst can get. The rules ask them; what they are is not known here."""
+    """The kinds of release that an analyst can get, as the rules use them; `duckanon.releases` implements them."""
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
-        """Put a release in the place of a node that asks for `found`; the reason, in a sentence, if there is none."""
+        """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
         ...
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
-        """Settle a call on a protected table, or refuse it."""
+        """Answer a call on a protected table, or refuse it."""
         ...
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
-        """What may be asked of a table instead, the nearest to a kind of question first, as sentences."""
+        """What may be asked of a table instead, in a sentence, what comes nearest to a kind of question first."""
         ...
 
 
 @dataclass
 class RuleContext:
-    """calls, reads: what no rule has settled yet. Rules take from them, change the bound tree, and add steps.
+    """A statement and what the rules have decided about it. Rules change the bound tree, and add steps.
 
-    kinds: the releases that there are. today: what `current_date` stands for. findings: what the recognisers say of it.
-    reasons: why something they found was not settled: its kind, its table, a sentence. approved: calls in the text that
-    will run, as SQL. answers: what must be paid for, or stand already, before it runs.
+    calls, reads: calls of duckanon's functions and reads of protected tables that no rule has settled yet. releases:
+    those that are available. today: the value of `current_date`. findings: of the recognisers. reasons: why a finding
+    was not answered: its kind, its table, and a sentence. approved: calls in the text that will run, as SQL. answers:
+    paid questions whose answers must be stored before it runs.
     """
 
     bound: Bound
@@ -70,13 +71,13 @@ class RuleContext:
         return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
 
     def settle(self, found: Sequence[Finding], node: Node) -> None:
-        """Have findings about one protected table answered in the place of a node, or note why they are not."""
+        """Replace a node by the answer to findings about one protected table, or note why there is none."""
         reason = self.releases.answer(self, found, node)
         if reason is not None:
             self.reasons.append((found[0].shown, found[0].table, reason))
 
     def alone(self, part: Node) -> Sequence[Finding]:
-        """What a SELECT inside the query asks by itself."""
+        """The findings about a SELECT inside the query, taken by itself."""
         query = part.copy()
         above: list[Node] = []
         holder = part.parent
@@ -95,7 +96,7 @@ class RuleContext:
         return self.recognised(query)
 
     def recognised(self, query: Node) -> Sequence[Finding]:
-        """What the recognisers say of a query. Where they give up, nothing is recognised, and so nothing released."""
+        """The findings of the recognisers about a query; none if one of them fails, and then nothing is released."""
         try:
             return findings_in(query, self.schema)
         except Exception:
@@ -107,7 +108,7 @@ class RuleContext:
 
     @property
     def schema(self) -> Schema:
-        """The catalog as the recognisers read it. The query's names are full, and its views are written out."""
+        """The catalog for the recognisers. In the query names are full, and views are replaced by their queries."""
         stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
         held = {name: one.stored for name, one in self.catalog.protected.items() if one.stored is not None}
         tables = {**stored, **self.catalog.tables, **held}
@@ -116,7 +117,7 @@ class RuleContext:
         )
 
     def replace(self, node: Node, by: Node) -> None:
-        """Put a release in the place of a part of the query. What nobody reads any more is taken out of WITH."""
+        """Replace a part of the query by a release, and remove what is no longer read from WITH."""
         if node is self.bound.query:
             self.bound.query = by
         else:
@@ -134,7 +135,7 @@ class RuleContext:
         return (name.catalog, name.schema, name.object) if stored is None else stored.path
 
     def written(self, name: TableName) -> str:
-        """The name as one writes it in a call, in quotes where it needs them."""
+        """The name as it is written in a call, in quotes where needed."""
         _, schema, own = self.path(name)
         parts = [own] if schema == "main" else [schema, own]
         return ".".join(one if one.isidentifier() and one.isascii() else quoted([one]) for one in parts)
@@ -155,7 +156,7 @@ class RuleContext:
         return {} if stored is None else stored.types
 
     def names(self, table: TableName, node: Node, roles: Sequence[Role]) -> list[str]:
-        """The columns of a result as DuckDB calls them: one that is shown as it stands has the table's own spelling."""
+        """The names that DuckDB gives to a result's columns: a bare column has the table's own spelling."""
         stored = {fold(one): one for one in self.columns(table)}
         bare = [
             isinstance(one, exp.Column) and not isinstance(one.this, exp.Star) for one in written_columns(node, roles)
@@ -168,7 +169,7 @@ class RuleContext:
         ]
 
     def refuse(self, kind: str, name: TableName | None, reason: str) -> NoReturn:
-        """End the statement: one part refused is all refused. Raises Refused."""
+        """Refuse the whole statement because of one part. Raises Refused."""
         raise Refused(Step(kind, None if name is None else self.label(name), Verdict.REFUSED, reason))
 
 
@@ -181,13 +182,13 @@ class Refused(PolicyRefusal):
 
 
 def written_columns(node: Node, roles: Sequence[Role]) -> list[Node | None]:
-    """The columns of a SELECT as they are written; None each where that is not known."""
+    """The expressions of a SELECT as written; a None for each role if they do not match the roles one to one."""
     shown = node.expressions if isinstance(node, exp.Select) else []
     return list(shown) if len(shown) == len(roles) else [None] * len(roles)
 
 
 def type_of_count(written: Node | None) -> str:
-    """The type of something that counts: that of a sum or of a quotient, where it is written as one."""
+    """DuckDB's type for a count: that of a sum or of a quotient if it is written as one."""
     if written is not None and written.find(exp.Div) is not None:
         return "DOUBLE"
     return "BIGINT" if written is None or written.find(exp.Sum, exp.CountIf) is None else "HUGEINT"
@@ -209,7 +210,7 @@ def literals(texts: object) -> str:
 
 
 def within(node: Node, whole: Node) -> bool:
-    """Whether a node stands in a tree."""
+    """Whether a node is part of a tree."""
     one = node
     while one is not None:
         if one is whole:

@@ -1,4 +1,4 @@
-"""SQL text as statements, each with its place in the text: one that cannot be parsed does not hide the others."""
+"""Splits SQL text into statements with their lines; one that cannot be parsed does not hide the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 class Statement:
     """One statement: its text, the line where it begins, its tree, or None if it cannot be parsed.
 
-    words: the names and texts in it, as written, each with its line.
+    words: the identifiers and texts in it, as written, each with its line.
     """
 
     text: str
@@ -25,20 +25,20 @@ class Statement:
     words: tuple[tuple[str, int], ...]
 
     def line_of(self, word: str, nth: int = 0) -> int:
-        """The line where a name stands for the nth time, from 0; the last one if it stands there less often.
+        """The line of the nth use of a name, from 0; of its last use if there are fewer.
 
-        Names are compared without case. The statement's own line if the name does not stand in it.
+        Case is ignored. If the name is not used, it is the statement's first line.
         """
         lines = [line for one, line in self.words if one.lower() == word.lower()]
         return lines[min(nth, len(lines) - 1)] if lines else self.line
 
     def mentions(self, word: str) -> bool:
-        """Whether a name or a text in it holds the word."""
+        """Whether a name or a text in it contains the word."""
         return any(word.lower() in one.lower() for one, _ in self.words)
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """The statements of a script in DuckDB's dialect. Text that cannot even be cut into words is one statement."""
+    """The statements of a script in DuckDB's dialect. Text that cannot be tokenized is one statement."""
     dialect = Dialect.get_or_raise("duckdb")
     try:
         tokens = dialect.tokenize(text)
@@ -74,7 +74,7 @@ def _statement(text: str, tokens: list[Any], dialect: Dialect) -> Statement:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Sqlglot warns on its logger of what it cannot parse; that is told here by the tree."""
+    """Turn off sqlglot's log about what it cannot parse: a statement without a tree says so."""
     logger = logging.getLogger("sqlglot")
     before, logger.disabled = logger.disabled, True
     try:

@@ -1,8 +1,8 @@
-"""The last gate, and the one that counts: what DuckDB itself understood of the text that is about to run.
+"""The last check, on which safety rests: the text that is about to run, as DuckDB itself parses it.
 
-The tree is DuckDB's own (`json_serialize_sql`), so a difference between two parsers cannot pass. Every table must be
-one that may be read, every function one that is listed, every type a built-in one; a call of duckanon's own must equal
-one that the rules approved, to the last constant. A node of a kind that is not listed is refused, whatever it is.
+The tree comes from DuckDB (`json_serialize_sql`), so a difference between sqlglot and DuckDB cannot be exploited. Every
+table must be readable, every function listed, every type built in; a call of duckanon's functions must equal one that
+the rules approved, with all its constants. A node of an unlisted kind is refused.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _EXPRESSIONS = frozenset(
     PARAMETER
     POSITIONAL_REFERENCE STAR SUBQUERY TYPE WINDOW""".split()
 )
-# Types as casts of DuckDB 1.4 name them; constants hold them too.
+# Types as DuckDB 1.4 names them in casts and constants.
 _CASTS = frozenset(
     """ARRAY BIGINT BIT BLOB BOOLEAN CHAR DATE DECIMAL DOUBLE FLOAT HUGEINT INTEGER INTEGER_LITERAL INTERVAL LIST MAP
     NULL SMALLINT SQLNULL STRING_LITERAL STRUCT TIME TIMESTAMP TIMESTAMP_MS TIMESTAMP_NS TIMESTAMP_S TINYINT UBIGINT
     UHUGEINT UINTEGER UNION USMALLINT UTINYINT UUID VARCHAR VARINT BIGNUM""".split()
 ) | {"TIME WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE", '"NULL"', "TIME_NS"}
-# Names that DuckDB reads as calls where there is no column of that name, and what it may call for them.
+# Names that DuckDB takes for calls if there is no such column, and other functions that it may call for them.
 _VALUES = frozenset(
     """current_catalog current_date current_role current_schema current_time current_timestamp current_user localtime
     localtimestamp session_user user""".split()
@@ -40,13 +40,13 @@ _VALUES = frozenset(
 _BEHIND = _VALUES | {
     *("current_database", "current_localtime", "current_localtimestamp", "get_current_time", "get_current_timestamp")
 }
-# What says where in the text something stands, and no more.
+# Keys that give a position in the text, and nothing else.
 _PLACES = frozenset({"query_location", "query_location_length"})
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the text may reach. tables: readable ones. calls: approved ones, as trees. macros: names that somebody took.
+    """What the text may use. tables: readable ones. calls: approved ones, as trees. macros: names of users' macros.
 
     objects: the names of all tables and views.
     """
@@ -58,7 +58,7 @@ class Allowed:
 
 
 def verify(serialized: Mapping[str, Any], allowed: Allowed) -> None:
-    """Check DuckDB's tree of one query. Raises UnsupportedQuery or PolicyRefusal: then it must not run."""
+    """Check DuckDB's tree of one query. Raises UnsupportedQuery or PolicyRefusal; then the query must not run."""
     statements = _statements(serialized)
     if len(statements) != 1:
         raise UnsupportedQuery("The guard wrote more than one statement: this is a bug in duckanon, nothing ran.")
@@ -77,7 +77,7 @@ def verify(serialized: Mapping[str, Any], allowed: Allowed) -> None:
 
 
 def call(serialized: Mapping[str, Any]) -> Any:
-    """The call in DuckDB's tree of `SELECT * FROM call`, to compare with: without places in the text."""
+    """The call in DuckDB's tree of `SELECT * FROM call`, without positions, to be compared with others."""
     return _bare(_statements(serialized)[0]["node"]["from_table"]["function"])
 
 
@@ -90,7 +90,7 @@ def _statements(serialized: Mapping[str, Any]) -> list[Any]:
 
 
 def _entries(node: Any) -> Iterable[dict[str, Any]]:
-    """Every CTE anywhere in the tree."""
+    """The entries of all CTEs in the tree."""
     stack = [node]
     while stack:
         one = stack.pop()
@@ -182,7 +182,7 @@ def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) ->
 
 
 def _column(node: dict[str, Any], allowed: Allowed) -> None:
-    """A column's name may be a call: `current_date`."""
+    """Check a column's name, which may be a call, such as `current_date`."""
     names = node.get("column_names") or []
     if len(names) == 1 and fold(str(names[0])) in _VALUES and allowed.macros & _BEHIND:
         raise PolicyRefusal(
@@ -192,7 +192,7 @@ def _column(node: dict[str, Any], allowed: Allowed) -> None:
 
 
 def _cast(kind: Any) -> None:
-    """A type, as DuckDB 1.4 tells it."""
+    """Check the types in a cast, in DuckDB 1.4's form."""
     stack = [kind]
     while stack:
         one = stack.pop()
@@ -207,6 +207,6 @@ def _cast(kind: Any) -> None:
 
 
 def _type(node: dict[str, Any]) -> None:
-    """A type, as DuckDB 2 tells it."""
+    """Check a type, in DuckDB 2's form."""
     if node.get("catalog") or node.get("schema") or fold(str(node.get("type_name"))) not in TYPES:
         raise UnsupportedQuery("The statement casts to a type that somebody made: cast to a built-in one.")

@@ -46,7 +46,7 @@ def test_duckdb_folds_the_same_letters(one: str, other: str) -> None:
     assert same == (fold(one) == fold(other))
 
 
-@pytest.mark.parametrize("path", ["", "s", "s,t", '"s",t', "main", "t"])
+@pytest.mark.parametrize("path", ["", "s", "s,t", '"s",t', "main", "t", "y", "s,y.main"])
 @pytest.mark.parametrize("name", ["t1", "s.t1", "x.t1", "y.t1", "x.s.t1", "y.main.t1", "main.t1", "t.t1", "x.main.t1"])
 def test_a_name_means_what_duckdb_takes_it_for(tmp_path: Path, path: str, name: str) -> None:
     """Along the search path, with two databases. Analysts cannot set the path, and stewards seldom do."""
@@ -67,7 +67,8 @@ def test_a_name_means_what_duckdb_takes_it_for(tmp_path: Path, path: str, name: 
             ((wanted,),) = con.execute(f"SELECT found FROM {name}").fetchall()
         except duckdb.Error:
             wanted = None
-    names = {TableName(*one.split("."), "t1"): Stored((*one.split("."), "t1")) for one in tables}  # type: ignore[arg-type]
+    paths = [(*one.split(".", 1), "t1") for one in tables]
+    names = {TableName(*each): Stored(each) for each in paths}  # type: ignore[arg-type]
     search = search_path(database, schema, setting)
     found = Catalog(search=search, tables=names).find(TableName.of(name))
     if wanted is not None:
@@ -91,3 +92,20 @@ def test_a_publication_is_found_last_and_a_temporary_table_first() -> None:
     assert Catalog([("x", "main")], dict([copy]), protected={protected: held}).find(name) == protected
     assert Catalog([("x", "main")], dict([copy])).find(TableName.of("main.t")) is None
     assert Catalog([("x", "main")], dict([copy])).find(TableName.of("duckanon.t")) == copy[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("t", "x.main.t", True),
+        ("main.t", "x.main.t", True),
+        ("x.t", "x.main.t", True),
+        ("y.t", "x.main.t", False),
+        ("x.main.t", "x.main.u", False),
+        # The schema of a full name is no catalog.
+        ("x.main.t", "main.s.t", False),
+    ],
+)
+def test_names_that_can_mean_the_same(one: str, other: str, same: bool) -> None:
+    assert TableName.of(one).may_be(TableName.of(other)) == same
+    assert TableName.of(other).may_be(TableName.of(one)) == same

@@ -1,6 +1,6 @@
 """A process to be killed: makes charges or decisions one after the other, and says in a file what it is about to do.
 
-python -m tests.governance.charger DATABASE JOURNAL CHARGES (books | sql | decisions)
+python -m tests.governance.charger DATABASE JOURNAL CHARGES (calls | sql | decisions)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
     lines = Path(journal).read_text(encoding="utf-8").splitlines()
     start = 1 + max((int(line.split()[1]) for line in lines), default=0)
     con = duckdb.connect(database)
-    call = {"books": by_books, "sql": by_sql, "decisions": by_decisions}[way](con, say)
+    call = {"calls": by_calls, "sql": by_sql, "decisions": by_decisions}[way](con, say)
     say("started", start - 1)
     for number in range(start, charges + 1):
         say("try", number)
@@ -37,7 +37,7 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
     con.close()
 
 
-def by_books(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
+def by_calls(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
     made, sees = governance(con), seen("persons", database=con.execute("SELECT current_database()").fetchall()[0][0])
 
     def call(number: int) -> None:
@@ -46,13 +46,15 @@ def by_books(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) ->
             return answer(number)
 
         charge = type(CHARGE)(CHARGE.epsilon, f"call {number}", CHARGE.neighbours)
-        made.once("persons", sees, {"number": number}, charge, draw)
+        made.stored_or_drawn("persons", sees, {"number": number}, charge, draw)
 
     return call
 
 
 def by_sql(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
-    from duckanon.engines.groups import release
+    from duckanon.engines.groups import release as module
+
+    release: Any = module
 
     duckanon.register(con)
     con.execute("CREATE TABLE IF NOT EXISTS persons AS SELECT i // 3 AS unit FROM range(12) r(i)").fetchall()

@@ -41,7 +41,7 @@ def run(database: Path, journal: Path, charges: int, way: str, alive: float | No
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize(
     ("way", "charges", "kills"),
-    [("books", 1000, 60), ("sql", 300, 30)] if LONG else [("books", 80, 3), ("sql", 12, 1)],
+    [("calls", 1000, 60), ("sql", 300, 30)] if LONG else [("calls", 80, 3), ("sql", 12, 1)],
 )
 def test_kill(tmp_path: Path, way: str, charges: int, kills: int) -> None:
     database, journal = tmp_path / "ledger.duckdb", tmp_path / "journal"
@@ -86,7 +86,7 @@ def test_a_policy_has_its_domains_or_is_not_there(tmp_path: Path) -> None:
         ).fetchall()
         assert copies == sorted((f"domain_{line.number}_{at}",) for line in lines for at in (0, 1))
         for line in lines:
-            (number,) = line.said["policy"]["domains"]["b"]
+            (number,) = line.details["policy"]["domains"]["b"]
             for at, values in enumerate([[(-number,), (number,)], [(number,)]]):
                 assert con.execute(f"FROM duckanon.domain_{line.number}_{at} ORDER BY ALL").fetchall() == values
         assert set(state.tables) == {("main", "persons")}

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.protectable import unfit
+from duckanon.catalog.protectable import obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger_state import LedgerState, Line
@@ -193,18 +193,22 @@ def test_which_tables_are_open() -> None:
         line(2, "open", "pub", "*", columns=[]),
         line(3, "protect", "pub", "persons", policy={"epsilon": "1", "population": "p"}, domains={}),
     ):
-        state = state.then(one)
+        state = state.after(one)
     assert state.is_open(("main", "codes"), ["A", "Ä"])
     for columns in (["a"], ["a", "ä"], ["Ä", "a"], ["a", "Ä", "b"], []):
         assert not state.is_open(("main", "codes"), columns)
     assert state.is_open(("pub", "any"), ["x"])
     assert not state.is_open(("pub", "persons"), ["x"])
     assert not state.is_open(("main", "other"), ["x"])
-    gone = state.then(line(4, "unprotect", "pub", "persons"))
+    gone = state.after(line(4, "unprotect", "pub", "persons"))
     assert not gone.is_open(("pub", "persons"), ["x"])
-    assert gone.then(line(5, "open", "pub", "persons", columns=["x"])).is_open(("pub", "persons"), ["x"])
-    assert state.shut([("pub", "persons")]) is state.shut([(None, "persons")]) is state.tables["pub", "persons"]
-    assert state.shut([("main", "persons"), (None, "memory.pub.persons")]) is None
+    assert gone.after(line(5, "open", "pub", "persons", columns=["x"])).is_open(("pub", "persons"), ["x"])
+    assert (
+        state.protected_among([("pub", "persons")])
+        is state.protected_among([(None, "persons")])
+        is state.tables["pub", "persons"]
+    )
+    assert state.protected_among([("main", "persons"), (None, "memory.pub.persons")]) is None
 
 
 @pytest.mark.parametrize(
@@ -219,4 +223,4 @@ def test_which_tables_are_open() -> None:
     ],
 )
 def test_tables_that_lie_there_as_they_are_read(sql: str, fits: bool) -> None:
-    assert (unfit(sql) is None) == fits
+    assert (obstacle(sql) is None) == fits

@@ -18,6 +18,7 @@ import pytest
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.instance import Governance, governance_of
+from duckanon.governance.ledger_state import Line
 from tests.governance.without_sql import CHARGE, answer, governance, protect, seen
 
 
@@ -25,7 +26,7 @@ def ask(
     made: Governance, number: int, epsilon: Fraction = CHARGE.epsilon, sees: dict[str, Any] | None = None
 ) -> pa.Array:
     charge = replace(CHARGE, epsilon=epsilon)
-    return made.once("persons", sees or seen("persons"), {"number": number}, charge, lambda: answer(number))
+    return made.stored_or_drawn("persons", sees or seen("persons"), {"number": number}, charge, lambda: answer(number))
 
 
 def test_a_release_is_charged_once_and_given_again() -> None:
@@ -51,9 +52,9 @@ def test_the_charge_stands_before_the_noise_and_after_an_error() -> None:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            made.once("persons", seen("persons"), {}, CHARGE, draw)
+            made.stored_or_drawn("persons", seen("persons"), {}, CHARGE, draw)
         assert len(made.lines()) == 1
-        made.once("persons", seen("persons"), {}, CHARGE, lambda: answer(1))
+        made.stored_or_drawn("persons", seen("persons"), {}, CHARGE, lambda: answer(1))
         assert len(made.lines()) == 2
 
 
@@ -104,8 +105,8 @@ def test_a_budget_is_of_one_population() -> None:
         made, sees = governance(con), seen("persons", "others")
         protect(made, epsilon=Fraction(1, 10))
         ask(made, 1)
-        made.once("others", sees, {"number": 1}, CHARGE, lambda: answer(1))
-        made.once("people.csv", sees, {"number": 1}, CHARGE, lambda: answer(1))
+        made.stored_or_drawn("others", sees, {"number": 1}, CHARGE, lambda: answer(1))
+        made.stored_or_drawn("people.csv", sees, {"number": 1}, CHARGE, lambda: answer(1))
         assert [(line["tbl"], line["population"]) for line in made.lines()] == [
             *2 * [("main.persons", "main.persons")],
             ("main.others", None),
@@ -143,7 +144,7 @@ def test_thirty_two_threads_ask_for_a_budget_that_suffices_for_ten(tmp_path: Pat
 
 
 def test_two_writers_that_know_nothing_of_each_other(tmp_path: Path) -> None:
-    """Two books on two connections: no lock in common, nothing but the numbers of lines."""
+    """Two governances on two connections: no lock in common, nothing but the numbers of lines."""
     file = str(tmp_path / "l.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
         both, sees = [governance(con), governance(other)], seen("persons", database="l")
@@ -198,7 +199,7 @@ def test_who_asks_for_the_same_at_the_same_time_waits() -> None:
 
         def one(_: int) -> pa.Array:
             ready.wait()
-            return made.once("persons", seen("persons"), {}, CHARGE, draw)
+            return made.stored_or_drawn("persons", seen("persons"), {}, CHARGE, draw)
 
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(one, range(8)))
@@ -315,7 +316,7 @@ def test_what_is_read_only_gives_what_it_has_and_charges_nothing(tmp_path: Path)
         assert len(made.lines()) == 1
 
 
-def test_books_of_one_instance_are_the_same_and_keep_nothing_open(tmp_path: Path) -> None:
+def test_governance_of_one_instance_is_the_same_and_keeps_nothing_open(tmp_path: Path) -> None:
     file = str(tmp_path / "a.duckdb")
     with duckdb.connect(file) as con, duckdb.connect(file) as other:
         made = governance_of("x", con)
@@ -348,3 +349,22 @@ def test_what_a_user_calls_by_our_names_stands_for_nothing() -> None:
             ask(made, 3)
         assert [line["number"] for line in made.lines()] == [1, 2, 3]
         assert len(ledger) == len(releases) == 1
+
+
+def test_lines_that_are_known_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long ledger only the last known line and later ones are read."""
+    from duckanon.governance import ledger
+
+    real, read = ledger._lines, []
+
+    def lines(con: duckdb.DuckDBPyConnection, database: str, after: int) -> list[Line]:
+        read.append(after)
+        return real(con, database, after)
+
+    with duckdb.connect() as con:
+        made = governance(con)
+        for number in range(5):
+            ask(made, number)
+        monkeypatch.setattr(ledger, "_lines", lines)
+        assert made.ledger.state("memory").number == made.ledger.state("memory").number == 5
+        assert read == [3, 4]

@@ -26,7 +26,7 @@ def step(made: Governance, chance: random.Random, number: int) -> None:
     if kind == "charge":
         charge = Charge(Fraction(chance.randint(1, 4), 10), "a call", "neighbours")
         person = chance.choice((None, "person"))
-        made.once(table, SEES, {"number": number}, charge, lambda: answer(number), person=person)
+        made.stored_or_drawn(table, SEES, {"number": number}, charge, lambda: answer(number), person=person)
     elif kind == "protect":
         terms: dict[str, Any] = {
             "epsilon": chance.choice((None, Fraction(1), Fraction(3, 2))),

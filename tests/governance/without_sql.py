@@ -1,4 +1,4 @@
-"""Books without SQL functions: charges on tables that need not exist."""
+"""Governance without SQL functions: charges on tables that need not exist."""
 
 from __future__ import annotations
 

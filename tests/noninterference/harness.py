@@ -262,4 +262,4 @@ class Comparison:
                 self.unexpected.append(f"{sent}\n  {seen[:400]}")
 
 
-_EXPECTED = {"UnsupportedQuery", "PolicyRefusal", "BudgetExhausted", "InvalidInput", "NoDoor"}
+_EXPECTED = {"UnsupportedQuery", "PolicyRefusal", "BudgetExhausted", "InvalidInput", "NotAvailable"}

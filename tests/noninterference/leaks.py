@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from duckanon.engines.randomness import double_geometric
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.releases import mechanisms, noisy_aggregates
+from duckanon.releases.paid_questions import CountsQuestion
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
 
@@ -55,16 +57,16 @@ def domain_of_the_data(patch: Patch) -> None:
 def counted_first(patch: Patch) -> None:
     """The exact counts are made before the charge, and an error is told."""
     any_filter(patch)
-    real = answers.Answers.stand
+    real = answers.Answers.ensure
 
-    def stand(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+    def ensure(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         held: list[pa.Table] = []
         with self._ledger.cursor() as con:
-            if not answers.stands(con, question):
+            if not answers.is_stored(con, question):
                 held.append(draw(con))
         return real(self, question, lambda _: held[0])
 
-    patch.setattr(answers.Answers, "stand", stand)
+    patch.setattr(answers.Answers, "ensure", ensure)
     patch.setattr(mechanisms, "draw", _really_drawn)
 
 
@@ -82,7 +84,7 @@ def value_in_an_error(patch: Patch) -> None:
     patch.setattr(mechanisms, "draw", _really_drawn)
     real = answers.Answers._charge
 
-    def stand(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
+    def ensure(self: Any, question: Any, draw: Callable[[duckdb.DuckDBPyConnection], pa.Table]) -> bool:
         with self._ledger.cursor() as con:
             charged = real(self, con, question)
             try:
@@ -91,14 +93,15 @@ def value_in_an_error(patch: Patch) -> None:
                 raise MachineFailure(f"The answer could not be made: {error}") from None
             return charged
 
-    patch.setattr(answers.Answers, "stand", stand)
+    patch.setattr(answers.Answers, "ensure", ensure)
 
 
 def repeat_by_content(patch: Patch) -> None:
     """A repeat is free while the table has the same number of records."""
-    real, seen = answers.stands, {}
+    real = answers.is_stored
+    seen: dict[Any, int] = {}
 
-    def stands(con: duckdb.DuckDBPyConnection, question: Any) -> bool:
+    def is_stored(con: duckdb.DuckDBPyConnection, question: Any) -> bool:
         ((many,),) = con.execute(f"SELECT count(*) FROM {question.location.name}").fetchall()
         # By connection of the instance: both databases of a pair have the same name.
         ((file,),) = con.execute("SELECT path FROM duckdb_databases() WHERE database_name = 'x'").fetchall()
@@ -109,7 +112,7 @@ def repeat_by_content(patch: Patch) -> None:
             con.execute("DELETE FROM duckanon.answers WHERE key = ?", [question.key])
         return real(con, question)
 
-    patch.setattr(answers, "stands", stands)
+    patch.setattr(answers, "is_stored", is_stored)
 
 
 def empty_cells_dropped(patch: Patch) -> None:
@@ -119,7 +122,7 @@ def empty_cells_dropped(patch: Patch) -> None:
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
         return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked) > 0))
 
-    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsQuestion, counts)
+    patch.setitem(mechanisms._BY_KIND, CountsQuestion, counts)
 
 
 def unbounded(patch: Patch) -> None:
@@ -156,7 +159,7 @@ def keys_by_collation(patch: Patch) -> None:
 
 def noise_of_the_count(patch: Patch) -> None:
     """The noise is narrower where there are few records."""
-    real = mechanisms.double_geometric
+    real = double_geometric
 
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
         exact = mechanisms.exact(con, asked)
@@ -165,7 +168,7 @@ def noise_of_the_count(patch: Patch) -> None:
         shown = [one for one in keys.column_names if one[0] in "ke"]
         return keys.select(shown).append_column("n", pa.array(exact + np.asarray(noise)))
 
-    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsQuestion, counts)
+    patch.setitem(mechanisms._BY_KIND, CountsQuestion, counts)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from duckanon.catalog.names import TableName
+from duckanon.catalog.snapshot import Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.bind import Bound, bind
@@ -97,3 +98,21 @@ def test_parameters_and_calls_are_told() -> None:
     assert [name for name, _ in bound("FROM dp_group_sizes('persons', 'hid', epsilon := 1)").calls] == [
         "dp_group_sizes"
     ]
+
+
+def test_views_and_macros_may_be_nested_twenty_deep() -> None:
+    """Of a tower of 25 views the one of 20 levels is still looked through; so it is with macros."""
+    views = {TableName("x", "main", "v0"): View(("x", "main", "v0"), "CREATE VIEW v0 AS SELECT 1 AS a")}
+    macros = {"m0": Macro("m0", ("x", "main"), ("n",), "n")}
+    for at in range(1, 25):
+        sql = f"CREATE VIEW v{at} AS SELECT a FROM v{at - 1}"
+        views[TableName("x", "main", f"v{at}")] = View(("x", "main", f"v{at}"), sql)
+        macros[f"m{at}"] = Macro(f"m{at}", ("x", "main"), ("n",), f"m{at - 1}(n)")
+    tower = replace(CATALOG, views=views, definitions=macros)
+    for sql, why in (("FROM v{}", "views of views"), ("SELECT m{}(1)", "macros of macros")):
+        deepest, deeper = admit(sql.format(19)).query, admit(sql.format(20)).query
+        assert deepest is not None
+        assert deeper is not None
+        bind(deepest, tower, frozenset())
+        with pytest.raises(UnsupportedQuery, match=f"{why} that are nested too deeply"):
+            bind(deeper, tower, frozenset())

@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 import duckdb
 import pytest
 from sqlglot import exp
 
-from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, canonical, findings_in, summary
+from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, Schema, canonical, findings_in, summary
 from tests.rewrite.fixtures import Entry, database, entries, schema
 
 KINDS = {"group_size": GroupSizes, "conditional": Conditional, "plain_count": Counts}
@@ -22,7 +23,7 @@ def con() -> duckdb.DuckDBPyConnection:
     return database()
 
 
-def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[object, ...]]:
+def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
     return con.execute(sql).fetchall()
 
 
@@ -129,3 +130,32 @@ COMPARISONS: dict[type[Finding], object] = {
     Conditional: same_shares,
     Counts: same_counts,
 }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["QUALIFY row_number() OVER (ORDER BY pid) > 5", "LIMIT 10", "GROUP BY hid, state"],
+)
+def test_groups_of_some_records_are_no_groups(changed: str) -> None:
+    """Groups are counted through a window over all records, and not over those that a clause leaves."""
+    columns = {"persons": {"pid": "BIGINT", "hid": "BIGINT", "state": "VARCHAR"}}
+    known = Schema.of(columns, protected=["persons"])
+    query = (
+        "SELECT size, count(DISTINCT hid) AS groups FROM "
+        "(SELECT hid, count(*) OVER (PARTITION BY hid) AS size FROM persons {}) GROUP BY size"
+    )
+    assert [type(one) for one in findings_in(query.format(""), known)] == [GroupSizes]
+    assert not any(isinstance(one, GroupSizes) for one in findings_in(query.format(changed), known))
+
+
+def test_a_condition_on_a_grouping_set_stays_behind_it() -> None:
+    """Moved before the grouping it would keep the total, which NULL = 'GA' leaves out."""
+    known = Schema.of({"persons": {"state": "VARCHAR"}}, protected=["persons"])
+    (found,) = findings_in(
+        "SELECT state, count(*) AS n FROM persons GROUP BY ROLLUP (state) HAVING state = 'GA'", known
+    )
+    assert isinstance(found, Counts)
+    assert found.kept
+    assert not found.filter
+    (plain_one,) = findings_in("SELECT state, count(*) AS n FROM persons GROUP BY state HAVING state = 'GA'", known)
+    assert plain_one.filter

@@ -15,7 +15,6 @@ from math import ceil
 
 import numpy as np
 
-from duckanon.engines.compiled import inlined
 from duckanon.engines.groups.discrete_laplace import beyond, quantiles
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
@@ -129,20 +128,17 @@ def _tail(x: Floats, terms: int) -> Floats:
     return np.where(x > 0, beyond, 1 - beyond)
 
 
-@inlined
-def ends(
-    z: int, t: int, v: int, width: int, start: int, even: Ints, lo: Ints, hi: Ints, first: Ints, last: Ints
-) -> tuple[int, int]:
-    """The ends of all d that accept z, or a little more: where a bin is met in part it counts as it stands.
+def ends(z: Ints, t: Ints | int, v: Ints | int, table: Tables) -> tuple[Ints, Ints]:
+    """The ends of all numbers d that accept z, or of a little more: a bin that accepts z in part counts as a whole.
 
-    Outside of the tables splits are even, and so they are long before: what accepts such a z is z - even .. z + even.
+    z: noisy values less what was expected. t, v: the row of the tables for each of them: draws of noise less one, and
+    the place of the prior's variance. Beyond the tables the split is even, as it is long before their ends.
     """
-    row = z // width + start
-    if row < start // 2 or row >= 2 * start - start // 2:
-        return z - even[t, 1], z + even[t, 0]
-    one, other = first[t, v, row], last[t, v, row]
-    low, high = (one - start) * width, (other - start) * width
-    return (
-        min(max(low, z - hi[t, v, one]), low + width - 1),
-        max(min(high + width - 1, z + lo[t, v, other]), high),
-    )
+    row = z // table.width + table.start
+    far = (row < table.start // 2) | (row >= 2 * table.start - table.start // 2)
+    row = np.where(far, table.start, row)
+    one, other = table.first[t, v, row], table.last[t, v, row]
+    low, high = (one - table.start) * table.width, (other - table.start) * table.width
+    low = np.minimum(np.maximum(low, z - table.hi[t, v, one]), low + table.width - 1)
+    high = np.maximum(np.minimum(high + table.width - 1, z + table.lo[t, v, other]), high)
+    return np.where(far, z - table.even[t, 1], low), np.where(far, z + table.even[t, 0], high)

@@ -2,8 +2,8 @@
 
 Noise on t_s = n_s + n_(s+1) + ..., or on n_s where that takes much less of it (`Mechanism.query`). The root by isotonic
 regression (Hay et al. 2010); then, level by level, each region's numbers are shrunk toward its parent's shape by as
-much as the known variance of the noise warrants (`shapes`), and the regions of one parent are moved to the nearest
-table with the parent's sizes and their own totals (`margins`).
+much as the known variance of the noise warrants (`empirical_bayes`), and one parent's regions become the nearest
+table with the parent's sizes and their own totals (`controlled_rounding`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ def auto(measured: Measurements) -> Estimate:
             totals, unsure = share_out(above, parent, curve, blur, families, plain)
         found = cells(above, parent, totals, curve, blur, plain)
         wanted, doubt = shrunk(found, measured.max_size)
-        groups = np.empty((len(parent), measured.max_size), dtype=np.int64)
-        fit(found.start, found.size, wanted, doubt, above, totals, families, groups)
+        groups = fit(found.start, found.size, wanted, doubt, above, totals, families)
         spread = _spread(found, parent, doubt, spread, above, totals, unsure)
         most = totals + _whole(np.ceil(_WIDTH * np.sqrt(unsure)))
         low, high = _interval(groups, spread, above, parent, totals, np.minimum(high[parent], most[:, None]))

@@ -31,6 +31,6 @@ def chain(measured: Measurements) -> Estimate:
         if level:
             last = last[measured.hierarchy.starts[level - 1][1:] - 1]
     fitted = np.full(sums.size, float(total))
-    pool((sums / weights).reshape(-1)[:-1], weights.reshape(-1)[:-1], fitted[:-1])
+    fitted[:-1] = pool((sums / weights).reshape(1, -1)[:, :-1], weights.reshape(1, -1)[:, :-1])[0]
     steps = np.rint(np.clip(fitted, 0, total)).astype(np.int64)
     return Estimate(np.ascontiguousarray(np.diff(steps, prepend=0).reshape(sums.shape).T))

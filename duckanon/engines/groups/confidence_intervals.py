@@ -7,9 +7,9 @@ with probability at least 95 %; so does the interval, the set of what it accepts
 every table, every epsilon. That the parent is like its regions is used to choose alone: where it is not, intervals are
 longer and not wrong. The tests, for n_s = t_s - t_(s+1):
 
-two-sided   y_s - y_(s+1) has noise of known tails, exactly; regions of acceptance: `acceptance`.
+two-sided   y_s - y_(s+1) has noise of known tails, exactly; regions of acceptance: `acceptance_regions`.
 one-sided   t only falls, so n_s <= (mean of t over sizes up to s) - (mean of t over sizes from s + 1) for any window
-            on either side. The same of y is less by more than `tails.reaches` 5 times in a hundred. Where next to
+            on either side. The same of y is less by more than `reaches` 5 times in a hundred. Where next to
             nothing is expected long windows make this bound a fraction of the noise on one value.
 
 With noise on n_s itself there is the two-sided one, with a single draw. Cutting to what holds without noise, 0 <= n_s
@@ -19,11 +19,12 @@ nothing of at most 10^15 groups: there the interval is all that is possible.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled, inlined
 from duckanon.engines.groups.acceptance_regions import LEVEL, VARIANCES, Tables, ends, tables
 from duckanon.engines.groups.discrete_laplace import WINDOWS, margin, reaches, variance
 from duckanon.engines.groups.hierarchy import Ints
@@ -36,8 +37,8 @@ _WIDEST = 1 << 40
 _APART = 0.1
 _NEVER = 1e300
 
-# Of acceptance.Tables: width, start, even, lo, hi, first, last.
-Unpacked = tuple[int, int, Ints, Ints, Ints, Ints, Ints]
+# Cells that are worked on at a time.
+_BLOCK = 1 << 14
 
 
 def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
@@ -74,8 +75,10 @@ def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, float, I
     return np.zeros(1, dtype=np.int64), tree.up(0, measured.values[1]), doubt, None if totals is None else totals[0]
 
 
-def _unpacked(table: Tables) -> Unpacked:
-    return table.width, table.start, table.even, table.lo, table.hi, table.first, table.last
+def _blocks(regions: int, sizes: int) -> Iterator[slice]:
+    """Rows of a table, so many at a time that what is worked out from them stays in the processor's cache."""
+    step = max(1, _BLOCK // sizes)
+    return (slice(start, start + step) for start in range(0, regions, step))
 
 
 # --- noise on t_s -----------------------------------------------------------------------------------------------------
@@ -88,7 +91,7 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
     seen = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
     found = _elsewhere(measured, level)
     if found is None:
-        _alone(seen, known, float(scale), reaches(scale, 1 - LEVEL), _unpacked(tables(scale)), low, high)
+        _alone(seen, known, scale, low, high)
         return
     parent, rows, doubt, whole = found
     curve, noise = _curve(rows, whole), variance(scale)
@@ -101,11 +104,13 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
         squares = np.maximum((curve[:, 2:] ** 2).sum(axis=1), 1e-6)[parent]
         first_share = np.maximum((seen[:, 2:] * curve[parent, 2:]).sum(axis=1) / squares, 0)
         first_unsure = noise / squares
-    _above_kernel(
-        seen, known, curve, parent, first_share, first_unsure, share, unsure, doubt, most.astype(np.float64),
-        np.array(WINDOWS), reaches(scale, 1 - LEVEL), VARIANCES * float(scale) ** 2, tables(scale).half,
-        _unpacked(tables(scale)), low, high,
-    )  # fmt: skip
+    for block in _blocks(*low.shape):
+        shares, doubts = (
+            np.column_stack([first[block], np.repeat(other[block, None], low.shape[1] - 1, axis=1)])
+            for first, other in ((first_share, share), (first_unsure, unsure))
+        )
+        test = _Above(seen[block], known, curve[parent[block]], shares, doubts, doubt, most[block, None], scale)
+        low[block], high[block] = test.intervals()
 
 
 def _curve(rows: Ints, whole: Ints | None) -> Floats:
@@ -116,130 +121,123 @@ def _curve(rows: Ints, whole: Ints | None) -> Floats:
     return np.column_stack([falling, np.zeros(len(rows))])
 
 
-@compiled
-def _above_kernel(
-    seen: Ints,
-    known: bool,
-    curve: Floats,
-    parent: Ints,
-    first_share: Floats,
-    first_unsure: Floats,
-    shares: Floats,
-    unsure: Floats,
-    doubt: float,
-    most: Floats,
-    windows: Ints,
-    reach: Floats,
-    variances: Floats,
-    half: Floats,
-    table: Unpacked,
-    low: Ints,
-    high: Ints,
-) -> None:
-    """Each cell's test, and its interval by it into low, high. seen, curve: (., max_size + 1), t_1 to t_(max_size + 1).
+@dataclass(frozen=True, eq=False)
+class _Above:
+    """The tests of some regions' cells.
 
-    shares, unsure: what the curve is to be multiplied by, and the variance of that; first_*: for size 1.
+    seen: t_1 to t_(sizes + 1), (regions, sizes + 1). known: whether t_1 is public, and so without noise. curve: what is
+    expected of `seen` where the region has its parent's total. shares, unsure: (regions, sizes), what the curve is
+    multiplied by, and the variance of that. doubt: the variance of the curve's values. most: (regions, 1).
     """
-    sizes = seen.shape[1] - 1
-    sums = np.zeros((len(curve), sizes + 1))
-    for p in range(len(curve)):
-        for s in range(1, sizes):
-            sums[p, s] = sums[p, s - 1] + curve[p, s]
-    own = np.zeros(sizes + 1, np.int64)
-    for c in range(len(seen)):
-        p = parent[c]
-        for s in range(1, sizes):
-            own[s] = own[s - 1] + seen[c, s]
-        for s in range(sizes):
-            terms = (0 if s == 0 and known else 1) + (0 if s == sizes - 1 else 1)
-            if terms == 0:
-                low[c, s] = high[c, s] = seen[c, 0]
-                continue
-            share, doubt_of_share = (first_share[c], first_unsure[c]) if s == 0 else (shares[c], unsure[c])
-            shape = curve[p, s] - curve[p, s + 1]
-            mean = min(share * shape, most[c])
-            spread = _spread(mean) + share * share * terms * doubt + shape * shape * doubt_of_share
-            v = np.searchsorted(variances, spread)
-            bound, expected = _bound(s, known, seen[c, 0], own, share * curve[p, 0], share, sums[p], windows, reach)
-            two = min(mean + half[terms - 1, v], most[c]) - max(mean - half[terms - 1, v], 0.0)
-            if two < min(expected, most[c]):
-                low[c, s], high[c, s] = _two_sided(seen[c, s] - seen[c, s + 1], mean, terms - 1, v, table)
-            else:
-                low[c, s], high[c, s] = 0, int(np.floor(bound))
+
+    seen: Ints
+    known: bool
+    curve: Floats
+    shares: Floats
+    unsure: Floats
+    doubt: float
+    most: Ints
+    scale: Fraction
+
+    def intervals(self) -> tuple[Ints, Ints]:
+        """Each cell's interval by the test that is expected to give the shorter one."""
+        terms = _terms(self.shares.shape[1], self.known)
+        table, most = tables(self.scale), self.most.astype(np.float64)
+        shape = self.curve[:, :-1] - self.curve[:, 1:]
+        mean = np.minimum(self.shares * shape, most)
+        spread = _spread(mean) + self.shares * self.shares * terms * self.doubt + shape * shape * self.unsure
+        v = np.searchsorted(VARIANCES * float(self.scale) ** 2, spread)
+        half = table.half[terms - 1, v]
+        two_sided = np.minimum(mean + half, most) - np.maximum(mean - half, 0.0)
+        bound, expected = self._bounds()
+        low, high = _two_sided(self.seen[:, :-1] - self.seen[:, 1:], mean, terms - 1, v, table)
+        one_sided = two_sided >= np.minimum(expected, most)
+        low, high = np.where(one_sided, 0, low), np.where(one_sided, np.floor(bound).astype(np.int64), high)
+        if terms[0] == 0:
+            low[:, 0] = high[:, 0] = self.seen[:, 0]
+        return low, high
+
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """The upper bounds of n_s whose windows make them the least expected ones, and what was expected of them."""
+        sizes = self.shares.shape[1]
+        reach = reaches(self.scale, 1 - LEVEL)
+        # Sums of t_2 to t_s, as seen and as expected where the share is 1. From size 2 on windows leave out t_1: it is
+        # known, or has chosen the test.
+        own, sums = self.seen[:, :-1].copy(), self.curve[:, :-1].copy()
+        own[:, 0], sums[:, 0] = 0, 0.0
+        own, sums = np.cumsum(own, axis=1), np.cumsum(sums, axis=1)
+        expected, chosen = np.full(self.shares.shape, _NEVER), np.zeros(self.shares.shape, dtype=np.int64)
+        for i, many in enumerate(WINDOWS):
+            for k, other in enumerate(WINDOWS):
+                # Size 1 comes after t_1 alone; private t_1 is tested beside t_2, by what the later values expect.
+                if many == (0 if self.known else 1) and other <= sizes - 1 and (self.known or other <= 1):
+                    found = self.shares[:, :1] * self.curve[:, :1]
+                    found = found - self._expected(sums, slice(0, 1), other, self.shares[:, :1]) + reach[i, k]
+                    _keep_least(expected[:, :1], chosen[:, :1], found, i * len(WINDOWS) + k)
+                if 0 < many < sizes - other:
+                    places = slice(many, sizes - other)
+                    shares = self.shares[:, places]
+                    found = self._expected(sums, slice(0, sizes - other - many), many, shares)
+                    found = found - self._expected(sums, places, other, shares) + reach[i, k]
+                    _keep_least(expected[:, places], chosen[:, places], found, i * len(WINDOWS) + k)
+        windows, place = np.array(WINDOWS), np.arange(sizes)
+        back, ahead = windows[chosen // len(WINDOWS)], windows[chosen % len(WINDOWS)]
+        before = (own - np.take_along_axis(own, np.maximum(place - back, 0), axis=1)) / np.maximum(back, 1)
+        before[:, 0] = self.seen[:, 0]
+        after = (np.take_along_axis(own, np.minimum(place + ahead, sizes - 1), axis=1) - own) / np.maximum(ahead, 1)
+        # Floats round: outward, by more than they can.
+        bound = before - after + reach.reshape(-1)[chosen] + 1e-9 + 1e-15 * (np.abs(before) + np.abs(after))
+        return np.where(expected < _NEVER, bound, 0.0), expected
+
+    def _expected(self, sums: Floats, places: slice, many: int, shares: Floats) -> Floats:
+        """What is expected of the mean of so many values of t after each of these places; of none: zero."""
+        if many == 0:
+            return np.zeros((1, 1))
+        return shares * (sums[:, places.start + many : places.stop + many] - sums[:, places]) / many
 
 
-@inlined
-def _spread(mean: float) -> float:
+def _keep_least(expected: Floats, chosen: Ints, found: Floats, which: int) -> None:
+    """Where `found` is less than what was expected so far, it takes that place, and `which` is chosen."""
+    less = found < expected
+    np.copyto(expected, found, where=less)
+    np.copyto(chosen, which, where=less)
+
+
+def _terms(sizes: int, known: bool) -> Ints:
+    """Draws of noise in n_s = t_s - t_(s+1), for each size: t_1 may be known, and what is after the last one is."""
+    terms = np.full(sizes, 2)
+    terms[0] -= known
+    terms[-1] -= 1
+    return terms
+
+
+def _spread(mean: Floats) -> Floats:
     """The variance of a number around its expectation, as it is thought to be; at least that of rounding."""
     return mean + (_APART * mean) ** 2 + 0.25
 
 
-@inlined
-def _two_sided(noisy: int, mean: float, t: int, v: int, table: Unpacked) -> tuple[int, int]:
-    width, start, even, lo, hi, first, last = table
-    middle = int(np.rint(mean))
-    low, high = ends(noisy - middle, t, v, width, start, even, lo, hi, first, last)
+def _two_sided(noisy: Ints, mean: Floats, t: Ints | int, v: Ints, table: Tables) -> tuple[Ints, Ints]:
+    middle = np.rint(mean).astype(np.int64)
+    low, high = ends(noisy - middle, t, v, table)
     return low + middle, high + middle
 
 
-@inlined
-def _bound(
-    s: int,
-    known: bool,
-    top: int,
-    own: Ints,
-    top_expected: float,
-    share: float,
-    sums: Floats,
-    windows: Ints,
-    reach: Floats,
-) -> tuple[float, float]:
-    """The upper bound of n_(s+1) whose windows make it the least expected one, and what was expected.
+def _alone(seen: Ints, known: bool, scale: Fraction, low: Ints, high: Ints) -> None:
+    """Intervals where the root is all there is: the smaller sizes choose the test.
 
-    own, sums: sums of t_2, t_3, ... as seen, and as expected with share 1. top, top_expected: t_1.
+    Where hardly a group is larger than 16 to 31 sizes before, the mean of the 16 values since then bounds t_s, and so
+    n_s; elsewhere the test has two even sides. seen: (1, sizes + 1).
     """
-    bound, expected = 0.0, _NEVER
-    for i in range(len(windows)):
-        # From size 2 on windows leave out t_1: it is known, or has chosen the test.
-        many = windows[i]
-        if s == 0:
-            if many != (0 if known else 1):
-                continue
-            before, before_expected = float(top), top_expected
-        else:
-            if many == 0 or s - many < 0:
-                continue
-            before, before_expected = (own[s] - own[s - many]) / many, share * (sums[s] - sums[s - many]) / many
-        for k in range(len(windows)):
-            other = windows[k]
-            # Private t_1 is tested beside t_2, by what the later values expect.
-            if s + other > len(own) - 2 or (s == 0 and not known and other > 1):
-                continue
-            after, after_expected = 0.0, 0.0
-            if other > 0:
-                after, after_expected = (own[s + other] - own[s]) / other, share * (sums[s + other] - sums[s]) / other
-            found = before_expected - after_expected + reach[i, k]
-            if found < expected:
-                # Floats round: outward, by more than they can.
-                expected, bound = found, before - after + reach[i, k] + 1e-9 + 1e-15 * (abs(before) + abs(after))
-    return bound, expected
-
-
-@compiled
-def _alone(seen: Ints, known: bool, scale: float, reach: Floats, table: Unpacked, low: Ints, high: Ints) -> None:
-    """Where the root is all, the smaller sizes choose: where hardly a group is larger than 16 to 31 sizes before, the
-    mean of the 16 values since then bounds t_s, and so n_s; elsewhere an even test.
-    """
-    sizes, even = seen.shape[1] - 1, table[2]
-    for s in range(sizes):
-        terms = (0 if s == 0 and known else 1) + (0 if s == sizes - 1 else 1)
-        d = seen[0, s] - seen[0, s + 1]
-        low[0, s] = high[0, s] = d
-        if terms > 0:
-            low[0, s], high[0, s] = d - even[terms - 1, 1], d + even[terms - 1, 0]
-        if s >= 32 and seen[0, s - 31 : s - 15].mean() <= 2 * scale:
-            bound = seen[0, s - 15 : s + 1].mean() + reach[3, 0]
-            low[0, s], high[0, s] = 0, int(np.floor(bound + 1e-9 + 1e-15 * abs(bound)))
+    sizes, even = seen.shape[1] - 1, tables(scale).even
+    terms = _terms(sizes, known)
+    difference = seen[0, :-1] - seen[0, 1:]
+    low[0], high[0] = difference - even[terms - 1, 1], difference + even[terms - 1, 0]
+    if terms[0] == 0:
+        low[0, 0] = high[0, 0] = difference[0]
+    runs = np.lib.stride_tricks.sliding_window_view(seen[0, :sizes], 16).mean(axis=1) if sizes > 32 else np.empty(0)
+    places = np.flatnonzero(runs[1 : len(runs) - 16] <= 2 * float(scale)) + 32
+    bound = runs[places - 15] + reaches(scale, 1 - LEVEL)[3, 0]
+    low[0, places], high[0, places] = 0, np.floor(bound + 1e-9 + 1e-15 * np.abs(bound)).astype(np.int64)
 
 
 # --- noise on n_s -----------------------------------------------------------------------------------------------------
@@ -254,48 +252,41 @@ def _from_counts(measured: Measurements, level: int, most: Ints, low: Ints, high
         return
     parent, rows, doubt, _ = found
     shape, doubts = (np.array(part) for part in zip(*(sparse(row.astype(float), doubt) for row in rows), strict=True))
-    _counts_kernel(
-        values, measured.totals is not None, most, shape, doubts, parent, variance(scale),
-        VARIANCES * float(scale) ** 2, _unpacked(tables(scale)), low, high,
-    )  # fmt: skip
+    for block in _blocks(*low.shape):
+        given = values[block], measured.totals is not None, most[block, None], shape[parent[block]]
+        low[block], high[block] = _of_counts(*given, doubts[parent[block]], scale)
 
 
-@compiled
-def _counts_kernel(
-    seen: Ints,
-    known: bool,
-    most: Ints,
-    shape: Floats,
-    doubts: Floats,
-    parent: Ints,
-    noise: float,
-    variances: Floats,
-    table: Unpacked,
-    low: Ints,
-    high: Ints,
-) -> None:
-    """As above. A private total is read off the noisy numbers of the other sizes, by least squares on the shape."""
-    sizes = seen.shape[1]
-    squares, products = np.zeros(sizes + 1), np.zeros(sizes + 1)
-    for c in range(len(seen)):
-        p = parent[c]
-        whole, squares_before, products_before = 0.0, 0.0, 0.0
-        # Sums from a size on; with those before it they leave it out altogether, which a difference of floats does not.
-        for s in range(sizes - 1, -1, -1):
-            whole += shape[p, s]
-            squares[s] = squares[s + 1] + shape[p, s] ** 2
-            products[s] = products[s + 1] + shape[p, s] * seen[c, s]
-        for s in range(sizes):
-            share, unsure = most[c] / max(whole, 1.0), 0.0
-            if not known:
-                rest = max(squares_before + squares[s + 1], 1e-9 * squares[0] + 1e-6)
-                share, unsure = max(products_before + products[s + 1], 0.0) / rest, noise / rest
-            squares_before += shape[p, s] ** 2
-            products_before += shape[p, s] * seen[c, s]
-            mean = min(share * shape[p, s], float(most[c]))
-            spread = _spread(mean) + share * share * doubts[p, s] + shape[p, s] ** 2 * unsure
-            v = np.searchsorted(variances, spread)
-            low[c, s], high[c, s] = _two_sided(seen[c, s], mean, 0, v, table)
+def _of_counts(
+    seen: Ints, known: bool, most: Ints, shape: Floats, doubts: Floats, scale: Fraction
+) -> tuple[Ints, Ints]:
+    """Two-sided intervals of some regions. shape, doubts: the parent's numbers and their variances, of each region.
+
+    A private total is read off the noisy numbers of the other sizes, by least squares on the shape.
+    """
+    if known:
+        share, unsure = most / np.maximum(_later(shape)[:, :1], 1.0), np.zeros((len(seen), 1))
+    else:
+        square, product = shape * shape, shape * seen
+        squares, products = _later(square), _later(product)
+        rest = np.maximum(_before(square) + squares[:, 1:], 1e-9 * squares[:, :1] + 1e-6)
+        # Sums before a size and after it, for a difference of floats would not leave the size out altogether.
+        share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(scale) / rest
+    mean = np.minimum(share * shape, most)
+    spread = _spread(mean) + share * share * doubts + shape * shape * unsure
+    v = np.searchsorted(VARIANCES * float(scale) ** 2, spread)
+    return _two_sided(seen, mean, 0, v, tables(scale))
+
+
+def _later(values: Floats) -> Floats:
+    """Sums over each size and all larger ones, and a last one over none."""
+    sums = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
+    return np.column_stack([sums, np.zeros(len(values))])
+
+
+def _before(values: Floats) -> Floats:
+    """Sums over all sizes smaller than each."""
+    return np.column_stack([np.zeros(len(values)), np.cumsum(values[:, :-1], axis=1)])
 
 
 def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:

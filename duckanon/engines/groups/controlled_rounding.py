@@ -1,10 +1,13 @@
-"""Tables of whole numbers with given margins, nearest to what is believed of their cells.
+"""Controlled rounding: tables of whole numbers with given row and column sums, nearest to estimates of their cells.
 
-For one parent: a row a child, a column a size; rows add up to the children's numbers of groups, columns to what the
-parent has of each size.
+One table a parent: a row a child, a column a size that the parent has. Rows add up to the children's numbers of groups,
+columns to what the parent has of each size. Source of the idea: Cox 1987; here weighted least squares in real numbers,
+then column by column largest remainders.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,29 +19,77 @@ from duckanon.engines.groups.isotonic_regression import Floats
 _SWEEPS = 60
 
 
-@inner
-def price(wanted: Floats, weights: Floats, total: float) -> float:
-    """The price at which max(0, wanted + price * weight) adds up to `total`."""
-    join = np.empty(len(wanted))
-    for i in range(len(wanted)):
-        join[i] = -wanted[i] / weights[i]
-    found, weight, value = 0.0, 0.0, 0.0
-    order = argsort(join)
-    for rank in range(len(order)):
-        i = order[rank]
-        # Cell i joins where its own price, -wanted / weight, is still below what the cells so far ask.
-        if rank > 0 and join[i] >= found:
-            break
-        weight += weights[i]
-        value += wanted[i]
-        found = (total - value) / weight
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The row and column sums of many tables, one after another; the rows' sum is the columns' in each.
+
+    row_start, column_start, cell_start: where each table's rows, columns and cells begin, (tables + 1,). rows, columns:
+    their sums. Cells are in flat arrays, row by row.
+    """
+
+    row_start: Ints
+    column_start: Ints
+    cell_start: Ints
+    rows: Ints
+    columns: Ints
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest row or column."""
+        return max(int(np.diff(self.row_start).max()), int(np.diff(self.column_start).max()))
+
+
+def fit(start: Ints, size: Ints, wanted: Floats, weights: Floats, above: Ints, totals: Ints, families: Ints) -> Ints:
+    """For each parent the nearest table with its margins: int64 of shape (regions, max_size), zero elsewhere.
+
+    start, size, wanted, weights: cells as in `empirical_bayes.Cells`. above: the parents' groups. totals: the rows'
+    sums. families: where each parent's children begin and end.
+    """
+    active = above > 0
+    column_start = np.concatenate([[0], np.cumsum(active.sum(axis=1))])
+    margins = Margins(families, column_start, start[families], totals, above[active])
+    rounded = whole(margins, balance(margins, wanted, np.maximum(weights, 1e-9)))
+    groups = np.zeros((len(totals), above.shape[1]), dtype=np.int64)
+    groups[np.repeat(np.arange(len(totals)), np.diff(start)), size] = rounded
+    return groups
+
+
+def balance(margins: Margins, wanted: Floats, weights: Floats) -> Floats:
+    """`wanted` moved to the margins by weighted least squares with x >= 0: prices of rows and columns in turn.
+
+    Coordinate ascent on the dual problem; it stops where no sum is off by a thousandth, or after _SWEEPS. `whole` does
+    the rest.
+    """
+    found = np.empty(len(wanted))
+    prices = np.zeros(len(margins.rows)), np.zeros(len(margins.columns))
+    _balance(
+        margins.row_start, margins.column_start, margins.cell_start, margins.rows, margins.columns, wanted, weights,
+        *prices, np.empty((3, margins.longest)), found,
+    )  # fmt: skip
+    return found
+
+
+def whole(margins: Margins, wanted: Floats) -> Ints:
+    """Whole numbers >= 0 near `wanted` with exactly these margins.
+
+    Column by column, fewest groups first, each by largest remainders of what is wanted and what its row is still owed;
+    the last column takes what is left. Should a row then be short there, it swaps a unit with a row that has one to
+    spare.
+    """
+    found = np.zeros(len(wanted), dtype=np.int64)
+    longest = margins.longest
+    _whole(
+        margins.row_start, margins.column_start, margins.cell_start, margins.rows, margins.columns, wanted,
+        np.empty((3, longest)), np.empty(longest, dtype=np.int64), found,
+    )  # fmt: skip
     return found
 
 
 @compiled
 def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
     """Numbers x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
-    found, asked = np.empty(len(wanted)), price(wanted, weights, total)
+    found = np.empty(len(wanted))
+    asked = _price(wanted, weights, total, found)
     for i in range(len(wanted)):
         found[i] = max(0.0, wanted[i] + asked * weights[i])
     return found
@@ -50,154 +101,181 @@ def column(wanted: Floats, total: int, found: Ints) -> None:
 
     Real numbers first, then largest remainders: marginal costs differ from the remainders by one price alone.
     """
-    real = weigh(wanted, np.ones(len(wanted)), float(total))
+    weights, keys = np.empty(len(wanted)), np.empty(len(wanted))
+    for i in range(len(wanted)):
+        weights[i] = 1.0
+    _column(wanted, total, weights, keys, found)
+
+
+@inner
+def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float:
+    """The price at which max(0, wanted + price * weight) adds up to `total`. keys: as long as wanted, overwritten."""
+    for i in range(len(wanted)):
+        keys[i] = -wanted[i] / weights[i]
+    found, weight, value = 0.0, 0.0, 0.0
+    order = argsort(keys)
+    for rank in range(len(order)):
+        i = order[rank]
+        # Cell i joins where its own price, -wanted / weight, is still below what the cells so far ask.
+        if rank > 0 and keys[i] >= found:
+            break
+        weight += weights[i]
+        value += wanted[i]
+        found = (total - value) / weight
+    return found
+
+
+@inner
+def _column(wanted: Floats, total: int, weights: Floats, keys: Floats, found: Ints) -> None:
+    """`column`, with room to work in. weights: ones."""
+    most = float(total)
+    asked = _price(wanted, weights, most, keys)
     left = total
     for i in range(len(wanted)):
-        found[i] = min(int(np.floor(min(real[i], float(total)) + 1e-9)), total)
+        real = wanted[i] + asked
+        real = real if real > 0.0 else 0.0
+        found[i] = int(np.floor((real if real < most else most) + 1e-9))
+        found[i] = found[i] if found[i] < total else total
         left -= found[i]
-        real[i] = found[i] - real[i]
+        keys[i] = found[i] - real
     if left > 0:
-        order = argsort(real)
+        order = argsort(keys)
         # More than one each, or less than none, only where numbers are so large that floats are not exact.
         for rank in range(len(order)):
             found[order[rank]] += left // len(order) + (1 if rank < left % len(order) else 0)
     i = 0
     while left < 0:
-        taken = min(found[i], -left)
+        taken = found[i] if found[i] < -left else -left
         found[i] -= taken
         left += taken
         i += 1
 
 
 @compiled
-def balance(wanted: Floats, weights: Floats, rows: Ints, columns: Ints) -> Floats:
-    """`wanted` moved to the margins by weighted least squares with x >= 0: prices of rows and columns in turn.
-
-    Coordinate ascent on the dual; it stops at _SWEEPS or where no margin is off by a thousandth. `whole` does the rest.
-    """
-    many, sizes = wanted.shape
-    row_prices, column_prices = np.zeros(many), np.zeros(sizes)
-    found = np.empty((many, sizes))
-    line, weight = np.empty(max(many, sizes)), np.empty(max(many, sizes))
-    for _ in range(_SWEEPS):
-        off = 0.0
-        for s in range(sizes):
-            for c in range(many):
-                weight[c] = weights[c, s]
-                line[c] = wanted[c, s] + weight[c] * row_prices[c]
-            step, gap = _step(line[:many], weight[:many], column_prices[s], columns[s])
-            column_prices[s] += step
-            off = max(off, gap)
-        for c in range(many):
-            for s in range(sizes):
-                weight[s] = weights[c, s]
-                line[s] = wanted[c, s] + weight[s] * column_prices[s]
-            step, gap = _step(line[:sizes], weight[:sizes], row_prices[c], rows[c])
-            row_prices[c] += step
-            off = max(off, gap)
-            for s in range(sizes):
-                found[c, s] = max(0.0, line[s] + weight[s] * row_prices[c])
-        if off < 1e-3:
-            break
-    return found
+def _balance(
+    row_start: Ints,
+    column_start: Ints,
+    cell_start: Ints,
+    rows: Ints,
+    columns: Ints,
+    wanted: Floats,
+    weights: Floats,
+    row_prices: Floats,
+    column_prices: Floats,
+    spare: Floats,
+    found: Floats,
+) -> None:
+    """`balance` of every table. row_prices, column_prices: zeros. spare: (3, longest row or column)."""
+    for table in range(len(row_start) - 1):
+        sizes = column_start[table + 1] - column_start[table]
+        if sizes == 0:
+            continue
+        for _ in range(_SWEEPS):
+            off = 0.0
+            for s in range(column_start[table], column_start[table + 1]):
+                cell, length = cell_start[table] + s - column_start[table], 0
+                for c in range(row_start[table], row_start[table + 1]):
+                    spare[1, length] = weights[cell]
+                    spare[0, length] = wanted[cell] + weights[cell] * row_prices[c]
+                    cell, length = cell + sizes, length + 1
+                step, gap = _step(spare, length, column_prices[s], columns[s])
+                column_prices[s] += step
+                off = gap if gap > off else off
+            cell = cell_start[table]
+            for c in range(row_start[table], row_start[table + 1]):
+                for s in range(sizes):
+                    spare[1, s] = weights[cell + s]
+                    spare[0, s] = wanted[cell + s] + weights[cell + s] * column_prices[column_start[table] + s]
+                step, gap = _step(spare, sizes, row_prices[c], rows[c])
+                row_prices[c] += step
+                off = gap if gap > off else off
+                for s in range(sizes):
+                    held = spare[0, s] + spare[1, s] * row_prices[c]
+                    found[cell + s] = held if held > 0.0 else 0.0
+                cell += sizes
+            if off < 1e-3:
+                break
 
 
 @inner
-def _step(wanted: Floats, weights: Floats, now: float, total: int) -> tuple[float, float]:
-    """Newton's step of a line's price, and how far its sum is off. Where no cell is above zero the price is sought."""
+def _step(line: Floats, length: int, now: float, total: int) -> tuple[float, float]:
+    """Newton's step of a line's price, and how far its sum is off. Where no cell is above zero the price is sought.
+
+    line: row 0, what is wanted; row 1, the weights; row 2 is overwritten.
+    """
     value, weight = 0.0, 0.0
-    for i in range(len(wanted)):
-        held = wanted[i] + weights[i] * now
+    for i in range(length):
+        held = line[0, i] + line[1, i] * now
         if held > 0:
             value += held
-            weight += weights[i]
+            weight += line[1, i]
     if weight > 0:
         return (total - value) / weight, abs(total - value)
     if total > 0:
-        return price(wanted, weights, float(total)) - now, float(total)
+        return _price(line[0, :length], line[1, :length], float(total), line[2, :length]) - now, float(total)
     return 0.0, 0.0
 
 
 @compiled
-def whole(wanted: Floats, rows: Ints, columns: Ints) -> Ints:
-    """Whole numbers >= 0 near `wanted` with exactly these margins, which must have the same sum.
-
-    Column by column, fewest groups first, each by largest remainders of what is wanted and what the row is still owed;
-    the last column takes what is left. Should a row then be short there, it swaps a unit with a row that has one to
-    spare.
-    """
-    many, sizes = wanted.shape
-    found = np.zeros((many, sizes), np.int64)
-    owed = np.zeros(many)
-    fewest = np.empty(sizes)
-    for s in range(sizes):
-        fewest[s] = columns[s]
-    order = argsort(fewest)
-    part, target = np.empty(many, np.int64), np.empty(many)
-    for s in order[:-1]:
-        for c in range(many):
-            target[c] = wanted[c, s] + owed[c]
-        column(target, columns[s], part)
-        for c in range(many):
-            found[c, s] = part[c]
-            owed[c] = target[c] - part[c]
-    last = order[-1]
-    for c in range(many):
-        found[c, last] = rows[c]
-        for s in order[:-1]:
-            found[c, last] -= found[c, s]
-    for c in range(many):
-        while found[c, last] < 0:
-            give, most = -1, -np.inf
-            for s in range(sizes):
-                if s != last and found[c, s] > 0 and found[c, s] - wanted[c, s] > most:
-                    give, most = s, found[c, s] - wanted[c, s]
-            other, most = -1, -np.inf
-            for d in range(many):
-                if found[d, last] > 0 and found[d, last] - wanted[d, last] > most:
-                    other, most = d, found[d, last] - wanted[d, last]
-            # One by one; where floats are not exact, so many at once that it ends.
-            amount = min(max(1, -found[c, last] // 16), found[c, give], found[other, last])
-            found[c, give] -= amount
-            found[other, give] += amount
-            found[other, last] -= amount
-            found[c, last] += amount
-    return found
-
-
-@compiled
-def fit(
-    start: Ints,
-    size: Ints,
+def _whole(
+    row_start: Ints,
+    column_start: Ints,
+    cell_start: Ints,
+    rows: Ints,
+    columns: Ints,
     wanted: Floats,
-    weights: Floats,
-    above: Ints,
-    totals: Ints,
-    families: Ints,
-    out: Ints,
+    spare: Floats,
+    part: Ints,
+    found: Ints,
 ) -> None:
-    """For each parent the nearest table with its margins, into `out`, (regions, max_size), zero elsewhere.
-
-    start, size, wanted, weights: cells as in `shapes.Cells`. above: the parents' groups. totals: the rows' sums.
-    families: where each parent's children begin and end.
-    """
-    out[:] = 0
-    for p in range(len(above)):
-        eldest, many = families[p], families[p + 1] - families[p]
-        sizes = size[start[eldest] : start[eldest + 1]]
-        if len(sizes) == 0:
+    """`whole` of every table. spare: (3, longest row or column); part: as long. found: zeros."""
+    for table in range(len(row_start) - 1):
+        many, sizes = row_start[table + 1] - row_start[table], column_start[table + 1] - column_start[table]
+        if sizes == 0:
             continue
-        table, trust = np.empty((many, len(sizes))), np.empty((many, len(sizes)))
-        columns = np.empty(len(sizes), np.int64)
-        for j in range(len(sizes)):
-            columns[j] = above[p, sizes[j]]
-        rows = totals[eldest : eldest + many]
-        for i in range(many):
-            cell = start[eldest + i]
-            for j in range(len(sizes)):
-                table[i, j] = wanted[cell + j]
-                trust[i, j] = max(weights[cell + j], 1e-9)
-        found = whole(balance(table, trust, rows, columns), rows, columns)
-        for i in range(many):
-            for j in range(len(sizes)):
-                out[eldest + i, sizes[j]] = found[i, j]
+        first, cell, owed = column_start[table], cell_start[table], np.zeros(many)
+        for s in range(sizes):
+            spare[0, s] = columns[first + s]
+        order = argsort(spare[0, :sizes])
+        last = order[sizes - 1]
+        for c in range(many):
+            spare[1, c] = 1.0
+            found[cell + c * sizes + last] = rows[row_start[table] + c]
+        for rank in range(sizes - 1):
+            s = order[rank]
+            for c in range(many):
+                spare[0, c] = wanted[cell + c * sizes + s] + owed[c]
+            _column(spare[0, :many], columns[first + s], spare[1, :many], spare[2, :many], part[:many])
+            for c in range(many):
+                found[cell + c * sizes + s] = part[c]
+                found[cell + c * sizes + last] -= part[c]
+                owed[c] = spare[0, c] - part[c]
+        for c in range(many):
+            while found[cell + c * sizes + last] < 0:
+                _swap(wanted, found, cell, c, many, sizes, last)
+
+
+@inner
+def _swap(wanted: Floats, found: Ints, cell: int, c: int, many: int, sizes: int, last: int) -> None:
+    """Row c of a table, below zero in column `last`, gives units of another column for units of `last`.
+
+    It gives where it has most above what is wanted, to the row that has most above what is wanted in `last`.
+    """
+    give, other, most = -1, -1, -np.inf
+    for s in range(sizes):
+        at = cell + c * sizes + s
+        if s != last and found[at] > 0 and found[at] - wanted[at] > most:
+            give, most = s, found[at] - wanted[at]
+    most = -np.inf
+    for d in range(many):
+        at = cell + d * sizes + last
+        if found[at] > 0 and found[at] - wanted[at] > most:
+            other, most = d, found[at] - wanted[at]
+    mine, theirs = cell + c * sizes, cell + other * sizes
+    # One by one; where floats are not exact, so many at once that it ends.
+    amount = max(1, -found[mine + last] // 16)
+    amount = min(amount, found[mine + give], found[theirs + last])
+    found[mine + give] -= amount
+    found[theirs + give] += amount
+    found[theirs + last] -= amount
+    found[mine + last] += amount

@@ -1,4 +1,6 @@
-"""Tails of double-geometric noise, of its differences and of its means, never smaller than they are.
+"""The double-geometric (discrete Laplace) distribution: its variance, and the tails of draws, differences and means.
+
+Tails are never taken to be smaller than they are.
 
 X has P(v) = (1 - a) / (1 + a) a^|v| with a = exp(-1 / scale), as `randomness.double_geometric` draws it.
 """
@@ -11,7 +13,6 @@ from math import ceil, exp, expm1
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 
@@ -105,20 +106,16 @@ def _difference(one: Floats, many: int, two: Floats | None, other: int, scale: f
     return high * step / many
 
 
-@compiled
 def _beyond(one: Floats, below: Floats, many: int, other: int, q: int) -> float:
     """P(A - many / other B > q), or P(A > q) with other = 0: for each a, the chance that B < (a - q) other / many."""
-    found, place = 0.0, (len(below) - 1) // 2
-    for i in range(len(one)):
-        a = i - len(one) // 2
-        if other == 0:
-            if a > q:
-                found += one[i]
-        else:
-            # B is whole: less than x is less than x rounded up.
-            least = -((q - a) * other // many)
-            found += one[i] * below[min(max(least + place, 0), len(below) - 1)]
-    return found
+    a = np.arange(len(one)) - len(one) // 2
+    if other == 0:
+        chances = one[a > q]
+    else:
+        # B is whole: less than x is less than x rounded up.
+        least = -((q - a) * other // many)
+        chances = one * below[np.clip(least + (len(below) - 1) // 2, 0, len(below) - 1)]
+    return float(np.cumsum(chances)[-1]) if len(chances) else 0.0
 
 
 def variance(scale: Fraction) -> float:

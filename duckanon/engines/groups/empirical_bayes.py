@@ -12,12 +12,14 @@ just different. All of it is fitted to the noisy counts alone by expectation and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.groups.gaussian_conditioning import look
+from duckanon.engines.groups.gaussian_conditioning import Model, condition
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 from duckanon.engines.groups.kalman_smoother import smooth
@@ -27,6 +29,8 @@ ROUNDS = 30
 # What is believed before the data speaks: shapes differ by a tenth, with the weight of so many regions (or sizes).
 _TENTH = 0.01
 _TAU_WEIGHT, _KAPPA_WEIGHT = 5.0, 4.0
+# Cells that are worked on at a time.
+_BLOCK = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,54 +56,36 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
 
     noisy: t_s or, if `plain`, n_s; (regions, max_size), with each region's variance.
     """
-    active = (above > 0).sum(axis=1)
-    start = np.concatenate([[0], np.cumsum(active[parent])])
-    size = np.empty(start[-1], dtype=np.int64)
-    expected, chance, seen, blur = (np.empty(start[-1]) for _ in range(4))
-    found = Cells(start, size, expected, chance, seen, blur, plain)
-    _gather(
-        above, above.sum(axis=1), parent, totals, noisy, variances, plain,
-        start, size, found.expected, found.chance, found.seen, found.blur,
-    )  # fmt: skip
-    return found
+    whole = above.sum(axis=1)[parent]
+    share = np.divide(totals, whole, out=np.zeros(len(parent)), where=whole > 0)
+    table = share[:, None] * above[parent]
+    region, size = np.nonzero(above[parent] > 0)
+    start = np.concatenate([[0], np.cumsum(np.bincount(region, minlength=len(parent)))])
+    expected = table[region, size]
+    chance = expected * (1 - share[region])
+    if plain:
+        return Cells(start, size, expected, chance, noisy[region, size] - expected, variances[region], plain)
+    # What is expected of t_s: the total less what is expected of all smaller sizes.
+    left = np.cumsum(np.column_stack([totals.astype(np.float64), -table[:, :-1]]), axis=1)[region, size]
+    first = np.concatenate([[0], size[:-1] + 1])
+    first[start[:-1][np.diff(start) > 0]] = 0
+    sums = _run_sums(noisy, region, first, size)
+    observations = size - first + 1
+    return Cells(start, size, expected, chance, sums / observations - left, variances[region] / observations, plain)
 
 
-@compiled
-def _gather(
-    above: Ints,
-    whole: Ints,
-    parent: Ints,
-    totals: Ints,
-    noisy: Floats,
-    variances: Floats,
-    plain: bool,
-    start: Ints,
-    size: Ints,
-    expected: Floats,
-    chance: Floats,
-    seen: Floats,
-    blur: Floats,
-) -> None:
-    for c in range(len(parent)):
-        p, cell = parent[c], start[c]
-        share = totals[c] / whole[p] if whole[p] > 0 else 0.0
-        left = float(totals[c])
-        # Where the parent has no groups the walk stands still, and several sights of one place are averaged.
-        pooled, sights = 0.0, 0
-        for s in range(above.shape[1]):
-            pooled += noisy[c, s]
-            sights += 1
-            if above[p, s] > 0:
-                size[cell] = s
-                expected[cell] = share * above[p, s]
-                chance[cell] = expected[cell] * (1 - share)
-                if plain:
-                    seen[cell], blur[cell] = noisy[c, s] - expected[cell], variances[c]
-                else:
-                    seen[cell], blur[cell] = pooled / sights - left, variances[c] / sights
-                left -= expected[cell]
-                pooled, sights = 0.0, 0
-                cell += 1
+def _run_sums(noisy: Floats, region: Ints, first: Ints, last: Ints) -> Floats:
+    """Sums of noisy[region, first], ..., noisy[region, last], added from the left.
+
+    Where the parent has no groups t_s does not move, so several observations of one value are averaged.
+    """
+    sums = noisy[region, first]
+    longer, ahead = np.flatnonzero(last > first), 1
+    while len(longer):
+        sums[longer] += noisy[region[longer], first[longer] + ahead]
+        ahead += 1
+        longer = longer[last[longer] - first[longer] >= ahead]
+    return sums
 
 
 def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
@@ -107,17 +93,43 @@ def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
     tau, kappa = np.full(sizes, _TENTH), np.ones(len(found.start) - 1)
     counted = np.bincount(found.size, minlength=sizes)
     factors = _first_factors(found, sizes)
-    mean, spread = np.empty(len(found.size)), np.empty(len(found.size))
+    blocks = list(_blocks(found))
     for _ in range(ROUNDS):
-        squares, crossed, moments = _expect(
-            found.start, found.size, found.expected, found.chance, found.seen, found.blur, found.plain,
-            tau, kappa, factors, mean, spread,
-        )  # fmt: skip
+        squares, crossed, squared = np.zeros(sizes), np.zeros((sizes, FACTORS)), np.zeros((sizes, FACTORS, FACTORS))
+        posteriors = [_expect(cells, tau, kappa[own], factors, squares, crossed, squared) for own, cells in blocks]
         common = (squares.sum() + _TAU_WEIGHT * _TENTH) / (counted.sum() + _TAU_WEIGHT)
         tau = (squares + _TAU_WEIGHT * common) / (counted + _TAU_WEIGHT)
-        solved = np.linalg.solve(moments + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
+        solved = np.linalg.solve(squared + _TAU_WEIGHT * np.eye(FACTORS), crossed[:, :, None])
         factors = np.ascontiguousarray(solved[:, :, 0].T, dtype=np.float64)
-    return found.expected + mean, spread
+    mean, variance = (np.concatenate(part) for part in zip(*posteriors, strict=True))
+    return found.expected + mean, variance
+
+
+def _blocks(found: Cells) -> Iterator[tuple[slice, Cells]]:
+    """The regions, so many at a time that what is worked out from their cells stays in the processor's cache."""
+    ends = np.searchsorted(found.start, np.arange(_BLOCK, found.start[-1] + _BLOCK, _BLOCK))
+    bounds = np.unique(np.concatenate([[0], np.minimum(ends, len(found.start) - 1), [len(found.start) - 1]])).tolist()
+    for a, b in pairwise(bounds):
+        own = slice(found.start[a], found.start[b])
+        expected, chance, seen, blur = (one[own] for one in (found.expected, found.chance, found.seen, found.blur))
+        start = found.start[a : b + 1] - found.start[a]
+        yield slice(a, b), Cells(start, found.size[own], expected, chance, seen, blur, found.plain)
+
+
+def _expect(
+    found: Cells, tau: Floats, kappa: Floats, factors: Floats, squares: Floats, crossed: Floats, squared: Floats
+) -> tuple[Floats, Floats]:
+    """The posterior mean and variance of each cell's deviation; what maximisation needs, as in `_moments`."""
+    own_variance = tau[found.size] * np.repeat(kappa, np.diff(found.start)) * (found.expected * found.expected)
+    trends = found.expected * factors[:, found.size]
+    model = Model(found.start, own_variance + found.chance, trends, found.blur)
+    posterior = condition(model, found.seen) if found.plain else smooth(model, found.seen)
+    _moments(
+        found.start, found.size, found.expected, found.chance, own_variance, trends, posterior.mean,
+        posterior.variance, posterior.own, posterior.coefficients, posterior.covariance, tau, factors, kappa,
+        squares, crossed, squared,
+    )  # fmt: skip
+    return posterior.mean, posterior.variance
 
 
 def _first_factors(found: Cells, sizes: int) -> Floats:
@@ -134,69 +146,59 @@ def _first_factors(found: Cells, sizes: int) -> Floats:
 
 
 @compiled
-def _expect(
+def _moments(
     start: Ints,
     size: Ints,
     expected: Floats,
     chance: Floats,
-    seen: Floats,
-    blur: Floats,
-    plain: bool,
-    tau: Floats,
-    kappa: Floats,
-    factors: Floats,
+    own_variance: Floats,
+    trends: Floats,
     mean: Floats,
-    spread: Floats,
-) -> tuple[Floats, Floats, Floats]:
-    """One round: each region's posterior into `mean` and `spread`, its new kappa, and sums over regions for each size.
+    variance: Floats,
+    own: Floats,
+    f: Floats,
+    covariance: Floats,
+    tau: Floats,
+    factors: Floats,
+    kappa: Floats,
+    squares: Floats,
+    crossed: Floats,
+    squared: Floats,
+) -> None:
+    """Expectations under the posterior: each region's new kappa into `kappa`, and sums over regions for each size.
 
-    The sums: squares of e_s / kappa, products of the relative deviation with f / kappa, and products of f with f /
-    kappa.
+    The sums: into squares, (sizes,), e_s^2 / kappa; into crossed, (sizes, factors), the relative deviation times
+    f / kappa; into squared, (sizes, factors, factors), f f' / kappa. f: the posterior means, (regions, factors).
     """
-    many, sizes = factors.shape
-    squares, crossed, moments = np.zeros(sizes), np.zeros((sizes, many)), np.zeros((sizes, many, many))
+    many = len(factors)
     for c in range(len(start) - 1):
-        a, b = start[c], start[c + 1]
-        if a == b:
+        if start[c] == start[c + 1]:
             continue
-        length = b - a
-        own_variance, steps, trends = np.empty(length), np.empty(length), np.empty((many, length))
-        for j in range(length):
-            own_variance[j] = tau[size[a + j]] * kappa[c] * expected[a + j] ** 2
-            steps[j] = own_variance[j] + chance[a + j]
-            for k in range(many):
-                trends[k, j] = expected[a + j] * factors[k, size[a + j]]
-        if plain:
-            f, covariance, own = look(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
-        else:
-            f, covariance, own = smooth(steps, seen[a:b], blur[a:b], trends, mean[a:b], spread[a:b])
         strange = 0.0
-        for j in range(length):
-            if expected[a + j] <= 0 or steps[j] <= 0:
+        for i in range(start[c], start[c + 1]):
+            steps = own_variance[i] + chance[i]
+            if expected[i] <= 0 or steps <= 0:
                 continue
-            s = size[a + j]
-            rest, rest_variance = mean[a + j], spread[a + j]
+            s = size[i]
+            rest, rest_variance = mean[i], variance[i]
             for k in range(many):
-                rest -= f[k] * trends[k, j]
+                rest -= f[c, k] * trends[k, i]
                 for m in range(many):
-                    # The spread is that of all the deviation; the residual's swaps the pull of the trends for `own`.
-                    pull = (trends[k, j] - own[k, j]) * (trends[m, j] - own[m, j])
-                    rest_variance += (own[k, j] * own[m, j] - pull) * covariance[k, m]
-            part = own_variance[j] / steps[j]
-            square = (part * part * (rest * rest + max(0.0, rest_variance)) + part * chance[a + j]) / expected[
-                a + j
-            ] ** 2
+                    # The posterior variance is that of the whole deviation; the residual's has `own` for the trends.
+                    pull = (trends[k, i] - own[k, i]) * (trends[m, i] - own[m, i])
+                    rest_variance += (own[k, i] * own[m, i] - pull) * covariance[c, k, m]
+            part = own_variance[i] / steps
+            square = part * part * (rest * rest + max(0.0, rest_variance)) + part * chance[i]
+            square /= expected[i] * expected[i]
             strange += square / tau[s]
-            square /= kappa[c]
-            squares[s] += square
-            relative = part * rest / expected[a + j]
+            squares[s] += square / kappa[c]
+            relative = part * rest / expected[i]
             for k in range(many):
-                together = relative * f[k]
+                together = relative * f[c, k]
                 for m in range(many):
-                    product = f[k] * f[m] + covariance[k, m]
-                    moments[s, k, m] += product / kappa[c]
+                    product = f[c, k] * f[c, m] + covariance[c, k, m]
+                    squared[s, k, m] += product / kappa[c]
                     together += factors[m, s] * product
-                    together -= part * own[m, j] * covariance[m, k] / expected[a + j]
+                    together -= part * own[m, i] * covariance[c, m, k] / expected[i]
                 crossed[s, k] += together / kappa[c]
-        kappa[c] = (strange + _KAPPA_WEIGHT) / (length + _KAPPA_WEIGHT)
-    return squares, crossed, moments
+        kappa[c] = (strange + _KAPPA_WEIGHT) / (start[c + 1] - start[c] + _KAPPA_WEIGHT)

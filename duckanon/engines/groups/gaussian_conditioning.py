@@ -1,73 +1,172 @@
-"""Steps that are seen one by one, each through noise of its own, and add up to zero, with a few unknown trends in them.
+"""Posteriors of many small Gaussian models at once, one a region, that share nothing but their shape.
 
-The same question as `walk` answers, where the noise is on the numbers of groups themselves and not on their sums.
+A region has steps n_j that add up to zero. Their prior is independent and normal around coefficients @ trends; the
+coefficients are normal too. Here each step is observed with noise of its own. `kalman_smoother` has the same model with
+noise on the steps' running sums instead.
+
+Regions lie one after another in flat arrays: the steps of region c are start[c]:start[c + 1].
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
-from duckanon.engines.groups.kalman_smoother import inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """start: (regions + 1,). steps: prior variances of the steps around coefficients @ trends, (steps,).
+
+    trends: (trends, steps); the coefficients have independent standard normal priors. noise: the variance of each
+    observation's noise, (steps,).
+    """
+
+    start: Ints
+    steps: Floats
+    trends: Floats
+    noise: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """mean, variance: of the steps, (steps,). coefficients: (regions, trends). covariance: theirs, (regions, trends,
+    trends).
+
+    own: (trends, steps): for each trend, the means the steps would have had, had the observations been the trend itself
+    without noise. The covariance of the residuals with the coefficients is -own.T @ covariance.
+    """
+
+    mean: Floats
+    variance: Floats
+    coefficients: Floats
+    covariance: Floats
+    own: Floats
+
+
+def condition(model: Model, observed: Floats) -> Posterior:
+    """The posterior given noisy observations of the steps, and that each region's steps add up to zero.
+
+    Source: Gaussian conditioning. Each observation shrinks its own step by gain = steps / (steps + noise), which leaves
+    it the variance steps (1 - gain); that the sum is zero then moves each step by its share of these variances.
+    """
+    regions, many = len(model.start) - 1, len(model.trends) + 1
+    rest, missing, products = np.zeros(regions), np.zeros((regions, many)), np.zeros((regions, many, many))
+    _shrink(model.start, model.steps, observed, model.noise, model.trends, rest, missing, products)
+    means, variance = np.empty((many, len(model.steps))), np.empty(len(model.steps))
+    _pin(model.start, model.steps, observed, model.noise, model.trends, rest, missing, means, variance)
+    return with_trends(model, products, means, variance)
 
 
 @compiled
-def look(
-    steps: Floats, seen: Floats, blur: Floats, trends: Floats, mean: Floats, spread: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Posterior of the steps n_j and of the trends' coefficients, given noisy sights of the steps.
+def _shrink(
+    start: Ints,
+    steps: Floats,
+    observed: Floats,
+    noise: Floats,
+    trends: Floats,
+    rest: Floats,
+    missing: Floats,
+    products: Floats,
+) -> None:
+    """What single observations tell. Row 0 is what was observed, the others are the trends, treated alike.
 
-    steps: prior variances of the n_j around coefficients @ trends. seen, blur: n_j as seen, and the variance of its
-    noise. trends: (trends, steps); the coefficients have independent standard normal priors. The n_j add up to zero.
-    Into mean, spread: posterior means and variances of the n_j. Returns what `walk.smooth` returns.
-    Source: Gaussian conditioning. Each sight shrinks its own step by k_j = steps / (steps + blur), which leaves it the
-    variance c_j = steps (1 - k_j); the sum, seen to be zero, then moves each by its part of the c. Coefficients: least
-    squares of all innovations, the sum's among them, plus their prior.
+    Into rest, (regions,): the variance that the steps' sum is left with. Into missing, (regions, rows): how far the sum
+    of each row is from zero. Into products, (regions, rows, rows), lower half: sums of products of the rows'
+    innovations, divided by their variances; the sum's own is among them.
     """
-    length, many = len(steps), len(trends) + 1
-    left = np.empty(length)
-    # Column 0 is what was seen, the others the trends; all of it is linear. `off`: how far a column's sum is from zero.
-    off, products = np.zeros(many), np.zeros((many, many))
-    line = np.empty(many)
-    rest = 0.0
-    for j in range(length):
-        total = steps[j] + blur[j]
-        gain = steps[j] / total
-        left[j] = steps[j] * (1 - gain)
-        rest += left[j]
-        line[0] = seen[j]
-        off[0] -= gain * seen[j]
-        for k in range(1, many):
-            line[k] = trends[k - 1, j]
-            off[k] += (1 - gain) * line[k]
-        for k in range(many):
-            for m in range(k + 1):
-                products[k, m] += line[k] * line[m] / total
-    if rest > 0:
-        for k in range(many):
-            for m in range(k + 1):
-                products[k, m] += off[k] * off[m] / rest
-    precision = np.zeros((many - 1, many - 1))
-    for k in range(many - 1):
-        for m in range(many - 1):
-            precision[k, m] = products[max(k, m) + 1, min(k, m) + 1] + (1.0 if k == m else 0.0)
-    covariance, coefficients = inverse(precision), np.zeros(many - 1)
-    for k in range(many - 1):
-        for m in range(many - 1):
-            coefficients[k] += covariance[k, m] * products[m + 1, 0]
-    own: Floats = np.empty((many - 1, length))
-    pull = np.empty(many - 1)
-    for j in range(length):
-        gain = steps[j] / (steps[j] + blur[j])
-        part = left[j] / rest if rest > 0 else 0.0
-        mean[j] = gain * seen[j] + part * off[0]
-        spread[j] = left[j] * (1 - part)
-        for k in range(many - 1):
-            own[k, j] = gain * trends[k, j] + part * off[k + 1]
-            pull[k] = trends[k, j] - own[k, j]
-            mean[j] += coefficients[k] * pull[k]
-        for k in range(many - 1):
-            for m in range(many - 1):
-                spread[j] += pull[k] * covariance[k, m] * pull[m]
-    return coefficients, covariance, own
+    many = missing.shape[1]
+    for c in range(len(start) - 1):
+        for i in range(start[c], start[c + 1]):
+            total = steps[i] + noise[i]
+            gain = steps[i] / total
+            rest[c] += steps[i] * (1 - gain)
+            missing[c, 0] -= gain * observed[i]
+            for k in range(many):
+                row = observed[i] if k == 0 else trends[k - 1, i]
+                if k > 0:
+                    missing[c, k] += (1 - gain) * row
+                for m in range(k + 1):
+                    products[c, k, m] += row * (observed[i] if m == 0 else trends[m - 1, i]) / total
+        if rest[c] > 0:
+            for k in range(many):
+                for m in range(k + 1):
+                    products[c, k, m] += missing[c, k] * missing[c, m] / rest[c]
+
+
+@compiled
+def _pin(
+    start: Ints,
+    steps: Floats,
+    observed: Floats,
+    noise: Floats,
+    trends: Floats,
+    rest: Floats,
+    missing: Floats,
+    means: Floats,
+    variance: Floats,
+) -> None:
+    """Each step's mean, for each row, into means, (rows, steps), and its variance, now that the sum is zero."""
+    for c in range(len(start) - 1):
+        for i in range(start[c], start[c + 1]):
+            gain = steps[i] / (steps[i] + noise[i])
+            left = steps[i] * (1 - gain)
+            share = left / rest[c] if rest[c] > 0 else 0.0
+            variance[i] = left * (1 - share)
+            means[0, i] = gain * observed[i] + share * missing[c, 0]
+            for k in range(1, len(means)):
+                means[k, i] = gain * trends[k - 1, i] + share * missing[c, k]
+
+
+def with_trends(model: Model, products: Floats, means: Floats, variance: Floats) -> Posterior:
+    """The posterior with unknown trends, from what each row of data gives without them (augmented regression).
+
+    products: (regions, rows, rows), lower half, as in `_shrink`. means: (rows, steps). variance: of the steps.
+    """
+    many = len(model.trends)
+    precision = np.empty((len(products), many, many))
+    for k in range(many):
+        for m in range(many):
+            precision[:, k, m] = products[:, max(k, m) + 1, min(k, m) + 1] + (k == m)
+    covariance = inverses(precision)
+    coefficients = np.zeros((len(products), many))
+    for k in range(many):
+        for m in range(many):
+            coefficients[:, k] += covariance[:, k, m] * products[:, m + 1, 0]
+    _add_trends(model.start, model.trends, coefficients, covariance, means, variance)
+    return Posterior(means[0], variance, coefficients, covariance, means[1:])
+
+
+@compiled
+def _add_trends(
+    start: Ints, trends: Floats, coefficients: Floats, covariance: Floats, means: Floats, variance: Floats
+) -> None:
+    """To row 0 of means and to variance: what the coefficients, and not knowing them, add."""
+    many = len(trends)
+    for c in range(len(start) - 1):
+        for i in range(start[c], start[c + 1]):
+            for k in range(many):
+                pull = trends[k, i] - means[k + 1, i]
+                means[0, i] += coefficients[c, k] * pull
+                for m in range(many):
+                    variance[i] += pull * covariance[c, k, m] * (trends[m, i] - means[m + 1, i])
+
+
+def inverses(matrices: Floats) -> Floats:
+    """Of small positive definite matrices, (many, size, size), by Gauss and Jordan; these need no pivoting."""
+    found = matrices.copy()
+    size = found.shape[1]
+    for k in range(size):
+        pivot = found[:, k, k].copy()
+        found[:, k, k] = 1.0
+        found[:, k] /= pivot[:, None]
+        for i in range(size):
+            if i != k:
+                factor = found[:, i, k].copy()
+                found[:, i, k] = 0.0
+                found[:, i] -= factor[:, None] * found[:, k]
+    return found

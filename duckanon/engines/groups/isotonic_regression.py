@@ -11,41 +11,48 @@ from duckanon.engines.groups.hierarchy import Ints
 Floats = NDArray[np.float64]
 
 
-@compiled
-def pool(values: Floats, weights: Floats, fitted: Floats) -> None:
-    """The non-decreasing sequence nearest to `values` in weighted squares, into `fitted`.
+def pool(values: Floats, weights: Floats) -> Floats:
+    """The non-decreasing sequence nearest to each row of `values` in weighted squares. All: (rows, length).
 
     Rounding it to whole numbers gives the nearest non-decreasing whole numbers: a block's squared distance grows evenly
     on both sides of its mean, and rounding keeps the order of the blocks.
     """
-    mean, weight, size = np.empty(len(values)), np.empty(len(values)), np.empty(len(values), np.int64)
-    blocks = 0
-    for i in range(len(values)):
-        mean[blocks], weight[blocks], size[blocks] = values[i], weights[i], 1
-        while blocks > 0 and mean[blocks - 1] >= mean[blocks]:
-            both = weight[blocks - 1] + weight[blocks]
-            mean[blocks - 1] += (mean[blocks] - mean[blocks - 1]) * weight[blocks] / both
-            weight[blocks - 1] = both
-            size[blocks - 1] += size[blocks]
-            blocks -= 1
-        blocks += 1
-    at = 0
-    for block in range(blocks):
-        for _ in range(size[block]):
-            fitted[at] = mean[block]
-            at += 1
+    fitted = np.empty(values.shape)
+    _pool(
+        np.ascontiguousarray(values),
+        np.ascontiguousarray(weights),
+        fitted,
+        np.empty((2, values.shape[1])),
+        np.empty(values.shape[1], dtype=np.int64),
+    )
+    return fitted
 
 
 @compiled
-def pool_rows(values: Floats, low: float, high: float) -> Floats:
-    """`pool` of each row with equal weights, cut to [low, high], which keeps it the nearest there."""
-    fitted = np.empty_like(values)
-    weights = np.ones(values.shape[1])
+def _pool(values: Floats, weights: Floats, fitted: Floats, spare: Floats, size: Ints) -> None:
+    """Blocks of each row: means in spare[0], weights in spare[1], lengths in size."""
     for row in range(len(values)):
-        pool(values[row], weights, fitted[row])
+        blocks = 0
         for i in range(values.shape[1]):
-            fitted[row, i] = min(max(fitted[row, i], low), high)
-    return fitted
+            mean, weight, many = values[row, i], weights[row, i], 1
+            while blocks > 0 and spare[0, blocks - 1] >= mean:
+                blocks -= 1
+                both = spare[1, blocks] + weight
+                mean = spare[0, blocks] + (mean - spare[0, blocks]) * weight / both
+                weight = both
+                many += size[blocks]
+            spare[0, blocks], spare[1, blocks], size[blocks] = mean, weight, many
+            blocks += 1
+        at = 0
+        for block in range(blocks):
+            for _ in range(size[block]):
+                fitted[row, at] = spare[0, block]
+                at += 1
+
+
+def pool_rows(values: Floats, low: float, high: float) -> Floats:
+    """`pool` with equal weights, cut to [low, high], which keeps it the nearest there."""
+    return np.clip(pool(values, np.ones(values.shape)), low, high)
 
 
 def whole_rows(values: Ints, low: int, high: int) -> Ints:
@@ -69,8 +76,7 @@ def sparse(noisy: Floats, variance: float) -> tuple[Floats, Floats]:
     clear = noisy > np.sqrt(variance / 2) * np.log(2 * len(noisy))
     found, doubt = np.maximum(noisy, 0.0), np.full(len(noisy), variance)
     rest = np.ascontiguousarray(noisy[~clear][::-1])
-    fitted = np.empty_like(rest)
-    pool(rest, np.ones(len(rest)), fitted)
+    fitted = pool(rest[None, :], np.ones((1, len(rest))))[0]
     # Blocks from the largest size on: each rises over the one before.
     means, block, many = np.unique(fitted, return_inverse=True, return_counts=True)
     held = np.maximum.accumulate(means > _CLEAR * np.sqrt(variance / many))

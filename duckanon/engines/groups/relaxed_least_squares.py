@@ -1,7 +1,7 @@
 """M_H^r and M_c^r: the models without whole numbers, solved by projections, then rounded with all sums kept.
 
 What is wanted is the point nearest to the noisy values in the intersection of two convex sets onto each of which it is
-easy to project: consistent trees with the right total (two passes, `combine`), and non-negative (or monotone) values.
+easy to project: consistent trees with the right total (`upwards`, then `downwards`), and values >= 0 or rising.
 Dykstra's algorithm (Boyle and Dykstra 1986) goes there by projecting in turn. The paper rounds each value by itself,
 which breaks the sums; here each parent's whole number is split by largest remainders.
 """

@@ -34,21 +34,15 @@ class Certificate:
         return self.max_violation <= 0
 
 
-@compiled
 def _sums(matrix: Floats) -> Floats:
     """Sums of rows, to the last digit but one (Neumaier 1974)."""
-    found = np.empty(len(matrix))
-    for i in range(len(matrix)):
-        total, lost = 0.0, 0.0
-        for x in matrix[i]:
-            more = total + x
-            if abs(total) >= abs(x):
-                lost += (total - more) + x
-            else:
-                lost += (x - more) + total
-            total = more
-        found[i] = total + lost
-    return found
+    total, lost = np.zeros(len(matrix)), np.zeros(len(matrix))
+    for x in np.ascontiguousarray(matrix.T):
+        more = total + x
+        larger = np.abs(total) >= np.abs(x)
+        lost += np.where(larger, total, x) - more + np.where(larger, x, total)
+        total = more
+    return total + lost
 
 
 @compiled

@@ -96,18 +96,18 @@ def edges_of(lengths: Floats) -> Edges:
 
 
 @compiled
-def _needed(ptr: Ints, idx: Ints, length: Floats, paths: Floats, begin: int, end: int) -> npt.NDArray[np.bool_]:
-    """Whether no detour over a third node is as short, for each edge of the nodes begin..end-1."""
+def _drop_implied(
+    ptr: Ints, idx: Ints, length: Floats, paths: Floats, begin: int, end: int, needed: npt.NDArray[np.bool_]
+) -> None:
+    """Take from `needed`, all true, the edges of the nodes begin..end-1 for which a detour over a node is as short."""
     n = len(ptr) - 1
-    needed = np.ones(ptr[end] - ptr[begin], dtype=np.bool_)
     for i in range(begin, end):
         for e in range(ptr[i], ptr[i + 1]):
             j = idx[e]
             for m in range(n):
                 if m != i and m != j and paths[i, m] + paths[m, j] <= length[e]:
-                    needed[e - ptr[begin]] = False
+                    needed[e] = False
                     break
-    return needed
 
 
 def reduced(edges: Edges, threads: int = 1) -> Edges:
@@ -118,12 +118,12 @@ def reduced(edges: Edges, threads: int = 1) -> Edges:
     """
     paths = shortest_paths(edges)
     pieces = np.linspace(0, edges.nodes, 4 * threads + 1).astype(int)
-    parts = spread(
-        lambda piece: _needed(edges.ptr, edges.idx, edges.length, paths, *piece),
+    needed = np.ones(len(edges.length), dtype=np.bool_)
+    spread(
+        lambda piece: _drop_implied(edges.ptr, edges.idx, edges.length, paths, *piece, needed),
         list(zip(pieces[:-1].tolist(), pieces[1:].tolist(), strict=True)),
         threads,
     )
-    needed = np.concatenate(parts)
     first, second = edges.ends
     # Both directions go or stay together, however their sums are rounded.
     kept = needed & needed[_reverse(first, second, edges.nodes)]

@@ -26,11 +26,23 @@ _WORTHWHILE = 0.05
 
 
 @inner
-def _walk(root: int, parent: Ints32, order: Ints32, place: Ints32, size: Ints32, spare: Ints32) -> None:
-    """Depth-first order of the tree, each node's place in it, and the sizes of subtrees. spare: shape (3, n)."""
+def _depth_first(
+    root: int,
+    parent: Ints32,
+    order: Ints32,
+    place: Ints32,
+    size: Ints32,
+    first: Ints32,
+    following: Ints32,
+    stack: Ints32,
+) -> None:
+    """Depth-first order of the tree, each node's place in it, and the sizes of subtrees.
+
+    first, following, stack: room for lists of children and for nodes that wait.
+    """
     n = len(parent)
-    first, following, stack = spare[0], spare[1], spare[2]
-    first[:] = -1
+    for i in range(n):
+        first[i] = -1
     for i in range(n):
         if i != root:
             following[i] = first[parent[i]]
@@ -52,7 +64,7 @@ def _walk(root: int, parent: Ints32, order: Ints32, place: Ints32, size: Ints32,
 
 
 @inner
-def _mark_ancestors(node: int, root: int, parent: Ints32, touched: Flags) -> None:
+def _mark_ancestors(node: int, root: int, parent: Ints32, touched: Ints32) -> None:
     while node != root:
         touched[node] = 1
         node = parent[node]
@@ -70,20 +82,21 @@ def cheapest(
     idx: Ints,
     length: Floats,
     most: int,
+    floats: Floats,
+    ints: Ints32,
 ) -> tuple[float, int]:
     """The least cost . exp(logs), and how many subtrees moved; `most` of them or more means it may not be the least.
 
     parent, edge, above: the tree to start from and where it ends: each node's parent, the directed edge between them
-    (by either direction), and 1 if it stands above the parent. logs: filled in. cost: shape (n,).
+    (by either direction), and 1 if it stands above the parent. logs: filled in. cost: shape (n,). floats, ints: room to
+    work in, shapes (4, n) and (8, n).
     """
     n = len(cost)
-    order, place = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    size, spare = np.empty(n, dtype=np.int32), np.empty((3, n), dtype=np.int32)
-    sums, sizes, gains = np.empty(n), np.empty(n), np.empty(n)
-    wanting, touched = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int8)
+    order, place, size, wanting, touched = ints[0], ints[1], ints[2], ints[3], ints[4]
+    sums, sizes, gains = floats[0], floats[1], floats[2]
     moves = 0
     while True:
-        _walk(root, parent, order, place, size, spare)
+        _depth_first(root, parent, order, place, size, ints[5], ints[6], ints[7])
         logs[root] = 0.0
         for t in range(1, n):
             i = order[t]
@@ -104,10 +117,11 @@ def cheapest(
                 wanting[count] = i
                 gains[count] = -gain
                 count += 1
-                best = max(best, gain)
+                best = gain if gain > best else best
         if count == 0 or moves >= most:
             return sums[root], moves
-        touched[:] = 0
+        for i in range(n):
+            touched[i] = 0
         best_first = argsort(gains[:count])
         for rank in range(count):
             c = best_first[rank]
@@ -163,9 +177,15 @@ def cheapest_of(
     moves: Ints,
 ) -> None:
     """`cheapest` of costs[k] - prices for each k in `which`: values[k] and moves[k] are filled in."""
-    for k in which:
+    n = len(prices)
+    floats, ints = np.empty((4, n)), np.empty((8, n), dtype=np.int32)
+    cost = floats[3]
+    for place in range(len(which)):
+        k = which[place]
+        for i in range(n):
+            cost[i] = costs[k, i] - prices[i]
         values[k], moves[k] = cheapest(
-            roots[k], costs[k] - prices, parents[k], edges[k], aboves[k], logs[k], ptr, idx, length, most
+            roots[k], cost, parents[k], edges[k], aboves[k], logs[k], ptr, idx, length, most, floats, ints
         )
 
 

@@ -34,10 +34,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Attack:
-    """reached: the largest deviation, the demand at most. used: the cells that deviate. duals: shape (equations,)."""
+    """reached: the largest deviation, the demand at most. duals: shape (equations,)."""
 
     reached: float
-    used: Ints
     duals: Floats
 
     def protects(self, target: Target) -> bool:
@@ -75,21 +74,7 @@ class Attacker:
         found = self._program.solve()
         self._program.price_one(at, 0.0)
         assert found is not None, "no deviation at all is always possible"
-        return Attack(float(found.x[at]) * target.direction, self._cells[np.abs(found.x) > 1e-7], found.duals)
-
-    def publish(self, cell: int) -> None:
-        """From now on that cell of the pattern is published."""
-        self._fix(cell, 0.0)
-
-    def suppress(self, cell: int) -> None:
-        """That cell is suppressed again."""
-        self._fix(cell, 1.0)
-
-    def _fix(self, cell: int, share: float) -> None:
-        at = int(np.searchsorted(self._cells, cell))
-        self._share[at] = share
-        for way, room in self._problem.room.items():
-            self._room[way][at] = room[cell] if share else 0.0
+        return Attack(float(found.x[at]) * target.direction, found.duals)
 
 
 def capacities(problem: Problem, target: Target, duals: Floats) -> Floats:

@@ -25,64 +25,71 @@ _DETOUR = 1e-6
 class _Flows:
     """The program of additive deviations, each split into its parts upwards and downwards, which cost."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, allowed: Bools) -> None:
+        """allowed: shape (cells,), those that may deviate."""
         from scipy.sparse import csr_array, hstack
 
-        self._problem = problem
-        self._cells = np.flatnonzero(problem.primary | problem.free)
+        self._room, self._cells = problem.room, np.flatnonzero(allowed)
+        self._open = np.ones(len(self._cells))
         equations = problem.table.equations[:, self._cells]
-        width, height = len(self._cells), equations.shape[0]
-        none = np.zeros(2 * width)
+        none = np.zeros(2 * len(self._cells))
         self._program = Program(none, none, none, primal=True)
-        self._program.add(csr_array(hstack([equations, -equations])), np.zeros(height), np.zeros(height))
+        right = np.zeros(equations.shape[0])
+        self._program.add(csr_array(hstack([equations, -equations])), right, right)
 
-    def cells(self, target: Target, pattern: Bools, cost: Floats) -> Ints:
-        """The cells of a flow that protects the target, as cheap as a cost for each unit can tell. May be none.
+    def allow(self, cell: int, allowed: bool) -> None:
+        """Whether that cell may deviate from now on."""
+        self._open[np.searchsorted(self._cells, cell)] = allowed
 
-        pattern: shape (cells,), suppressed already. cost: shape (cells,), of suppressing the others.
+    def cells(self, target: Target, cost: Floats) -> Ints | None:
+        """The cells of a deviation that protects the target, cheap by their costs for each unit; None without any.
+
+        cost: shape (cells,), of suppressing a cell that is not yet suppressed, or else 0.
         """
-        room, demand, width = self._problem.room, float(target.demand), len(self._cells)
-        up, down = (np.minimum(room[way][self._cells], 4 * demand) for way in (UP, DOWN))
+        demand, width = float(target.demand), len(self._cells)
+        up, down = (self._open * np.minimum(self._room[way][self._cells], 4 * demand) for way in (UP, DOWN))
         at = int(np.searchsorted(self._cells, target.cell))
         upper, lower = np.concatenate([up, down]), np.zeros(2 * width)
         ahead, back = (at, width + at) if target.direction == UP else (width + at, at)
         lower[ahead], upper[ahead], upper[back] = demand, demand, 0.0
-        prices = np.where(pattern, 0.0, cost)[self._cells] + _DETOUR
+        prices = cost[self._cells] + _DETOUR
         self._program.price(np.concatenate([prices, prices]) / np.maximum(1.0, np.minimum(upper, demand)))
         self._program.bound(lower, upper)
         found = self._program.solve()
         if found is None:
-            return np.zeros(0, dtype=np.int64)
+            return None
         return self._cells[np.abs(found.x[:width] - found.x[width:]) > 1e-7]
 
 
 def repaired(problem: Problem, targets: Sequence[Target], pattern: Bools, cost: Floats) -> Bools:
     """A pattern that contains this one and protects every target, where flows can. cost: see `_Flows.cells`."""
-    flows, found = _Flows(problem), pattern.copy()
+    flows, found = _Flows(problem, problem.primary | problem.free), pattern.copy()
     attacker = Attacker(problem, found.astype(np.float64))
     for target in targets:
-        if not attacker.attack(target).protects(target):
-            found[flows.cells(target, found, cost)] = True
+        if attacker.attack(target).protects(target):
+            continue
+        cells = flows.cells(target, np.where(found, 0.0, cost))
+        if cells is not None:
+            found[cells] = True
             attacker = Attacker(problem, found.astype(np.float64))
     return found
 
 
 def thinned(problem: Problem, targets: Sequence[Target], pattern: Bools) -> Bools:
-    """The pattern without secondary cells that no target needs, the dearest first."""
-    found = pattern.copy()
-    attacker = Attacker(problem, pattern.astype(np.float64))
-    used = [set(attacker.attack(target).used.tolist()) for target in targets]
+    """The pattern without secondary cells that no target needs, the dearest first. The pattern protects."""
+    flows, found, free = _Flows(problem, pattern), pattern.copy(), np.zeros(problem.table.cells)
+    used = [flows.cells(target, free) for target in targets]
     secondary = np.flatnonzero(pattern & ~problem.primary)
     for cell in secondary[np.argsort(-problem.cost[secondary], kind="stable")].tolist():
-        attacker.publish(cell)
-        instead = {}
-        for k, target in enumerate(targets):
-            if cell in used[k]:
-                attack = attacker.attack(target)
-                if not attack.protects(target):
-                    attacker.suppress(cell)
+        flows.allow(cell, False)
+        instead: dict[int, Ints] = {}
+        for k, cells in enumerate(used):
+            if cells is None or cell in cells:
+                other = flows.cells(targets[k], free)
+                if other is None:
+                    flows.allow(cell, True)
                     break
-                instead[k] = set(attack.used.tolist())
+                instead[k] = other
         else:
             found[cell] = False
             for k, cells in instead.items():

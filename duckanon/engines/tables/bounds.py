@@ -38,6 +38,12 @@ class TargetBounds:
     least: Ints
     largest: Ints
 
+    def ordered(self) -> TargetBounds:
+        """The same cells in the order of their levels."""
+        order = np.lexsort(self.codes.T[::-1])
+        parts = (self.codes, self.lower, self.upper, self.least, self.largest)
+        return TargetBounds(*(part[order] for part in parts))
+
     @property
     def exact(self) -> Bools:
         """Whether both bounds are reached."""
@@ -73,7 +79,8 @@ def table_bounds(
     check_variables(releases, target)
     check_consistency(releases)
     listed = None if codes is None else wanted_cells(releases, target, codes)
-    return bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
+    found = bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
+    return found if codes is not None else found.ordered()
 
 
 def bounds_around(
@@ -94,7 +101,7 @@ def bounds_around(
             found = closed_form(releases, part, target, listed)
             if found is not None:
                 cells, least, largest = found
-                return _checked(TargetBounds(cells, least, largest, least, largest))
+                return checked(TargetBounds(cells, least, largest, least, largest))
         model = build(releases, part, target, listed)
         search = Search(model.system, time_limit)
         if truth is not None:
@@ -106,7 +113,7 @@ def bounds_around(
         ends = search.run(columns, None if width is None else -(-width // scale))
     except NoSolutionError:
         raise contradiction(releases, target) from None
-    return _checked(_of_cells(model, ends))
+    return checked(_of_cells(model, ends))
 
 
 def wanted_cells(releases: Releases, target: Sequence[int], codes: npt.ArrayLike) -> Ints:
@@ -137,7 +144,7 @@ def _of_cells(model: Model, ends: Ends) -> TargetBounds:
     return TargetBounds(model.codes, *found)
 
 
-def _checked(found: TargetBounds) -> TargetBounds:
+def checked(found: TargetBounds) -> TargetBounds:
     """Witnesses lie within the bounds, or the engine is wrong and says so instead of answering."""
     there_is = found.least <= found.largest
     inside = (found.lower <= found.least) & (found.largest <= found.upper)

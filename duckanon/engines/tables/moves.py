@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.tables.cells import Ints, keys
 from duckanon.engines.tables.junction import Variables
 
@@ -21,6 +21,8 @@ from duckanon.engines.tables.junction import Variables
 _DENSE = 50_000_000
 # Variables that one move may flip.
 _WIDEST = 4
+# Moves one after another, for one cell in one direction.
+_MOVES = 200
 
 
 def flips(target: Variables, kept: Iterable[Variables]) -> tuple[tuple[int, ...], ...]:
@@ -34,80 +36,105 @@ def flips(target: Variables, kept: Iterable[Variables]) -> tuple[tuple[int, ...]
     return tuple(tuple(sorted(one)) for one in found)
 
 
+@inner
+def _amount(table: Ints, at: int, step: Ints, sign: int) -> int:
+    """How often a move can be made that takes from the cell `at` (sign -1), or adds to it (sign 1)."""
+    most = table[at] if sign < 0 else 2**62
+    for corner in range(1, 1 << len(step)):
+        place, odd = at, False
+        for j in range(len(step)):
+            if corner >> j & 1:
+                place += step[j]
+                odd = not odd
+        if odd == (sign > 0):
+            most = min(most, table[place])
+            if most == 0:
+                break
+    return int(most)
+
+
+@inner
+def _move(table: Ints, at: int, step: Ints, amount: int) -> None:
+    """Add `amount` at the cell and every other corner, and take it from those between."""
+    for corner in range(1 << len(step)):
+        place, size = at, amount
+        for j in range(len(step)):
+            if corner >> j & 1:
+                place += step[j]
+                size = -size
+        table[place] += size
+
+
+@inner
+def _steps(levels: Ints, sizes: Ints, strides: Ints, other: int, step: Ints) -> None:
+    """Write into `step` how far away in the table the levels of the corner opposite, number `other`, are."""
+    for j in range(len(step)):
+        level = other % (sizes[j] - 1)
+        other //= sizes[j] - 1
+        # Any level but the cell's own.
+        if level >= levels[j]:
+            level += 1
+        step[j] = (level - levels[j]) * strides[j]
+
+
 @compiled
 def _swings(
-    table: Ints, start: Ints, levels: Ints, flipped: Ints, sizes: Ints, strides: Ints, enough: int
+    table: Ints, start: Ints, levels: Ints, begin: Ints, sizes: Ints, strides: Ints, enough: int
 ) -> tuple[Ints, Ints]:
-    """How far single moves take the count of each start cell down, and up.
+    """How far moves, one after another, take the count of each start cell down, and up.
 
-    table: counts of all cells. start: shape (cells,), positions in `table`. levels: shape (cells, variables).
-    flipped, sizes, strides: columns in `levels` of the variables to flip, their numbers of levels, their strides in
-    `table`. A cell is left as soon as it has gone down and up by `enough` together.
+    table: counts of all cells. start: shape (cells,), positions in `table`.
+    begin: where each kind of move begins in the columns of `levels`, shape (cells, columns), the cells' levels of the
+    variables that it flips, in `sizes`, their numbers of levels, and in `strides`, their strides in `table`.
+    A cell is left as soon as it has gone down and up by `enough` together.
     """
-    many = len(flipped)
-    down, up = np.zeros(len(start), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
-    others = 1
-    for j in range(many):
-        others *= sizes[j] - 1
-    step = np.zeros(many, dtype=np.int64)
+    swing = np.zeros((2, len(start)), dtype=np.int64)
+    # Moves that were made, to be taken back: a kind, a corner and an amount each.
+    done = np.zeros((_MOVES, 3), dtype=np.int64)
+    step = np.zeros(len(sizes), dtype=np.int64)
     for i in range(len(start)):
-        for other in range(others):
-            rest = other
-            for j in range(many):
-                # Any level but the cell's own.
-                level = rest % (sizes[j] - 1)
-                rest //= sizes[j] - 1
-                own = levels[i, flipped[j]]
-                if level >= own:
-                    level += 1
-                step[j] = (level - own) * strides[j]
-            taken = added = table[start[i]]
-            added = np.int64(2**62)
-            for corner in range(1, 1 << many):
-                at, odd = start[i], False
-                for j in range(many):
-                    if corner >> j & 1:
-                        at += step[j]
-                        odd = not odd
-                if odd:
-                    added = min(added, table[at])
-                else:
-                    taken = min(taken, table[at])
-                if added == 0 and taken == 0:
-                    break
-            down[i], up[i] = max(down[i], taken), max(up[i], added)
-            if down[i] + up[i] >= enough:
-                break
-    return down, up
+        for direction in range(2):
+            sign, made = 2 * direction - 1, 0
+            for kind in range(len(begin) - 1):
+                first, last = begin[kind], begin[kind + 1]
+                own, size, stride = levels[i, first:last], sizes[first:last], strides[first:last]
+                others = 1
+                for j in range(len(size)):
+                    others *= size[j] - 1
+                for other in range(others):
+                    if swing[0, i] + swing[1, i] >= enough or made == _MOVES:
+                        break
+                    _steps(own, size, stride, other, step[first:last])
+                    amount = _amount(table, start[i], step[first:last], sign)
+                    if amount:
+                        _move(table, start[i], step[first:last], sign * amount)
+                        done[made, 0], done[made, 1], done[made, 2] = kind, other, amount
+                        made += 1
+                        swing[direction, i] += amount
+            for k in range(made - 1, -1, -1):
+                first, last = begin[done[k, 0]], begin[done[k, 0] + 1]
+                _steps(levels[i, first:last], sizes[first:last], strides[first:last], done[k, 1], step[first:last])
+                _move(table, start[i], step[first:last], -sign * done[k, 2])
+    return swing[0], swing[1]
 
 
 def swings(
-    codes: Ints,
-    counts: Ints,
-    levels: Sequence[int],
-    start: Ints,
-    by: Iterable[Sequence[int]],
-    enough: int,
+    codes: Ints, counts: Ints, levels: Sequence[int], start: Ints, by: Sequence[Sequence[int]], enough: int
 ) -> tuple[Ints, Ints]:
-    """How far moves take the counts of some cells down and up, one move at a time.
+    """How far moves take the counts of some cells down and up, each cell on its own.
 
     codes: shape (cells, variables), the cells that hold records; counts: shape (cells,). levels: of each variable.
     start: positions of the cells asked for. by: sets of columns of `codes` to flip. enough: as in `_swings`.
     Both are zero where the cross-classification is too large to be held.
     """
-    down, up = np.zeros(len(start), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
     if prod(levels) > _DENSE:
-        return down, up
+        return np.zeros(len(start), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
     place = keys(codes, levels)
     table = np.zeros(prod(levels), dtype=np.int64)
     table[place] = counts
-    strides = np.array([prod(levels[v + 1 :]) for v in range(len(levels))], dtype=np.int64)
-    for columns in by:
-        flipped = np.array(columns, dtype=np.int64)
-        sizes = np.array([levels[v] for v in columns], dtype=np.int64)
-        left = np.flatnonzero(down + up < enough)
-        if not len(left) or (sizes < 2).any():
-            continue
-        found = _swings(table, place[start[left]], codes[start[left]], flipped, sizes, strides[flipped], enough)
-        down[left], up[left] = np.maximum(down[left], found[0]), np.maximum(up[left], found[1])
-    return down, up
+    flipped = [v for columns in by for v in columns]
+    begin = np.cumsum([0, *(len(columns) for columns in by)])
+    sizes = np.array([levels[v] for v in flipped], dtype=np.int64)
+    strides = np.array([prod(levels[v + 1 :]) for v in flipped], dtype=np.int64)
+    own = np.ascontiguousarray(codes[start][:, flipped])
+    return _swings(table, place[start], own, begin, sizes, strides, min(enough, 2**62))

@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from duckanon.engines.tables.cells import Bools, Ints
+from duckanon.engines.tables.knapsacks import settle
 from duckanon.engines.tables.programs import Floats, IntegerProgram, LinearProgram
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.system import System, propagate
@@ -82,13 +83,17 @@ class Search:
     def run(self, columns: Ints, enough: Ints | None = None) -> Ends:
         """Bound these columns, for as long as there is time.
 
-        enough: shape (columns,), widths: a column is left as soon as witnesses are so far apart.
+        enough: shape (columns,), widths: a column is left as soon as it is known whether its ends are so far
+            apart, and whether they differ.
         """
         if enough is not None:
             self._enough[columns] = enough
+        self._few_equations()
         if (self.lower == self.upper).all():
             if not self.witness(self.lower):
                 raise NoSolutionError
+            return self.ends
+        if not self._open(columns):
             return self.ends
         relaxed = LinearProgram(self.system, self.lower, self.upper)
         self._sums(relaxed, columns)
@@ -106,6 +111,13 @@ class Search:
         if not propagate(self.system, self.lower, self.upper):
             raise NoSolutionError
 
+    def _few_equations(self) -> None:
+        """Settle what a few equations tie. Other columns are apart from them, so that any solution is a witness."""
+        settled = settle(self.system, self.lower, self.upper)
+        if settled is None:
+            raise NoSolutionError
+        self.least[settled], self.largest[settled] = self.lower[settled], self.upper[settled]
+
     def _is_open(self, column: int, sign: int) -> bool:
         return (column, sign) in self._open(np.array([column]))
 
@@ -117,8 +129,10 @@ class Search:
         return [(j, 1) for j in low.tolist()] + [(j, -1) for j in high.tolist()]
 
     def _settled(self, columns: Ints) -> Bools:
-        """Whether witnesses show that a column's ends are far enough apart."""
-        return np.asarray(self.largest[columns] - self.least[columns] >= self._enough[columns])
+        """Whether witnesses show that a column's ends are far enough apart, or that they are not, but differ."""
+        enough, apart = self._enough[columns], self.largest[columns] - self.least[columns]
+        close = (enough < UNBOUNDED) & (self.upper[columns] - self.lower[columns] < enough)
+        return np.asarray((apart >= enough) | (close & (apart > 0)))
 
     def _try(self, x: Floats) -> bool:
         """Take in an optimum if it is whole."""

@@ -1,6 +1,6 @@
-"""DuckDB's aggregates by what they let out. Versions of sqlglot differ in which of them they know."""
+"""Names of DuckDB's aggregates and window functions; versions of sqlglot know different ones as such."""
 
-# One name for aggregates that sqlglot or DuckDB know under several.
+# One name for each aggregate that has several in sqlglot or DuckDB.
 ONE_NAME = {
     "array_agg": "list",
     "group_concat": "string_agg",
@@ -13,7 +13,7 @@ ONE_NAME = {
     "mean": "avg",
 }
 
-# All that DuckDB has; those that sqlglot takes for plain functions among them.
+# All of DuckDB's aggregates, also those that sqlglot takes for plain functions.
 AGGREGATES = frozenset({
     "any_value", "approx_count_distinct", "approx_quantile", "approx_top_k", "arbitrary", "arg_max", "arg_max_null",
     "arg_min", "arg_min_null", "argmax", "argmin", "array_agg", "avg", "bit_and", "bit_or", "bit_xor",
@@ -26,7 +26,7 @@ AGGREGATES = frozenset({
     "sum_no_overflow", "sumkahan", "var_pop", "var_samp", "variance",
 })  # fmt: skip
 
-# Those that give back values of single records.
+# Aggregates whose result shows values of single records.
 SHOWING = frozenset({
     "any_value", "first", "last", "min", "max", "list", "string_agg", "arg_min", "arg_max", "arg_min_null",
     "arg_max_null", "min_by", "max_by", "mode", "median", "quantile", "quantile_cont", "quantile_disc",
@@ -34,7 +34,7 @@ SHOWING = frozenset({
     "bitstring_agg", "argmin", "argmax", "array_agg",
 })  # fmt: skip
 
-# What only a window can compute.
+# Functions that need a window.
 WINDOWED = frozenset({
     "row_number", "rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist", "ntile", "lag", "lead",
     "first_value", "last_value", "nth_value", "fill",

@@ -1,6 +1,6 @@
-"""Symbolic expressions: what a column is, in terms of the columns of the sources it is computed from.
+"""Symbolic expressions: how a column is computed from the columns of numbered sources.
 
-They are values: equal expressions are equal objects, whatever they were called on the way.
+They are compared by value: columns that are computed in the same way are equal, whatever aliases they had.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from duckanon.rewrite.algebra.relations import Relation
 
-# The source of a column of which nobody told to which of several tables it belongs.
+# The source number of a column that could belong to several tables.
 SOMEWHERE = 0
-# Expressions share parts, so their text can be far longer than they are. Beyond this nothing is proven.
+# The most parts of an expression. Parts are shared in memory, but written out they could grow exponentially.
 LARGEST = 20_000
 
 
 class TooComplex(Exception):
-    """A statement too large to be followed."""
+    """A statement that is too large to be analysed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Star:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal, as written."""
+    """A literal, with its text as written."""
 
     value: str
     is_text: bool = False
@@ -86,7 +86,7 @@ class Nested:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Something whose meaning is not known. It equals nothing but itself."""
+    """An expression whose meaning is not known. It is equal only to itself, by its number."""
 
     text: str
     number: int
@@ -110,7 +110,7 @@ def one_of(expr: Expr, values: list[Expr]) -> Call:
 
 
 def parts(expr: Expr) -> Iterator[Expr]:
-    """The direct parts, those of a subquery not among them."""
+    """The direct parts of an expression, without those of a subquery."""
     if isinstance(expr, Call | Nested | Unclear):
         yield from expr.operands
     elif isinstance(expr, Aggregate):
@@ -123,7 +123,7 @@ def parts(expr: Expr) -> Iterator[Expr]:
 
 
 def walk(expr: Expr, *, into: Callable[[Expr], bool] = lambda _: True) -> Iterator[Expr]:
-    """The expression and its parts, each shared part once; `into` tells whether to go on below one."""
+    """The expression and all its parts, each shared part once. into: whether to visit the parts of a part."""
     seen: set[int] = set()
     stack = [expr]
     while stack:
@@ -159,7 +159,7 @@ def has(expr: Expr, kind: type | tuple[type, ...], *, into: Callable[[Expr], boo
 
 
 def is_aggregated(expr: Expr) -> bool:
-    """Whether an aggregate of this very block is in it. One that is a window's own function is not."""
+    """Whether it contains an aggregate of its own block. A window's own function is none."""
     if isinstance(expr, Aggregate):
         return True
     if isinstance(expr, Window):
@@ -174,7 +174,7 @@ def is_windowed(expr: Expr) -> bool:
 
 
 def conjuncts(expr: Expr) -> frozenset[Expr]:
-    """The conditions that AND joins."""
+    """The conditions that are joined by AND."""
     if isinstance(expr, Call) and expr.kind == "And":
         return frozenset().union(*(conjuncts(one) for one in expr.operands))
     if isinstance(expr, Call) and expr.kind == "Boolean" and expr.shape == (("this", True),):
@@ -183,7 +183,7 @@ def conjuncts(expr: Expr) -> frozenset[Expr]:
 
 
 def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The expression with parts exchanged: `change` gives the new part, or None to go on below."""
+    """The expression with changed parts. change: gives a new part, or None to look at the parts below."""
     known: dict[int, Expr] = {}
 
     def one(old: Expr) -> Expr:

@@ -1,9 +1,9 @@
-"""Filters that cannot fail, whatever the records hold: an error that depends on a record would tell about it.
+"""Filters that cannot fail on any record: an error that depends on a record would disclose something about it.
 
 A filter is made of comparisons of columns with constants (or with columns of the same type), LIKE with a constant
 pattern, IS NULL, AND, OR and NOT. Each constant is cast to the column's type here, without loss; one that does not fit
-is refused. So no record's value is ever cast, and nothing is left that could fail. TRY is no way around this: DuckDB's
-TRY is not local to a row, so an error in one record would still show in others.
+is refused. So no value of a record is cast, and nothing can fail. TRY does not help: in DuckDB an error in one record
+changes the result of TRY for others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPARED = {
 }
 _MATCHED = {"Like": "LIKE", "ILike": "ILIKE"}
 _ORDERED = ("GT", "GTE", "LT", "LTE", "Between")
-# The arguments that each kind of call may have, the operands among them. More would mean something else.
+# The arguments that each kind of call may have, operands included. Others would change its meaning.
 _ARGUMENTS = {
     **dict.fromkeys((*_JOINED, *_COMPARED, "Is"), ("this", "expression")),
     **dict.fromkeys(_MATCHED, ("this", "expression", "negate")),
@@ -54,12 +54,12 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-# What sqlglot calls types that DuckDB calls otherwise.
+# sqlglot's names of types that have another name in DuckDB.
 _OTHER_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "REAL": "FLOAT", "INT128": "HUGEINT", "UINT128": "UHUGEINT"}
 
 
 class NotTotal(Exception):
-    """A condition that is not proven never to fail. The text says why, in one sentence."""
+    """A condition that could fail, as far as is known. Its text says why, in one sentence."""
 
 
 def written(condition: Expr, types: Mapping[str, str], today: date) -> str:
@@ -164,7 +164,7 @@ class _Writer:
         return found
 
     def _text(self, expr: Expr, kind: str) -> tuple[str, bool]:
-        """What a constant says, and whether it was written in quotes. kind: of the column that it is compared with."""
+        """The text of a constant, and whether it was quoted. kind: type of the column with which it is compared."""
         if isinstance(expr, Constant):
             return expr.value, expr.is_text
         if isinstance(expr, Call) and _is_plain(expr):
@@ -180,7 +180,7 @@ class _Writer:
         raise NotTotal(_LIST)
 
     def _typed(self, inner: Expr, to: str, kind: str) -> tuple[str, bool]:
-        """What a typed constant says, such as DATE '2026-01-31', where it means the same without its type."""
+        """The text of a typed constant such as DATE '2026-01-31', if it means the same without its type."""
         to = _OTHER_NAMES.get(to, to).replace(", ", ",")
         text = self._text(inner, kind)
         same = to == _kept(kind) or (to == "DATE" and kind == "TIMESTAMP")
@@ -198,13 +198,13 @@ _LIST = (
 
 
 def _is_plain(expr: Call) -> bool:
-    """Whether a call has no argument beside those that are followed."""
+    """Whether a call has only arguments that are handled here."""
     known = _ARGUMENTS.get(expr.kind, ())
     return all(isinstance(one, tuple) and one[0] in known for one in expr.shape)
 
 
 def _operand(expr: Call, name: str) -> int:
-    """The place of an argument among the operands."""
+    """The index of an argument among the operands."""
     return [one[0] for one in expr.shape if isinstance(one, tuple) and one[1] == "part"].index(name)
 
 
@@ -213,12 +213,12 @@ def _flag(expr: Call, name: str) -> bool:
 
 
 def _is_exact(kind: str) -> bool:
-    """Whether a type holds whole numbers or decimals, which compare alike whatever their width."""
+    """Whether a type holds whole numbers or decimals, which compare exactly, whatever their widths."""
     return kind in _WHOLE or _DECIMAL.fullmatch(kind) is not None
 
 
 def _cast(said: tuple[str, bool], kind: str) -> str | None:
-    """The text of a constant as a value of a type, in SQL; None if it is not one, or would lose something."""
+    """The text of a constant as a value of a type, in SQL; None if it is none or would be rounded."""
     text, is_text = said
     if _is_text(kind):
         return _literal(text) if is_text else None
@@ -296,7 +296,7 @@ _MOMENTS = {"DATE": _date, "TIMESTAMP": _timestamp, "TIME": _time, "UUID": _uuid
 
 
 def _is_text(kind: str) -> bool:
-    # The values of an ENUM are nobody's to know, so its columns are compared as text.
+    # A cast to an ENUM fails for a text that is none of its values, which would tell the values. So text is compared.
     return kind == "VARCHAR" or kind.startswith("ENUM(")
 
 
@@ -309,7 +309,7 @@ def _plain(kind: str) -> str:
 
 
 def _shown(column: Column, kind: str) -> str:
-    """A column as it is compared."""
+    """A column in SQL, in the form in which it is compared."""
     name = quoted([column.name])
     if kind.startswith("ENUM("):
         return f"CAST({name} AS VARCHAR)"

@@ -1,4 +1,4 @@
-"""What differs between versions of sqlglot, in one place."""
+"""sqlglot's nodes: what differs between its versions stands here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def arg(node: Node, name: str) -> Any:
 
 
 def name_of(node: Node) -> str:
-    """The folded name of a function as it was called or as sqlglot knows it."""
+    """The lower-case name of a function, as written or as sqlglot names it."""
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
         return str(node.this).lower()
     return str(node.sql_name()).lower() if isinstance(node, exp.Func) else str(node.key)
 
 
 def given(node: Node) -> Iterator[tuple[str, Any]]:
-    """The arguments that are given: `this` first, then in the order of their names."""
+    """The arguments that are set: `this` first, then the others by name."""
     for name in sorted(node.args, key=lambda name: (name != "this", name)):
         value = node.args[name]
         if value is not None and value is not False and value != []:
@@ -33,7 +33,7 @@ def given(node: Node) -> Iterator[tuple[str, Any]]:
 
 
 def sql(node: Node) -> str:
-    """The node in DuckDB's dialect; sqlglot's warnings of what other dialects lack are left out."""
+    """The node as SQL in DuckDB's dialect, without sqlglot's warnings about other dialects."""
     return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
 
 

@@ -1,4 +1,4 @@
-"""Relations: what a query reads and how, one block for each SELECT, whatever its syntax was."""
+"""Relations: what a query reads and computes, with one block for each SELECT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Change: TypeAlias = Callable[[Expr], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as the database stores it. `columns` are their folded names, or None where nobody told."""
+    """A table as the database stores it. `columns` are their folded names, or None if they are not known."""
 
     name: TableName
     columns: tuple[str, ...] | None
@@ -28,7 +28,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Something that is not followed, and why. `reads` is what is known to be read in it."""
+    """Something that is not analysed, and why. `reads` is what is known to be read in it."""
 
     reason: str
     reads: tuple[Relation, ...] = ()
@@ -83,7 +83,7 @@ class Block:
 
     @property
     def is_plain(self) -> bool:
-        """Whether each row that comes out is a row of the sources: only filtered and computed."""
+        """Whether each result row is a row of the sources, only filtered and with computed columns."""
         return (
             self.keys is None
             and self.distinct is None
@@ -93,7 +93,7 @@ class Block:
         )
 
     def output(self, name: str) -> Expr | None:
-        """The column that answers to the folded name, if one is known to."""
+        """The expression of the column with that folded name; None if there is none or several."""
         if self.spread:
             return None
         for output in self.outputs:
@@ -105,7 +105,7 @@ class Block:
         return None
 
     def expressions(self) -> Iterator[Expr]:
-        """Everything that is computed in it."""
+        """All expressions of the block."""
         yield from (output.expr for output in self.outputs)
         yield from self.where
         yield from self.keys or ()
@@ -117,7 +117,7 @@ class Block:
             yield from source.on
 
     def rebuilt(self, change: Change) -> Block:
-        """The block with every expression changed, those of its sources too."""
+        """The block with every expression changed, also the joins' conditions."""
 
         def some(exprs: frozenset[Expr]) -> frozenset[Expr]:
             return frozenset(map(change, exprs))
@@ -137,7 +137,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Rows of several queries under each other: `kind` is all, distinct, except, intersect."""
+    """The rows of several queries, combined. `kind` is all, distinct, except or intersect."""
 
     kind: str
     members: tuple[Relation, ...]
@@ -151,13 +151,13 @@ Relation: TypeAlias = Table | Block | Union | Opaque
 
 
 def nested(exprs: Iterator[Expr]) -> Iterator[Nested]:
-    """The subqueries in expressions, those in subqueries left aside."""
+    """The subqueries in expressions, without those inside subqueries."""
     for expr in exprs:
         yield from (one for one in walk(expr) if isinstance(one, Nested))
 
 
 def below(relation: Relation) -> Iterator[Relation]:
-    """The relations directly in it: its sources, members, and the subqueries of its expressions."""
+    """The relations directly below: sources, members, and subqueries of expressions."""
     if isinstance(relation, Block):
         yield from (source.relation for source in relation.sources)
         yield from (one.query for one in nested(relation.expressions()))
@@ -168,7 +168,7 @@ def below(relation: Relation) -> Iterator[Relation]:
 
 
 def tables(relation: Relation) -> Iterator[Table]:
-    """Every table that is read in it, in order, as often as it is."""
+    """Every table that is read in it, in order and with repetitions."""
     stack = [relation]
     while stack:
         one = stack.pop()
@@ -194,5 +194,5 @@ def columns(relation: Relation) -> tuple[str, ...] | None:
 
 
 def groups(block: Block) -> bool:
-    """Whether a block's expressions make it aggregate."""
+    """Whether a block without GROUP BY aggregates all its rows, by its expressions."""
     return any(is_aggregated(expr) for expr in (*(output.expr for output in block.outputs), *block.having))

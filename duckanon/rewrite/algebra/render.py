@@ -69,7 +69,7 @@ class Renderer:
         return sorted(exprs, key=self.text)
 
     def all_of(self, exprs: Iterable[Expr]) -> str:
-        """The conditions joined by AND, in an order of their own."""
+        """The conditions joined by AND, in alphabetical order."""
         return " AND ".join(self._bracketed_text(one) for one in self.sorted(exprs))
 
     def list(self, exprs: Iterable[Expr]) -> str:
@@ -106,7 +106,7 @@ class Renderer:
             return exp.Anonymous(this="row", expressions=[self.node(one) for one in expr.operands])
         kind = getattr(exp, expr.kind)
         brackets = issubclass(kind, exp.Binary | exp.Unary | exp.In | exp.Between)
-        # `a LIKE b ESCAPE c` is one thing to DuckDB's parser, and no part of it stands in brackets.
+        # DuckDB's parser takes no brackets around parts of `a LIKE b ESCAPE c`.
         brackets = brackets and not issubclass(kind, exp.Paren | exp.Escape)
         operands = iter(expr.operands)
 

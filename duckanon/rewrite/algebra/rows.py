@@ -1,4 +1,4 @@
-"""The records behind a block: whose they are, what types they have, and whether all that is read is followed."""
+"""The records behind a block: of which table they are, and whether all that is read is understood."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONDITIONS = frozenset({
 
 
 def records(sources: Iterable[Source]) -> bool:
-    """Whether the sources are joined in a way that is followed, and what is protected among them are tables."""
+    """Whether the joins are understood, and all protected sources are tables themselves."""
     return all(
         source.join in ("inner", "left", "semi", "anti")
         and (isinstance(source.relation, Table) or not is_protected(source.relation))
@@ -38,7 +38,7 @@ def records(sources: Iterable[Source]) -> bool:
 
 
 def is_clean(expr: Expr) -> bool:
-    """Whether all of it is understood: no subquery that reads a protected table, no whole row, no macro, no error()."""
+    """Whether it is understood: it has no subquery over a protected table, no whole row, no macro and no error()."""
     return not any(
         isinstance(one, Star | Unclear)
         or (isinstance(one, Nested) and is_protected(one.query))
@@ -54,7 +54,7 @@ def is_closed(block: Block) -> bool:
 
 
 def columns_in(exprs: Iterable[Expr]) -> Iterator[Column | Star]:
-    """The columns in expressions, and in the subqueries of these those of the sources around."""
+    """The columns in expressions, and the outer columns in their subqueries."""
     for expr in exprs:
         for one in walk(expr):
             if isinstance(one, Column | Star):
@@ -81,10 +81,10 @@ def watched(block: Block) -> tuple[TableName, ...]:
 
 
 def whose(sources: tuple[Source, ...], size: Aggregate, where: frozenset[Expr] = frozenset()) -> TableName | None:
-    """The table whose records an aggregate counts; None if that cannot be told.
+    """The table whose records an aggregate counts; None if that is not clear.
 
-    It is the table of the aggregate's column. Rows of a join are counted as the one protected table's, or as that
-    table's whose partners are all found by a key of theirs.
+    It is the table of the aggregate's column. The rows of a join are records of its only protected table, or of a table
+    that is joined with all others by their keys.
     """
     named = {
         one.source
@@ -107,7 +107,7 @@ def whose(sources: tuple[Source, ...], size: Aggregate, where: frozenset[Expr] =
 
 
 def by_key(source: Source, sources: tuple[Source, ...], where: frozenset[Expr]) -> bool:
-    """Whether a join's conditions name a key of the source, so that each row has one partner at most in it."""
+    """Whether the conditions fix a key of the source, so that at most one of its rows matches."""
     if not isinstance(source.relation, Table):
         return False
     bound = set()
@@ -118,7 +118,7 @@ def by_key(source: Source, sources: tuple[Source, ...], where: frozenset[Expr]) 
 
 
 def is_condition(expr: Expr, sources: tuple[Source, ...]) -> bool:
-    """Whether an expression is certainly true, false or NULL."""
+    """Whether an expression is known to be a condition: true, false or NULL."""
     if isinstance(expr, Call):
         return expr.kind in _CONDITIONS or type_of(expr).upper() in ("BOOLEAN", "BOOL")
     if isinstance(expr, Nested):

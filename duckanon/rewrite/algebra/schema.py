@@ -1,4 +1,4 @@
-"""What is known of the database: tables with their columns, views, macros, and which tables are protected."""
+"""The database as the recognisers see it: tables with their columns, views, macros, and what is protected."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Schema:
-    """All that the recognisers are told.
+    """What the recognisers know about the database.
 
-    tables, views: by full name. macros: folded names of functions that somebody defined, with their definitions; they
-    are not followed. releases: folded names of table functions whose results may be seen by all.
-    protected: the tables to watch; None watches every table. home: catalog and schema of names without them.
+    tables, views: by full name. macros: folded names of functions that users defined, with their definitions, in
+    which only tables' names are looked for. releases: folded names of table functions whose results everybody may see.
+    protected: the protected tables; None: every table. home: catalog and schema of names without them.
     """
 
     tables: Mapping[TableName, Stored] = field(default_factory=dict)
@@ -48,15 +48,15 @@ class Schema:
         )
 
     def is_protected(self, name: TableName) -> bool:
-        """Whether the table is watched. A name that could be a watched table's is."""
+        """Whether a name is, or could be, that of a protected table."""
         return self.protected is None or any(name.may_be(one) for one in self.protected)
 
     def table(self, name: TableName) -> tuple[TableName, Stored] | None:
-        """The table of that name and its full name; None if there is none or it could be several."""
+        """The full name and the table that a name means; None if it means none or could mean several."""
         return _only(self.tables, name.within(self.home)) or _only(self.tables, name)
 
     def view(self, name: TableName) -> tuple[TableName, View] | None:
-        """The view of that name and its full name."""
+        """The full name and the view that a name means; None if it means none or could mean several."""
         return _only(self.views, name.within(self.home)) or _only(self.views, name)
 
 

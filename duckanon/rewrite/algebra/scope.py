@@ -1,4 +1,4 @@
-"""What a name means at one place of a query."""
+"""Scopes: what a name means in one SELECT of a query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckanon.rewrite.algebra.relations import Output, Relation, Source
 
 @dataclass
 class Visible:
-    """A source as names see it: its alias, and its columns where they are known. `hidden` ones are USING's second."""
+    """A source under its alias, with its columns if they are known. USING hides the second of two equal columns."""
 
     alias: str
     source: Source
@@ -35,7 +35,7 @@ class Scope:
     visible: list[Visible] = field(default_factory=list)
     windows: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, Expr] = field(default_factory=dict)
-    # In HAVING a column counts only if it is grouped by; else an output's name comes first.
+    # While HAVING is translated: an output's name comes before a column that is not grouped by.
     keys: tuple[Expr, ...] | None = None
     opened: tuple[TableName, ...] = ()
 
@@ -43,16 +43,16 @@ class Scope:
         return self.number()
 
     def query(self, node: Node) -> Relation:
-        """A subquery of an expression here: it sees these sources too."""
+        """The relation of a subquery in an expression, which can use these sources too."""
         return self.resolve(node, self)
 
     def macro(self, name: str, operands: tuple[Expr, ...]) -> Expr:
-        """A call of a macro: not followed, but what it may read is read."""
+        """A call of a macro: its meaning is not known, but the tables that it may read are."""
         reads = tuple(Nested("scalar", relation) for relation in self.macros[name])
         return Unclear(name, self.fresh(), (*operands, *reads))
 
     def column(self, name: str) -> Expr:
-        """An unqualified name: a column, else an output's name, else a source as one value, else a column around."""
+        """An unqualified name: a column, an output, a source as one value, or else a column of the outer query."""
         found = self._own(name)
         if found is None and self.outer is not None:
             return self.outer.column(name)
@@ -77,7 +77,7 @@ class Scope:
         return None
 
     def qualified(self, table: str, name: str) -> Expr | None:
-        """`table.name`, here or around; None if no source is called so."""
+        """`table.name`, here or in the outer query; None if no source has that alias."""
         for one in self.visible:
             if one.alias == table and not (one.columns is not None and name not in one.columns and name != "rowid"):
                 return Column(one.source.number, name)
@@ -91,11 +91,11 @@ class Scope:
         return Star(SOMEWHERE) if self.outer is None else self.outer.star(table)
 
     def stars(self) -> tuple[Expr, ...]:
-        """Every source here as a value."""
+        """Every source of this SELECT as one value."""
         return tuple(Star(one.source.number) for one in self.visible)
 
     def expanded(self, table: str | None, without: frozenset[str], replaced: dict[str, Expr]) -> list[Output] | None:
-        """The outputs of `*` or `table.*`; None if no source is called so."""
+        """The outputs of `*` or `table.*`; None if no source has that alias."""
         outputs: list[Output] = []
         chosen = [one for one in self.visible if (table is None and not one.semi) or one.alias == table]
         for one in chosen:

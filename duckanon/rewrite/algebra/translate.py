@@ -1,4 +1,4 @@
-"""From sqlglot's expressions to symbolic ones: columns become those of numbered sources, spellings become one."""
+"""From sqlglot's expressions to symbolic ones: columns are resolved, and different spellings become equal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def translate(node: Node, scope: Scope) -> Expr:
-    """The expression that a node stands for in a scope."""
+    """The symbolic expression of a node in a scope."""
     if isinstance(node, exp.Paren | exp.Alias | exp.IgnoreNulls):
         return translate(node.this, scope)
     if isinstance(node, exp.Column):
@@ -66,7 +66,7 @@ def _column(node: Node, scope: Scope) -> Expr:
     path = [fold(part.name) for part in node.parts]
     if isinstance(node.this, exp.Star):
         return scope.star(path[-2]) if len(path) > 1 else Unclear("*", scope.fresh(), scope.stars())
-    # catalog.schema.table.column, table.column, column; what does not fit is a field of a column.
+    # catalog.schema.table.column, table.column or column; further parts are fields of the column.
     if len(path) == 1:
         return scope.column(path[0])
     for at in range(len(path) - 2, -1, -1):
@@ -83,7 +83,7 @@ def _fields(value: Expr, path: list[str]) -> Expr:
 
 
 def _case(node: Node, scope: Scope) -> Expr:
-    """CASE in all its forms and if(): conditions and values in turn, then the default."""
+    """CASE in all its forms, and if(): operands are condition, value, condition, value, ..., default."""
     branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
     subject = translate(node.this, scope) if isinstance(node, exp.Case) and node.this is not None else None
     operands: list[Expr] = []
@@ -131,7 +131,7 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """The arguments of a function in order; an option such as string_agg's separator is one too."""
+    """The arguments of a function in order, with options such as string_agg's separator."""
     found: list[Node] = []
     for name in [*node.arg_types, *(name for name in node.args if name not in node.arg_types)]:
         value = node.args.get(name)
@@ -171,7 +171,8 @@ def _window(node: Node, scope: Scope) -> Expr:
         sql(spec) if spec is not None else "",
     )
     if over.order and not over.frame and set(over.order) <= over.partition:
-        return Window(over.call, over.partition)  # all rows of the partition are peers
+        # The order ties all rows of a partition, so the frame is the whole partition.
+        return Window(over.call, over.partition)
     return over
 
 
@@ -219,7 +220,7 @@ def _call(node: Node, scope: Scope) -> Expr:
 
 
 def type_of(call: Call) -> str:
-    """The target of a cast, as DuckDB writes types; '' if it is none."""
+    """The target type of a cast, as DuckDB writes it; '' if the call is no cast."""
     if call.kind not in ("Cast", "TryCast"):
         return ""
     return next(

@@ -1,1 +1,1 @@
-"""One form for queries that mean the same: names resolved, projections dissolved, windows and pivots as grouping."""
+"""One form for equivalent queries: names resolved, projections merged, windows and pivots written as grouping."""

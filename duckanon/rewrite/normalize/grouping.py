@@ -21,7 +21,7 @@ def grouping(group: Node, translate: Callable[[Node], Expr]) -> tuple[Keys, Sets
     Raises TooComplex for more than 4096 sets.
     """
     elements = list(group.expressions)
-    for name in ("grouping_sets", "rollup", "cube"):  # where sqlglot before 26.? and after keep them
+    for name in ("grouping_sets", "rollup", "cube"):  # versions of sqlglot keep them in different arguments
         value = group.args.get(name)
         elements += [one for one in value if one is not None] if isinstance(value, list) else []
     factors = [_sets(element) for element in elements]

@@ -1,4 +1,4 @@
-"""Totals that come from elsewhere (a join, a correlated subquery) as the windows that they amount to."""
+"""Totals from a join or from a correlated subquery, rewritten as window functions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SAME = ("any_value", "min", "max", "avg")
 
 
 class _No(Exception):
-    """Not a total of the same records."""
+    """The other source is no total of the same records."""
 
 
 def raised(block: Block, _: Callable[[], int]) -> Block | None:
-    """A block that reads a grouped source and totals beside it, as that grouped source with totals joined to it."""
+    """A block that joins a grouped source with totals, rewritten as the grouped block joined with the totals."""
     if block.keys is not None or block.qualify or block.distinct is not None or len(block.sources) < 2:
         return None
     first = max(block.sources, key=_keys)
@@ -71,7 +71,7 @@ def _keys(source: Source) -> int:
 
 
 def joined(block: Block, _: Callable[[], int]) -> Block | None:
-    """A grouping block that joins its records with totals of them."""
+    """A grouping block that joins its records with totals of the same records, rewritten with windows."""
     if not block.keys or block.sets is not None or not any(_is_total(one) for one in block.sources):
         return None
     return _joined(block, frozenset())
@@ -104,7 +104,7 @@ def _is_total(source: Source) -> bool:
 
 
 def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[Block, frozenset[Expr]]:
-    """The block with a joined total written as windows over its own groups."""
+    """The block with one joined total replaced by windows over its groups."""
     inner = total.relation
     assert isinstance(inner, Block)
     where = block.where | total.on | conditions
@@ -141,7 +141,7 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
 
 
 def correlated(block: Block, _: Callable[[], int]) -> Block | None:
-    """A grouping block with subqueries that count the records of its row or of the whole."""
+    """A grouping block with subqueries that count all records or those of its row, rewritten with windows."""
     if not block.keys or block.sets is not None:
         return None
     nested = [one for output in block.outputs for one in _scalars(output.expr)]
@@ -186,7 +186,7 @@ def _uncorrelated(block: Block, nested: Nested) -> Block:
 
 
 def _pair(condition: Expr, number: int) -> tuple[Column, Expr] | None:
-    """A column of source `number` and what it equals."""
+    """A column of source `number`, and the expression to which a condition sets it equal."""
     if not isinstance(condition, Call) or condition.kind not in ("EQ", "NullSafeEQ"):
         return None
     left, right = condition.operands[:2]
@@ -203,7 +203,7 @@ def _of(expr: Expr, number: int) -> bool:
 def _same_records(
     sources: tuple[Source, ...], where: frozenset[Expr], inner: Block
 ) -> tuple[Callable[[Expr], Expr | None], frozenset[Expr]]:
-    """How the total's columns are called in the block, and the conditions that the block has and the total has not.
+    """How the total's columns are named in the block, and the block's conditions that the total does not have.
 
     Raises _No if they do not read the same table, or the total leaves out records that the block has.
     """
@@ -236,7 +236,7 @@ def _finished(
     used: set[Expr],
     extra: frozenset[Expr],
 ) -> Block:
-    """The block with the totals in place. Conditions that the totals do not have become those of its aggregates."""
+    """The block with the totals put in. Conditions that the totals do not have become filters of its aggregates."""
 
     def filtered(expr: Expr) -> Expr | None:
         changed = change(expr)

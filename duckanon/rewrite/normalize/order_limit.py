@@ -12,10 +12,10 @@ _NOT = ("having", "qualify", "distinct", "windows")
 
 
 def order_limit(old: Node, new: Node) -> bool:
-    """Give `new` what stands at the end of `old`. Whether that could be done: if not, `new` is of no use.
+    """Copy ORDER BY, LIMIT and OFFSET from `old` to `new`. Returns whether that was possible.
 
-    Columns are matched by place: both have the same. Only what names a column, its place or its own expression is
-    carried over as an order.
+    Both have the same columns in the same order. A term of ORDER BY is copied if it is a column's name, number or
+    expression.
     """
     if not isinstance(old, exp.Select) or any(old.args.get(part) for part in _NOT):
         return False
@@ -58,7 +58,7 @@ def order_limit(old: Node, new: Node) -> bool:
 
 
 def _place(one: Node, old: Node, new: Node) -> int | None:
-    """The place of the column by which one term orders, from 1."""
+    """The number, from 1, of the column by which a term orders; None if it orders by something else."""
     term = one.this
     if isinstance(term, exp.Literal) and not term.is_string and str(term.this).isdigit():
         place = int(term.this)
@@ -66,7 +66,7 @@ def _place(one: Node, old: Node, new: Node) -> int | None:
     for place, column in enumerate(new.expressions, 1):
         if not isinstance(term, exp.Column) or fold(term.name) != fold(column.alias_or_name):
             continue
-        # A column that names its table is no alias of another one.
+        # A name with its table's name before it is no alias.
         if not term.table or old.is_star or fold(old.expressions[place - 1].unalias().name) == fold(term.name):
             return place
     if not old.is_star:

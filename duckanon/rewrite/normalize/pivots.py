@@ -1,4 +1,4 @@
-"""PIVOT as the grouped query that it is: one filtered aggregate for each value that becomes a column."""
+"""PIVOT rewritten as a grouped query, with a filtered aggregate for each value that becomes a column."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from duckanon.rewrite.algebra.translate import translate
 
 
 def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | None) -> Block | None:
-    """What a PIVOT of a source gives, whether written as a statement or after a table; None if it is not followed.
+    """The block of a PIVOT, written as a statement or after a table; None if it is not understood.
 
-    Without a list of values the columns depend on the data: then the block is the grouped query before it is spread.
+    Without a list of values the columns depend on the data: then the block groups by the values.
     """
     if pivot.args.get("unpivot") or pivot.args.get("include_nulls"):
         return None

@@ -1,4 +1,4 @@
-"""From sqlglot's queries to relations: CTEs, views and subqueries are followed, each name is looked up once."""
+"""From sqlglot's queries to relations: names are looked up, and CTEs, views and subqueries resolved."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from duckanon.rewrite.normalize.select_list import outputs as select_list
 from duckanon.rewrite.normalize.simplify import simplified
 from duckanon.rewrite.normalize.unparsed_names import aliased, mentioned, released
 
-# More sources than any query written by hand: a chain of views that each read the last one twice.
+# More than any query written by hand. A chain of views that each read the last one twice would have more.
 _MOST_SOURCES = 1000
 _LIMITS = ("limit", "offset", "sample")
 _JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
 class Resolver:
-    """Follows one statement. Raises TooComplex when it leads too far."""
+    """Resolves one statement. Raises TooComplex if it has too many sources."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -63,7 +63,7 @@ class Resolver:
         return self.query(node, self.scope())
 
     def query(self, node: Node, around: Scope) -> Relation:
-        """The relation of a query that stands in the scope `around`."""
+        """The relation of a query inside the scope `around`."""
         scope = self.scope(outer=around, home=around.home, opened=around.opened)
         self._ctes(node, scope)
         if isinstance(node, exp.Subquery):
@@ -85,7 +85,7 @@ class Resolver:
         if clause is None:
             return
         for cte in clause.expressions:
-            # Each sees those before it; a recursive one that reads itself is not followed.
+            # Each CTE can read those before it. A recursive one that reads itself is not analysed.
             seen = self.scope(outer=scope.outer, home=scope.home, opened=scope.opened)
             seen.ctes = dict(scope.ctes)
             name = fold(cte.alias)
@@ -129,7 +129,7 @@ class Resolver:
         return Opaque("", reads, tuple(f"col{at}" for at in range(len(first))), node)
 
     def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
-        """Something that is not followed, with whatever it names: tables, and queries in it."""
+        """Something that is not analysed, with all tables that it names."""
         reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table) if table.this)
         return Opaque(reason, reads, None, node)
 
@@ -191,7 +191,7 @@ class Resolver:
         name = TableName(fold(node.catalog), fold(node.db), fold(node.name))
         if not node.db and (cte := scope.cte(node.name)) is not None:
             return self._cte(*cte)
-        # A name is looked up at home, then where unqualified names are, then wherever it can only mean one thing.
+        # A name is looked up in the view's own schema, then in the default one, then anywhere if it is unique.
         places = (name.within(scope.home), name.within(self.schema.home), name)
         known = next((one for one in map(self.schema.table, places) if one is not None), None)
         view = next((one for one in map(self.schema.view, places) if one is not None), None)
@@ -200,7 +200,7 @@ class Resolver:
             watched = self.schema.protected is not None and self.schema.is_protected(view[0])
             return Table(view[0], columns(followed), protected=True) if watched else followed
         if known is None:
-            # A name that nobody knows could be any table that is called so.
+            # An unknown name could be any table of that name.
             return Table(places[0], None, self.schema.is_protected(name))
         full, stored = known
         types = tuple(stored.types.items())
@@ -232,7 +232,7 @@ class Resolver:
         return self._renamed(inner, names) if names else inner
 
     def _function(self, node: Node, scope: Scope) -> Relation:
-        """A table function. Text in it may name a table: query_table('persons'), read_csv, query('FROM persons')."""
+        """A table function. Its texts may name tables, as in query_table('persons') or query('FROM persons')."""
         name = name_of(node)
         if name in self.schema.releases:
             return released(self.schema, node)
@@ -242,7 +242,7 @@ class Resolver:
         reads += self.macros.get(name, ())
         plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
         if name in ("query", "query_table") and not plain:
-            # A text that is put together may name any of them.
+            # A text that is computed may name any protected table.
             reads += [Table(one, None, protected=True) for one in sorted(self.schema.protected or ())]
         for text in texts:
             reads += mentioned(self.schema, text)
@@ -295,7 +295,7 @@ class Resolver:
         return replace(block, keys=()) if keys is None and groups(block) else block
 
     def _from(self, node: Node, scope: Scope) -> frozenset[Expr] | None:
-        """Put the sources into the scope; the conditions of inner joins. None for a join that is not followed."""
+        """Add the sources to the scope. Returns the conditions of inner joins; None for a join that is not analysed."""
         where: frozenset[Expr] = frozenset()
         clause = arg(node, "from")
         if clause is None:
@@ -341,7 +341,7 @@ class Resolver:
         if how == "inner":
             return on
         if how == "right" and len(left) == 1 and left[0].source.join == "inner":
-            # A RIGHT JOIN of two is a LEFT JOIN of them in the other order; USING's column is then the right one's.
+            # A RIGHT JOIN of two is a LEFT JOIN in the other order; then USING shows the right source's column.
             old = left[0]
             old.source = replace(old.source, join="left", on=on)
             old.hidden, new.hidden = frozenset(using), frozenset()
@@ -382,11 +382,11 @@ class Resolver:
         if on is None:
             return tuple(output.expr for output in outputs)
         chosen = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
-        # DISTINCT ON keeps one row of each: not what DISTINCT does, so it counts as a limit too.
+        # DISTINCT ON keeps one row of several, unlike DISTINCT, so it is marked.
         return (Call("DistinctOn"), *(self._positioned(one, scope, outputs) for one in chosen))
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
-        """What decides which rows come first: ORDER BY, and subqueries that say how many."""
+        """The expressions of ORDER BY, and subqueries in LIMIT and OFFSET."""
         order = node.args.get("order")
         limits = [node.args[name] for name in _LIMITS if isinstance(node.args.get(name), ROOT)]
         found: list[Expr] = [translate(one, scope) for limit in limits for one in queries_in(limit)]

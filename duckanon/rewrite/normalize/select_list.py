@@ -1,4 +1,4 @@
-"""The outputs of a SELECT: names, stars with what they leave out or replace, and aliases seen by what follows."""
+"""The outputs of a SELECT: names, expanded stars, and aliases that later expressions can use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckanon.rewrite.algebra.translate import translate
 
 
 def outputs(node: Node, scope: Scope) -> list[Output]:
-    """What a SELECT lets out, stars written out; each name is known to those after it."""
+    """The outputs of a SELECT with stars expanded. Each alias is added to the scope for what follows."""
     found: list[Output] = []
     for one in node.expressions:
         bare = one.this if isinstance(one, exp.Alias) else one
@@ -34,7 +34,7 @@ def outputs(node: Node, scope: Scope) -> list[Output]:
 
 
 def unnamed(node: Node) -> str:
-    """What DuckDB calls a column without a name."""
+    """The name that DuckDB gives to a column without an alias."""
     rows = isinstance(node, exp.Count) and (node.this is None or isinstance(node.this, exp.Star))
     return "count_star()" if rows else sql(node).lower().replace("(distinct ", "(DISTINCT ")
 
@@ -43,7 +43,7 @@ def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, E
     excluded = arg(star, "except") or []
     without = frozenset(fold(one.name) for one in (excluded if isinstance(excluded, list) else [excluded]))
     replaced = {fold(one.alias): translate(one.this, scope) for one in star.args.get("replace") or []}
-    # A renamed column keeps its value; under its new name it is found only where columns are known.
+    # A renamed column keeps its value. Its new name is found only if the columns are known.
     for one in star.args.get("rename") or []:
         without |= {fold(one.this.name)}
         replaced[fold(one.alias)] = translate(one.this, scope)

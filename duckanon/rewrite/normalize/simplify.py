@@ -1,4 +1,4 @@
-"""Rules that give one form to queries that mean the same: what only projects is dissolved, DISTINCT is grouping."""
+"""Simplifications that give equivalent queries one form: projections are merged, DISTINCT becomes grouping."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def simplified(block: Block | Opaque, number: Number) -> Block | Opaque:
 
 
 class _Unknown(Exception):
-    """A column of a source is not known, so the source cannot be dissolved."""
+    """A column of a source is not known, so the source cannot be merged."""
 
 
 def _dissolve(block: Block, _: Number) -> Block | None:
-    """Put a source that only filters and computes into the block itself."""
+    """Merge a source that only filters and computes into the block."""
     if any(source.join in ("right", "full") for source in block.sources):
         return None
     for at, source in enumerate(block.sources):
@@ -83,17 +83,17 @@ def _dissolve(block: Block, _: Number) -> Block | None:
 
 
 def _within(one: Source, number: int, inner: Block) -> Relation:
-    """A source's own relation, which may look sideways into the dissolved one."""
+    """A source's relation, which may use columns of the merged one (LATERAL)."""
     return one.relation if one.number == number else one.relation.rebuilt(lambda expr: _replaced(expr, number, inner))
 
 
 def _only_columns(inner: Block) -> bool:
-    """Whether every output is NULL where its row is: a column, not something computed of none."""
+    """Whether all outputs are bare columns, which are NULL for a row that an outer join adds."""
     return all(isinstance(output.expr, Column | Star) for output in inner.outputs)
 
 
 def _unwrap(block: Block, _: Number) -> Block | None:
-    """Join a block that only projects and filters with the grouping or windowing block that it reads."""
+    """Merge a block that only projects and filters into the grouping or windowing block that it reads."""
     if (
         len(block.sources) != 1
         or block.keys is not None
@@ -131,7 +131,7 @@ def _unwrap(block: Block, _: Number) -> Block | None:
 
 
 def _descend(block: Block, number: Number) -> Block | None:
-    """Conditions on the rows of a source with windows are that source's own."""
+    """Move conditions on the rows of a source with windows into that source."""
     if block.keys is None or not block.where or len(block.sources) != 1:
         return None
     inner = block.sources[0].relation
@@ -148,7 +148,7 @@ def _descend(block: Block, number: Number) -> Block | None:
 
 
 def _sink(block: Block, _: Number) -> Block | None:
-    """Conditions on groups that only look at keys are conditions on rows."""
+    """Move conditions on groups that use keys only from HAVING to WHERE."""
     if not block.keys or block.sets is not None:
         return None
     early = frozenset(
@@ -167,7 +167,7 @@ def _of_keys(expr: Expr, keys: tuple[Expr, ...]) -> bool:
 
 
 def _rolled(block: Block, _: Number) -> Block | None:
-    """Sums of finer counts (or sums) are counts (or sums) by the coarser keys."""
+    """Write sums of finer counts (or sums) as counts (or sums) by the coarser keys."""
     if block.keys is None or len(block.sources) != 1 or not isinstance(inner := block.sources[0].relation, Block):
         return None
     if not inner.keys or not _groups_only(inner):
@@ -219,7 +219,7 @@ def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
 
 
 def _distinct(block: Block, number: Number) -> Block | None:
-    """DISTINCT is grouping by everything that comes out."""
+    """Write DISTINCT as grouping by all outputs."""
     if block.distinct is None or Call("DistinctOn") in block.distinct:
         return None
     if any(is_windowed(expr) for expr in block.distinct) or block.qualify:

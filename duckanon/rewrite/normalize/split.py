@@ -1,7 +1,7 @@
-"""A query that groups, in two: what it counts by its keys, and around that whatever else it does.
+"""Splits a grouping query in two: an inner query with keys and counts, and an outer query with everything else.
 
-HAVING, QUALIFY, windows and arithmetic work on counts. Split off, the counts can be released by themselves, and the
-rest is computed from the release. Both together ask what the query asked.
+HAVING, QUALIFY, windows and arithmetic work on counts. The inner query can be released by itself, and the outer one is
+computed from the release. Together they are equivalent to the query.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MOVED = ("having", "qualify", "order", "limit", "offset", "windows", "distinct"
 
 
 def split(query: Node) -> tuple[Node, Node] | None:
-    """The query around, and in it the query for the counts; None if it cannot be told apart.
+    """The outer query, and in it the inner one; None if the query cannot be split.
 
-    Both are new trees. Raises nothing: what it does not understand it leaves alone.
+    Both are new trees.
     """
     keys = _keys(query)
     if keys is None or query.args.get("windows") or query.args.get("distinct"):
@@ -60,18 +60,18 @@ def split(query: Node) -> tuple[Node, Node] | None:
 
 
 class _Writer:
-    """Writes expressions over the columns of the core."""
+    """Rewrites expressions over the columns of the inner query."""
 
     def __init__(self, names: dict[Node, str], aliases: dict[str, Node]) -> None:
         self._names, self._aliases = names, aliases
 
     def __call__(self, node: Node, *, within: bool = False) -> Node | None:
-        """The expression; None if it holds something that the core does not show."""
+        """The rewritten expression; None if it uses something that the inner query does not give."""
         known = self._names.get(node)
         if known is not None:
             return exp.column(known, table=_CORE, quoted=True)
         if isinstance(node, exp.Column):
-            # DuckDB looks for a column first, and for an alias then.
+            # DuckDB looks for a column first, and then for an alias.
             same = [name for key, name in self._names.items() if _may_be(node, key)]
             if same:
                 return exp.column(same[0], table=_CORE, quoted=True) if len(same) == 1 else None
@@ -97,14 +97,14 @@ class _Writer:
 
 
 def _may_be(one: Node, other: Node) -> bool:
-    """Whether two columns can be the same, of which not both need to name their table."""
+    """Whether two columns can be the same. Either may lack its table's name."""
     if not isinstance(other, exp.Column) or fold(one.name) != fold(other.name):
         return False
     return not one.table or not other.table or fold(one.table) == fold(other.table)
 
 
 def _keys(query: Node) -> list[Node] | None:
-    """What a SELECT groups by, as expressions; None where it does not, or by several sets."""
+    """The expressions by which a SELECT groups; None if it does not group, or has several grouping sets."""
     if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
         return None
     group = query.args.get("group")
@@ -134,7 +134,7 @@ def _aliases(query: Node) -> dict[str, Node]:
 
 
 def _aggregates(node: Node) -> Iterator[Node]:
-    """The aggregates of the query itself: not a window's own function, but what that works on."""
+    """The aggregates of the query itself: those inside a window's arguments, but not the window's own function."""
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Filter | exp.AggFunc) and not isinstance(node.parent, exp.Window):
@@ -155,7 +155,7 @@ def _named(node: Node, given: Node) -> Node:
 
 
 def _ended(query: Node, around: Node, write: _Writer) -> bool:
-    """Carry over ORDER BY, LIMIT and OFFSET. Whether that could be done."""
+    """Copy ORDER BY, LIMIT and OFFSET to the outer query. Returns whether that was possible."""
     order = query.args.get("order")
     if order is not None:
         terms: Sequence[Node] = order.expressions
@@ -163,7 +163,7 @@ def _ended(query: Node, around: Node, write: _Writer) -> bool:
         for one in terms:
             by = one.this
             if isinstance(by, exp.Literal) and not by.is_string and not 1 <= _whole(by) <= len(query.expressions):
-                return False  # DuckDB refuses it, and would after the counts were paid
+                return False  # DuckDB would refuse it, but only after the counts were charged
             alias = _place_of_alias(query, by)
             new: Node | None
             if alias is not None:
@@ -189,7 +189,7 @@ def _whole(literal: Node) -> int:
 
 
 def _place_of_alias(query: Node, by: Node) -> int | None:
-    """The place of the alias that an order names: it goes before a column of that name."""
+    """The number of the output whose alias ORDER BY names: an alias comes before a column of that name."""
     if not isinstance(by, exp.Column) or by.table:
         return None
     names = [fold(one.alias) if isinstance(one, exp.Alias) else None for one in query.expressions]

@@ -1,4 +1,4 @@
-"""Tables that a text names without being SQL that is followed."""
+"""Tables that are named in text which is not analysed as SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duckanon.rewrite.algebra.schema import Schema
 
 
 def mentioned(schema: Schema, text: str) -> list[Relation]:
-    """The protected tables that a text could name."""
+    """The protected tables whose names occur in a text."""
     if schema.protected is None:
         return []
     lowered = fold(text)
@@ -19,7 +19,7 @@ def mentioned(schema: Schema, text: str) -> list[Relation]:
 
 
 def released(schema: Schema, node: Node) -> Opaque:
-    """What a call whose result may be seen by all shows as it is: the rows of an earlier release."""
+    """The protected tables that a release shows unchanged: those named in `within`, as earlier releases."""
     names = [
         part
         for one in node.find_all(exp.PropertyEQ, exp.Kwarg)
@@ -31,7 +31,7 @@ def released(schema: Schema, node: Node) -> Opaque:
 
 
 def aliased(schema: Schema, node: Node, relation: Relation) -> Relation:
-    """The relation of an item of FROM, unless its alias is no name.
+    """The relation of an item of FROM; not analysed if its alias is no plain name.
 
     sqlglot 26 reads DuckDB's `FROM alias: persons` as a table `alias` with a placeholder behind it.
     """

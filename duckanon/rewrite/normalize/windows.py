@@ -1,4 +1,4 @@
-"""Windows over whole partitions, one row kept of each: grouping written another way."""
+"""Windows over whole partitions with one row kept of each, rewritten as grouping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duckanon.rewrite.algebra.relations import Block, Output, Source
 
 
 class _No(Exception):
-    """The block is not grouping in disguise."""
+    """The block is not equivalent to grouping."""
 
 
 def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
@@ -63,7 +63,7 @@ def _is_first_of(condition: Expr) -> frozenset[Expr] | None:
 
 
 def _numbered(block: Block, first: list[Expr]) -> Block:
-    """The block with the row number of the rows that are kept, which is 1."""
+    """The block with row_number() replaced by 1, its value in the rows that are kept."""
     numbers = {one for condition in first for one in walk(condition) if isinstance(one, Window)}
     return (
         block.rebuilt(lambda expr: rebuilt(expr, lambda one: Constant("1") if one in numbers else None))
@@ -93,7 +93,7 @@ def _grouped(block: Block, keys: tuple[Expr, ...], *, loose: bool) -> Block:
 
 
 def _aggregated(window: Window, partition: frozenset[Expr]) -> Expr:
-    """What a window gives for a group: its aggregate, or the sum of aggregates over several groups."""
+    """The value of a window for a group: its aggregate, or a sum of aggregates over several groups."""
     call = window.call
     if window.order or window.frame or not isinstance(call, Aggregate):
         raise _No
@@ -105,7 +105,7 @@ def _aggregated(window: Window, partition: frozenset[Expr]) -> Expr:
 
 
 def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Callable[[Expr], Expr]]:
-    """A grouping block with windows as two: one that groups, and one above it with the windows."""
+    """A grouping block with windows as two blocks: one that groups, and one above it with the windows."""
     above = number()
     below: dict[Expr, str] = {}
 

@@ -1,4 +1,4 @@
-"""The one query that a finding says was asked, from the finding's data alone."""
+"""A finding as a query, made from the finding's data alone, to compare with the original."""
 
 from __future__ import annotations
 

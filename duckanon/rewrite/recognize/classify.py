@@ -1,4 +1,4 @@
-"""A whole statement: every reach for a protected table is told once, as the kind that it is proven to be."""
+"""The findings about a whole statement: each use of a protected table once, as the kind that it is proven to be."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Inser
 
 
 def findings_in(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
-    """What a statement asks of protected tables; nothing if it reaches for none.
+    """What a statement asks of protected tables; empty if it uses none.
 
     Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
     """
@@ -166,7 +166,7 @@ def _only(block: Block, outputs: tuple[object, ...]) -> Block:
 
 
 def _rest(block: Block, reason: str) -> Iterator[Finding]:
-    """A block of no kind: what it lets out itself, or else what the sources let out that it works on."""
+    """Findings about a block of no known kind: the records that it shows, or else findings about its sources."""
     own = [
         source.relation for source in block.sources if isinstance(source.relation, Table) and source.relation.protected
     ]
@@ -191,7 +191,7 @@ def _rest(block: Block, reason: str) -> Iterator[Finding]:
 
 
 def _nested(one: Nested) -> Iterator[Finding]:
-    """A subquery in an expression: what it is by itself, unless it depends on the row around it."""
+    """Findings about a subquery in an expression: about itself, unless it depends on the outer row."""
     query = one.query
     if isinstance(query, Block) and one.kind == "scalar" and is_closed(query):
         yield from _relation(query)

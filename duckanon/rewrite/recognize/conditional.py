@@ -28,7 +28,7 @@ from duckanon.rewrite.recognize.ratios import Ratio, ratio, terms
 
 
 def conditionals(block: Block) -> tuple[Conditional, ...]:
-    """The proportions that a block shows, one finding for each of its columns that is one."""
+    """The shares that a block shows: a finding for each of its columns that is a share."""
     if block.keys is None or not is_closed(block) or not records(block.sources):
         return ()
     if not all(map(is_clean, (*block.where, *block.keys))):
@@ -47,7 +47,7 @@ def conditionals(block: Block) -> tuple[Conditional, ...]:
 
 
 def _is_told(expr: Expr, block: Block) -> bool:
-    """Whether a condition on groups, or an order of them, looks at nothing but keys, counts and shares."""
+    """Whether a condition on groups, or their order, depends on keys, counts and shares only."""
     keys = block.keys or ()
     for one in walk(expr, into=lambda part: part not in keys and not isinstance(part, Aggregate)):
         if one in keys:
@@ -107,7 +107,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
 
 
 def _whole(total: Call, block: Block) -> Measure | None:
-    """Counts of different values of one expression, added up: the count of records that have one of them."""
+    """A sum of counts, each for another value of one expression, as a count of records with one of the values."""
     found = [measure(one, block.sources) for one in terms(total)]
     told = [one for one in found if one is not None and one.weight is None and one.scale == 1]
     shared = frozenset.intersection(*(one.where for one in told)) if told else frozenset()
@@ -126,7 +126,7 @@ def _whole(total: Call, block: Block) -> Measure | None:
 
 
 def _follows(condition: Expr, given: frozenset[Expr]) -> bool:
-    """Whether a condition is one of those given, or says that one of them is not NULL."""
+    """Whether a condition follows from those given: it is among them, or says that one of them is not NULL."""
     if condition in given:
         return True
     if isinstance(condition, Call) and condition.kind == "In" and len(condition.operands) > 1:
@@ -137,7 +137,7 @@ def _follows(condition: Expr, given: frozenset[Expr]) -> bool:
 
 
 def _parts(told: Ratio, block: Block) -> tuple[Measure, Measure, frozenset[Expr]] | None:
-    """Numerator, denominator, and the keys within which the denominator adds up."""
+    """Numerator, denominator, and the keys by which the denominator is summed."""
     keys = frozenset(block.keys or ())
     if told.below is None:
         pair = share(told.above, block.sources)

@@ -16,7 +16,7 @@ def counts(block: Block) -> Counts | None:
     if any(isinstance(one, Nested) for key in block.keys for one in walk(key)) or not all(map(is_clean, block.keys)):
         return None
     counted = _counted(block, block.keys)
-    # Keys picked by a count that is not shown are values, not counts.
+    # A query that shows keys only, chosen by a count, shows values and no counts.
     if counted is None or not any(is_aggregated(output.expr) for output in block.outputs):
         return None
     units, events = dict.fromkeys(unit for unit, _ in counted), dict.fromkeys(event for _, event in counted)
@@ -45,7 +45,7 @@ def counts(block: Block) -> Counts | None:
 
 
 def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, frozenset[Expr]]] | None:
-    """What each count of a block counts, as `_told` gives it; None if the block computes more than keys and counts."""
+    """What each count of a block counts; None if the block computes more than keys and counts."""
     found = []
     for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
         for one in walk(expr, into=lambda part: part not in keys and not _is_count(part)):
@@ -54,7 +54,7 @@ def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, fr
             if isinstance(one, Column | Star | Nested):
                 return None
             if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
-                told = _told(one, block)
+                told = _what_is_counted(one, block)
                 if told is None:
                     return None
                 found.append(told)
@@ -64,7 +64,7 @@ def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, fr
 def _role(output: Output, keys: tuple[Expr, ...], block: Block) -> Role:
     """What an output is: a key, a count under conditions, or something computed from these."""
     what = "key" if output.expr in keys else "count" if _is_count(output.expr) else "derived"
-    told = _told(output.expr, block) if isinstance(output.expr, Aggregate) else None
+    told = _what_is_counted(output.expr, block) if isinstance(output.expr, Aggregate) else None
     where = frozenset[Expr]() if told is None else told[1]
     return Role(name=output.name, what=what, expr=output.expr if what == "key" else None, where=where)
 
@@ -73,8 +73,8 @@ def _is_count(expr: Expr) -> bool:
     return isinstance(expr, Aggregate) and expr.name in ("count", "sum") and not any(map(is_aggregated, expr.operands))
 
 
-def _told(expr: Aggregate, block: Block) -> tuple[Expr | None, frozenset[Expr]] | None:
-    """What is counted once (None: a record), and the conditions under which it is."""
+def _what_is_counted(expr: Aggregate, block: Block) -> tuple[Expr | None, frozenset[Expr]] | None:
+    """What an aggregate counts (None: records, else an expression's different values), and under which conditions."""
     if expr.name == "count" and expr.distinct and len(expr.operands) == 1 and isinstance(expr.operands[0], Column):
         return expr.operands[0], expr.where
     meant = measure(expr, block.sources)

@@ -1,4 +1,4 @@
-"""What recognisers find, as data. Expressions are over the columns of `sources`, whose numbers they carry."""
+"""Findings, as data. Expressions use columns of `sources`, by the sources' numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from duckanon.rewrite.algebra.relations import Source
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What all findings have. kind: as code knows it. shown: as people do.
+    """What all findings have in common. kind: its name in code. shown: its name for people.
 
-    table: whose records it is about. tables: all protected tables that are read. sources: what is read, joined.
-    filter: conditions on records. node: the part of the statement, as sqlglot's tree; None for what has no part.
+    table: of the records. tables: all protected tables that are read. sources: all that is read, joined. filter:
+    conditions on records. node: the part of the statement, as sqlglot's tree; None if there is no such part.
     """
 
     kind: ClassVar[str]
@@ -30,9 +30,9 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """What a column of the query shows: region, size, groups, or derived from these.
+    """What a column of the query shows, such as a region, a size, a number of groups, or something derived from these.
 
-    expr: the region, the size's expression, or for groups the condition on sizes that the column is about.
+    expr: of a region or a size. where: the conditions under which groups or records are counted.
     """
 
     name: str
@@ -45,10 +45,9 @@ class Role:
 class GroupSizes(Found):
     """How many groups there are of each size.
 
-    unit: what makes a group. size: the aggregate that is its size. regions: by which groups are told apart.
-    kept: conditions on groups. levels: for each grouping set the positions of its regions.
-    zeros: whether units without records are groups of size zero. frame: tables beside the groups, met by
-    `joins`.
+    unit: the expressions that identify a group. size: the aggregate that is its size. regions: by which groups are
+    counted. kept: conditions on groups. levels: for each grouping set, the positions of its regions. zeros: whether
+    units without records are groups of size zero. frame: tables that are joined with the groups. joins: the conditions.
     """
 
     kind: ClassVar[str] = "group-size"
@@ -66,13 +65,13 @@ class GroupSizes(Found):
 
 @dataclass(frozen=True, kw_only=True)
 class Conditional(Found):
-    """Proportions within rows.
+    """Shares within rows.
 
-    name: the column that shows it. rows: the variables within whose combinations shares add up to one. cols: those
-    that the cells differ by. event: conditions that make a cell, where a column of the query is one cell of each row.
-    of: conditions on what is counted at all. weight: what is added up; None counts records.
-    scale: 1, or 100 for percentages. digits: decimals it is rounded to; None if it is not. kept: conditions on rows,
-    cells and shares. columns: all that the query shows: keys, shares, and what is neither; each with its expression.
+    name: the column that shows it. rows: the variables within which shares add up to one. cols: the variables that
+    distinguish the cells of a row. event: conditions that define the cell, if the column shows one cell of each row.
+    of: conditions on the records that are counted at all. weight: what is summed; None counts records. scale: 1, or 100
+    for percentages. digits: decimals to which it is rounded; None if it is not. kept: conditions on rows, cells and
+    shares. columns: all columns of the query, each with its expression.
     """
 
     kind: ClassVar[str] = "conditional"
@@ -117,7 +116,7 @@ class Counts(Found):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordReads(Found):
-    """Records, or values of single records, as they stand."""
+    """A read of records, or of values of single records."""
 
     kind: ClassVar[str] = "row-level"
     shown: ClassVar[str] = "row-level read"
@@ -126,7 +125,7 @@ class RecordReads(Found):
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown(Found):
-    """Something that reads the table and is not proven to be anything above. writes: it only fills or changes it."""
+    """A use of the table that is not proven to be any of the above. writes: it only inserts, updates or drops."""
 
     kind: ClassVar[str] = "unknown"
     shown: ClassVar[str] = "other use"

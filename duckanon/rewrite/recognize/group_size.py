@@ -25,13 +25,13 @@ from duckanon.rewrite.algebra.rows import by_key, is_clean, is_closed, present, 
 from duckanon.rewrite.recognize.findings import GroupSizes, Role
 from duckanon.rewrite.recognize.measures import measure
 
-# What shows a column for a whole unit. Minima and maxima are figures of their own.
+# Aggregates that show a column's value for a whole unit. Minima and maxima are statistics.
 _SHOWING = ("any_value",)
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """The inner grouping, and how the outer block's columns read in its terms."""
+    """The inner grouping. number: of the source. block: the grouping itself. frame: sources joined with it."""
 
     number: int
     block: Block
@@ -55,7 +55,7 @@ class _Groups:
 
 
 def group_sizes(block: Block) -> GroupSizes | None:
-    """What a block asks about sizes of groups, if that is all it asks."""
+    """The group sizes for which a block asks; None if it asks for something else."""
     groups = _groups(block)
     if groups is None or not is_closed(block):
         return None
@@ -132,7 +132,7 @@ def _roles(keys: dict[Expr, Expr | None], size: Aggregate, groups: _Groups) -> d
 
 
 def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | None:
-    """UNION ALL of one group-size query for each level of a hierarchy, as one; None if the members differ in more."""
+    """A UNION ALL of group-size queries for several levels of a hierarchy, as one; None if they differ otherwise."""
     if union.kind != "all" or len(members) != len(union.members):
         return None
     longest = max(members, key=lambda one: len(one.regions))
@@ -183,20 +183,20 @@ def _groups(block: Block) -> _Groups | None:
         return None
     frame = tuple(one for one in block.sources if one is not grouped[0])
     groups = _Groups(grouped[0].number, inner, frame)
-    # A frame adds to the groups only what their keys look up in it: each key is equal to one of its columns.
+    # Each key of the groups must be equal to a column of the frame, so that the frame only adds columns to the groups.
     matched = {_matched(one, groups) for source in block.sources for one in source.on} | {
         _matched(one, groups) for one in block.where
     }
     if frame and not set(inner.keys or ()) <= matched:
         return None
-    # Beside a protected table, or one that has several rows for a group, it would be pairs that are counted.
+    # With a protected table, or one with several rows for a group, pairs would be counted.
     if any(is_protected(one.relation) or not by_key(one, block.sources, block.where) for one in frame):
         return None
     return groups
 
 
 def _matched(condition: Expr, groups: _Groups) -> Expr | None:
-    """The key of the groups that a condition equates with a column of a table beside them."""
+    """The key of the groups that a condition equates with a column of the frame; None if it does not."""
     if not isinstance(condition, Call) or condition.kind != "EQ":
         return None
     left, right = condition.operands
@@ -211,7 +211,7 @@ def _joins(condition: Expr, groups: _Groups) -> bool:
 
 
 def _size(exprs: list[Expr]) -> Aggregate | None:
-    """The one aggregate that keys and conditions are about, if it measures a group's size."""
+    """The only aggregate in keys and conditions, if it is the size of a group."""
     found = {one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate)}
     sizes = {one for one in found if one.name in ("count", "sum") and not is_windowed(one)}
     if len(sizes) != 1 or any(one.name not in _SHOWING for one in found - sizes):
@@ -252,7 +252,7 @@ def _is_computed(expr: Expr, known: tuple[Expr, ...]) -> bool:
 
 
 def _is_region(expr: Expr, groups: _Groups) -> bool:
-    """Whether an expression is computed from the groups' keys, what is shown of them, and columns of the frame."""
+    """Whether an expression is computed from keys of the groups, their shown columns, and columns of the frame."""
     keys = groups.block.keys or ()
     framed = {one.number for one in groups.frame}
 
@@ -307,7 +307,7 @@ def _columns(
 
 
 def is_aggregated_only(expr: Aggregate) -> bool:
-    """Whether an aggregate is a window's sum over aggregates of the block: those are looked at themselves."""
+    """Whether an aggregate is a window's sum over aggregates of the block, which are checked themselves."""
     return any(is_aggregated(one) for one in expr.operands)
 
 
@@ -352,7 +352,7 @@ def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
 
 
 def _of_size(expr: Aggregate, groups: _Groups, size: Aggregate) -> bool:
-    """Whether an aggregate of the outer block adds up sizes: that follows from how many groups have each size."""
+    """Whether an outer aggregate sums sizes, which follows from the number of groups of each size."""
     if expr.name not in ("sum", "avg", "min", "max") or expr.where or len(expr.operands) != 1:
         return False
     told = groups.expanded(expr.operands[0])

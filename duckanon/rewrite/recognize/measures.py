@@ -1,4 +1,4 @@
-"""Counts and sums in one form, however they are spelled: what is added up, over which records."""
+"""Counts and sums in one form, whatever their spelling: what is summed, and over which records."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def share(expr: Expr, sources: tuple[Source, ...]) -> tuple[Measure, Measure] | 
     term = _term(inner, sources)
     if term is None or term.weight is not None or not term.where:
         return None
-    # A condition as a number is NULL where it is unknown, and averages leave NULL out; CASE ... ELSE 0 does not.
+    # A condition as a number can be NULL, which averages leave out; CASE ... ELSE 0 is never NULL.
     known = frozenset() if _branches(inner) else frozenset([present(_uncast(inner))])
     return Measure(None, term.where | expr.where, term.scale), Measure(None, known | expr.where)
 
@@ -96,7 +96,7 @@ def _branches(expr: Expr, default: Expr | None = None) -> tuple[Expr, Expr] | No
 
 
 def _term(expr: Expr, sources: tuple[Source, ...], default: Expr | None = None) -> Measure | None:
-    """What a record adds to a sum. default: what besides 0 may stand in ELSE."""
+    """What a record adds to a sum. default: a value besides 0 that ELSE may have."""
     if is_windowed(expr) or is_aggregated(expr):
         return None
     if (branches := _branches(expr) or (_branches(expr, default) if default else None)) is not None:

@@ -1,4 +1,4 @@
-"""Products and quotients in one form: constant times one thing over another, rounded or not."""
+"""Products and quotients in one form: a constant times one aggregate over another, rounded or not."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def ratio(expr: Expr) -> Ratio | None:
 
 
 def core(expr: Expr) -> Expr:
-    """What is inside rounding and formatting: the ratio itself."""
+    """The ratio inside rounding and formatting."""
     while (inner := _shown(expr)[0]) is not None:
         expr = inner
     return expr
 
 
 def terms(expr: Expr) -> list[Expr]:
-    """What is added up in a sum."""
+    """The terms of a sum."""
     if isinstance(expr, Call) and expr.kind == "Add":
         return [term for one in expr.operands for term in terms(one)]
     return [expr]
@@ -63,7 +63,7 @@ def _fewer(first: int | None, second: int | None) -> int | None:
 
 
 def _shown(expr: Expr) -> tuple[Expr | None, int | None]:
-    """What is inside rounding and formatting, and the decimals that are left."""
+    """The expression inside one rounding or formatting, and the decimals that are left."""
     if not isinstance(expr, Call):
         return None, None
     kind = type_of(expr).upper()
@@ -142,7 +142,7 @@ def _same_value(expr: Call) -> Expr | None:
 
 
 def _moved(digits: int | None, by: _Product, *, over: bool = False) -> int | None:
-    """Decimals after multiplication with a power of ten; they stay only if the rest is a constant."""
+    """The decimals after multiplying by a power of ten; None if the factor is no such constant."""
     if digits is None:
         return None
     if by[0] or by[1]:

@@ -1,4 +1,4 @@
-"""Row-level reads: records of a protected table, or single values of them, come out as they stand."""
+"""Reads of records: a query shows records of a protected table, or values of single records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duckanon.rewrite.recognize.findings import RecordReads
 
 
 def record_reads(block: Block) -> RecordReads | None:
-    """The protected columns whose values a block lets out; None if it lets out none by itself."""
+    """The read of records in a block, with the protected columns that it shows; None if it shows none itself."""
     protected = {
         source.number: source.relation.name
         for source in block.sources
@@ -41,7 +41,7 @@ def record_reads(block: Block) -> RecordReads | None:
 
 
 def _values(expr: Expr, keys: tuple[Expr, ...] | None, *, counted: bool) -> list[Expr]:
-    """The parts of an output that are values of records: not figures about many, nor what these are told apart by."""
+    """The parts of an output that are values of records: neither aggregates nor the keys of groups."""
     if keys is None or not counted:
         return [expr]
     found: list[Expr] = []

@@ -1,4 +1,4 @@
-"""Findings in a line each, for people and for tests."""
+"""Findings as text, one line each, for people and for tests."""
 
 from __future__ import annotations
 

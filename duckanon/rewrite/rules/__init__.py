@@ -1,7 +1,7 @@
-"""The rules, one a file, in the order in which they look at a statement.
+"""The rules, one in each file, in the order in which they are applied to a statement.
 
-Each settles what it knows and leaves the rest; none knows another. The last one refuses what is left, so a rule that is
-missing makes the guard stricter and never weaker.
+Each settles the parts that it understands; no rule depends on another. The last one refuses what is left, so leaving
+out a rule makes the guard stricter, never weaker.
 """
 
 from __future__ import annotations

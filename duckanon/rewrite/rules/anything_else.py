@@ -1,4 +1,4 @@
-"""The last rule: what no other has settled is refused, with the release that comes nearest."""
+"""The last rule: whatever no other rule has settled is refused, and the nearest release is suggested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call of duckanon's on a protected table is a release of some kind, or it is refused."""
+"""Calls of duckanon's functions on protected tables: answered by a release, or refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
-    """Settle calls whose table is protected. Raises Refused where one is no release that the policy offers."""
+    """Settle calls on protected tables. Raises Refused for a call that the policy does not allow."""
     for call in list(context.calls):
         name = next((name for name in call.tables.values() if name in context.catalog.protected), None)
         if name is not None:

@@ -7,7 +7,7 @@ from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
-    """Settle the conditional tables that the whole statement asks, and note why where one is not."""
+    """Answer the conditional tables for which the statement asks, and note why one is not answered."""
     together: dict[int, list[Conditional]] = {}
     for found in context.found(Conditional):
         together.setdefault(id(found.node), []).append(found)

@@ -1,4 +1,4 @@
-"""Group-size queries in ordinary SQL: the release of group sizes stands in their place."""
+"""Group-size queries in ordinary SQL: replaced by the release of group sizes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
-    """Settle the group-size queries that the whole statement asks, and note why where one is not."""
+    """Answer the group-size queries in the statement, and note why one is not answered."""
     for found in context.found(GroupSizes):
         context.settle([found], found.node)

@@ -1,6 +1,6 @@
-"""What stands around a query that can be released may be more than is followed: then it stays, around the release.
+"""Subqueries that can be released by themselves; the query around them is then computed from the release.
 
-Whatever is computed from a release is the analyst's own affair.
+That computation needs no check: it sees nothing but the release.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from duckanon.rewrite.rule_context import RuleContext, within
 
 
 def apply(context: RuleContext) -> None:
-    """Settle the parts of the query that can be released by themselves, the outermost first."""
+    """Answer the parts of the query that can be released by themselves, the outermost first."""
     for part in list(context.bound.query.find_all(exp.Select)):
         if not within(part, context.bound.query) or not any(within(node, part) for _, node in context.reads):
             continue

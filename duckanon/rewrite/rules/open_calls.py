@@ -1,6 +1,6 @@
-"""Calls that touch no protected table run as they are, with the tables' full names in them.
+"""Calls of duckanon's functions that use no protected table: they run, with the tables' full names in them.
 
-The ledger tells an analyst of tables that may be seen, and of no others: that a table is there is not told.
+Of privacy_ledger an analyst sees the lines about visible tables only, so that no other table's existence shows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def apply(context: RuleContext) -> None:
 
 
 def _narrow(context: RuleContext, node: Node) -> None:
-    """Put the lines about tables that may be seen in the place of all lines."""
+    """Replace a call of privacy_ledger by a query for the lines about visible tables."""
     alias, joins = node.args.get("alias"), node.args.get("joins")
     whole = node.copy()
     for part in ("alias", "joins"):

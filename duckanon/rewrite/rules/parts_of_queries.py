@@ -1,4 +1,4 @@
-"""HAVING, QUALIFY, windows and arithmetic around counts: the counts are released, the rest is computed from them."""
+"""HAVING, QUALIFY, windows and arithmetic on counts: the counts are released, and the rest is computed from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duckanon.rewrite.rule_context import RuleContext, within
 
 
 def apply(context: RuleContext) -> None:
-    """Split what is left into counts and the rest, where the counts by themselves can be released."""
+    """Split each remaining part into counts and the rest, if the counts by themselves can be released."""
     for part in list(context.bound.query.find_all(exp.Select)):
         if not within(part, context.bound.query) or not any(within(node, part) for _, node in context.reads):
             continue

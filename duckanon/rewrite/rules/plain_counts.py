@@ -1,4 +1,4 @@
-"""Counts by keys: noisy or published counts stand in their place."""
+"""Counts by keys: replaced by noisy or published counts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
-    """Settle the counts that the whole statement asks, and note why where one is not."""
+    """Answer the counts for which the statement asks, and note why one is not answered."""
     for found in context.found(Counts):
         context.settle([found], found.node)

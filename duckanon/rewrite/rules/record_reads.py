@@ -1,4 +1,4 @@
-"""Reads of single records: what answers for them is a published k-anonymous table."""
+"""Reads of single records: refused, with a published k-anonymous table suggested."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -88,19 +87,9 @@ def test_reaches_hold_for_long_windows() -> None:
             assert (noise > found[i, k]).mean() == pytest.approx(0.05, abs=0.006)
 
 
-@numba.njit
-def all_ends(low, high, t, v, width, start, even, lo, hi, first, last):  # type: ignore[no-untyped-def]
-    found = np.empty((high - low, 2), np.int64)
-    for z in range(low, high):
-        found[z - low] = ends(z, t, v, width, start, even, lo, hi, first, last)
-    return found
-
-
 def intervals(table: Tables, t: int, v: int, farthest: int) -> np.ndarray:
     """The interval of each noisy value -farthest .. farthest."""
-    return all_ends(
-        -farthest, farthest + 1, t, v, table.width, table.start, table.even, table.lo, table.hi, table.first, table.last
-    )
+    return np.column_stack(ends(np.arange(-farthest, farthest + 1), t, v, table))
 
 
 def least_coverage(scale: Fraction, table: Tables, terms: int, v: int) -> float:

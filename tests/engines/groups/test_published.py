@@ -94,9 +94,8 @@ def test_table_6() -> None:
     assert georgia.tolist() == numbers(6, "GA")
     assert new_york.tolist() == numbers(6, "NY")
     assert nation.tolist() == numbers(6, "US")
-    fitted = np.empty(2)
-    pool(np.array([3.0, 2.5]), np.array([1.0, 2.0]), fitted)
-    assert np.rint(fitted).tolist() == [3, 3]
+    fitted = pool(np.array([[3.0, 2.5]]), np.array([[1.0, 2.0]]))
+    assert np.rint(fitted[0]).tolist() == [3, 3]
     # The same through the mechanism, equal noise on both levels and one size more to end the chain at G = 6.
     measured = Measurements(
         US,

@@ -39,6 +39,9 @@ def demands(draw: st.DrawFn, table: Table) -> Levels:
 def problems(draw: st.DrawFn, axes: tuple[list[int], ...] = SMALL, most: int = 3) -> Problem:
     """Attackers know upper bounds, so that all tables can be listed."""
     table = draw(tables(axes, most))
+    leaves = np.outer(table.rows.leaves, table.columns.leaves)
+    # Fewer than 10^5 tables to list.
+    assume(np.log(table.units[leaves] + 3.0).sum() < 11.5)
     demanded = draw(demands(table))
     assume(demanded.primary.any())
     slack = draw(st.integers(0, 2)) + int(demanded.upper.max())

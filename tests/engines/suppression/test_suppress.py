@@ -10,9 +10,9 @@ from duckanon.engines.suppression.suppress import audited, suppress, under_prote
 from duckanon.errors import Infeasible
 from tests.amounts import many
 from tests.engines.suppression import plain
-from tests.engines.suppression.strategies import problems
+from tests.engines.suppression.strategies import NESTED, problems
 
-slow = settings(max_examples=many(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+slow = settings(max_examples=many(80), suppress_health_check=list(HealthCheck))
 
 
 @slow
@@ -53,7 +53,28 @@ def test_a_secondary_removed_is_caught(problem: Problem) -> None:
 
 
 @slow
-@given(problems(), st.data())
+@given(problems(axes=NESTED, most=2))
+def test_nested_totals(problem: Problem) -> None:
+    """Where attackers' programs may have vertices that are not whole."""
+    tables = plain.all_tables(problem)
+    everything = problem.primary | problem.free
+    if not plain.protects(problem, tables, everything):
+        with pytest.raises(Infeasible):
+            suppress(problem)
+        return
+    found = suppress(problem, effort=0)
+    best = suppress(problem)
+    assert best.cost <= found.cost + 1e-9
+    for one in (found, best):
+        pattern = (one.primary | one.secondary).ravel()
+        lower, upper = plain.intervals(problem, tables, pattern)
+        assert (one.lower == lower[one.cells]).all()
+        assert (one.upper == upper[one.cells]).all()
+        assert plain.protects(problem, tables, pattern)
+
+
+@slow
+@given(problems(axes=NESTED, most=2), st.data())
 def test_audit_of_any_pattern(problem: Problem, data: st.DataObject) -> None:
     """Also of patterns that protect nothing."""
     more = data.draw(st.lists(st.booleans(), min_size=problem.table.cells, max_size=problem.table.cells))

@@ -1,0 +1,186 @@
+"""The cell key method: counts change by chance, and the same records change in the same way in every table.
+
+Each record has a key, a whole number below `KEYS`, drawn once. A cell's key is the sum of its records' keys modulo
+`KEYS`: their fractional part, in units of 1 / KEYS. The cell's count and key look up its change in a perturbation table
+(ptable). So whoever asks for the same cell in another way gets the same answer.
+
+Source: Fraser and Wooton 2005 (Australian Bureau of Statistics); Giessing 2016, Computational issues in the design of
+transition probabilities and disclosure risk estimation for additive noise, for the ptable of maximum entropy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Below 2^32, and a multiple of every number up to 16: thirds and sevenths are whole numbers of keys.
+KEYS = 720720 * 4096
+# Probabilities of a given ptable may be rounded that much.
+_ROUNDED = 1e-4
+
+
+@dataclass(frozen=True)
+class PTable:
+    """Probabilities of each change of a count, in units of 1 / KEYS.
+
+    weights: shape (counts, 2 d + 1), for counts 0, 1, ...; the last row is for all larger counts too. Column j is for a
+    change of j - d. Every row adds up to KEYS and has a mean change of exactly 0; no result is negative; 0 stays 0.
+    """
+
+    weights: Ints
+
+    @staticmethod
+    def of(probabilities: npt.ArrayLike) -> PTable:
+        """The ptable with these probabilities, shape (counts, 2 d + 1), as near as whole numbers of keys allow.
+
+        Raises InvalidInput for what is no ptable.
+        """
+        given = np.asarray(probabilities, dtype=np.float64)
+        if given.ndim != 2 or len(given) < 2 or given.shape[1] % 2 == 0 or not np.isfinite(given).all():
+            raise InvalidInput("A ptable has a row for each count from 0 on, and columns for changes from -d to d.")
+        if (given < 0).any() or (np.abs(given.sum(axis=1) - 1) > _ROUNDED).any():
+            raise InvalidInput("Each row of a ptable holds probabilities that add up to 1.")
+        most = given.shape[1] // 2
+        changes = np.arange(-most, most + 1)
+        results = np.arange(len(given))[:, None] + changes
+        if (given[results < 0] > 0).any():
+            raise InvalidInput("A ptable gives no negative results: counts below d cannot fall by d.")
+        if given[0, most] != given[0].sum():
+            raise InvalidInput("A ptable leaves empty cells empty: its first row is 1 for no change.")
+        if (np.abs(given @ changes) > _ROUNDED * max(1, most)).any():
+            raise InvalidInput("A ptable is unbiased: the mean change of each row is 0.")
+        if len(given) <= most:
+            raise InvalidInput("A ptable has a row for each count up to d at least: the last one is for larger counts.")
+        return PTable(np.array([_whole(row, changes) for row in given]))
+
+    @property
+    def most(self) -> int:
+        """The largest change."""
+        return int(self.weights.shape[1]) // 2
+
+    @property
+    def variances(self) -> Floats:
+        """Shape (counts,): the variance of each row's change."""
+        changes = np.arange(-self.most, self.most + 1)
+        found: Floats = self.weights @ changes**2 / KEYS
+        return found
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """Shape (counts, 2 d + 1): the first key beyond each change's."""
+        return np.cumsum(self.weights, axis=1)
+
+    def perturbed(self, counts: Ints, keys: Ints) -> Ints:
+        """Shape (cells,): the counts to publish. keys: cell keys, shape (cells,). Raises InvalidInput."""
+        if counts.shape != keys.shape or (counts < 0).any() or (keys < 0).any() or (keys >= KEYS).any():
+            raise InvalidInput("Each cell has a count that is not negative and a cell key: see cell_keys.")
+        row = np.minimum(counts, len(self.weights) - 1)
+        found: Ints = counts + (keys[:, None] >= self._ends[row]).sum(axis=1) - self.most
+        return found
+
+
+def cell_keys(record_keys: Ints, cell_of: Ints, cells: int) -> Ints:
+    """Shape (cells,): the key of each cell. record_keys, cell_of: shape (records,). Raises InvalidInput.
+
+    Sums are taken in whole numbers, so the order of records does not matter.
+    """
+    if record_keys.shape != cell_of.shape or record_keys.dtype.kind not in "iu":
+        raise InvalidInput("Each record has a key, a whole number, and a cell.")
+    if ((record_keys < 0) | (record_keys >= KEYS)).any() or ((cell_of < 0) | (cell_of >= cells)).any():
+        raise InvalidInput(f"Record keys are whole numbers from 0 to {KEYS - 1}, and cells are numbered from 0 on.")
+    found = np.zeros(cells, dtype=np.int64)
+    np.add.at(found, cell_of, record_keys)
+    return found % KEYS
+
+
+def maximum_entropy(most: int, variance: float, threshold: int = 0) -> PTable:
+    """The ptable of largest entropy whose changes are at most `most`, unbiased, and of that variance.
+
+    threshold: no result is from 1 to this. Where small counts leave no room for the variance, theirs is the nearest
+    possible one. Raises InvalidInput if the variance is possible nowhere.
+    """
+    if not (1 <= most <= 1000 and 0 <= threshold <= most):
+        raise InvalidInput("The largest change is from 1 to 1000, and the threshold is from 0 to that.")
+    if not 0 < variance <= most**2:
+        raise InvalidInput("The variance is above 0, and the square of the largest change at most.")
+    changes = np.arange(-most, most + 1)
+    probabilities = np.zeros((most + threshold + 2, len(changes)))
+    for count, row in enumerate(probabilities):
+        results = count + changes
+        allowed = (results == 0) | (results > threshold) if count else changes == 0
+        row[allowed] = _entropic(changes[allowed], variance)
+    return PTable.of(probabilities)
+
+
+def _entropic(changes: Ints, variance: float) -> Floats:
+    """Probabilities of those changes with mean 0 and the nearest possible variance, of largest entropy."""
+    below, above = changes[changes <= 0].max(), changes[changes >= 0].min()
+    least, largest = -int(below) * int(above), -int(changes[0]) * int(changes[-1])
+    if variance <= least or least == largest:
+        return _two(changes, int(below), int(above))
+    if variance >= largest:
+        return _two(changes, int(changes[0]), int(changes[-1]))
+    # p ~ exp(a d + b d^2): the minimum of the convex function log(sum(exp(a d + b (d^2 - variance)))).
+    moments = np.array([changes, changes**2 - variance], dtype=np.float64)
+    scale = np.abs(moments).max(axis=1)
+    moments /= scale[:, None]
+    at = np.zeros(2)
+    for _ in range(200):
+        p = _softmax(at @ moments)
+        slope = moments @ p
+        if np.abs(slope).max() < 1e-13:
+            break
+        curve = (moments * p) @ moments.T - np.outer(slope, slope)
+        step = np.linalg.lstsq(curve, slope, rcond=None)[0]
+        value, size = _log_sum(at @ moments), 1.0
+        while size > 1e-9 and _log_sum((at - size * step) @ moments) > value - 1e-4 * size * float(slope @ step):
+            size /= 2
+        at = at - size * step
+    return _softmax(at @ moments)
+
+
+def _two(changes: Ints, low: int, high: int) -> Floats:
+    """Mean 0 on two changes."""
+    p = np.zeros(len(changes))
+    p[changes == low] = high / (high - low) if high > low else 1.0
+    p[changes == high] += -low / (high - low) if high > low else 0.0
+    return p
+
+
+def _log_sum(x: Floats) -> float:
+    return float(x.max() + np.log(np.exp(x - x.max()).sum()))
+
+
+def _softmax(x: Floats) -> Floats:
+    p: Floats = np.exp(x - x.max())
+    p /= p.sum()
+    return p
+
+
+def _whole(row: Floats, changes: Ints) -> Ints:
+    """Weights that add up to KEYS with a mean change of exactly 0, next to the probabilities. Raises InvalidInput."""
+    weights: Ints = np.rint(row / row.sum() * KEYS).astype(np.int64)
+    weights[np.argmax(weights)] += KEYS - weights.sum()
+    off = int(weights @ changes)
+    if off == 0:
+        return weights
+    # Moving `share` keys from one change to another moves the mean by their distance for each.
+    likely = np.argsort(-weights, kind="stable")
+    for i in likely.tolist():
+        for j in likely.tolist():
+            distance = int(changes[i] - changes[j])
+            if distance and off % distance == 0 and weights[j] > 0 and 0 <= off // distance <= weights[i]:
+                weights[i] -= off // distance
+                weights[j] += off // distance
+                return weights
+    raise InvalidInput(
+        "A row of the ptable has no unbiased weights in whole numbers: change it, or its largest change."
+    )
