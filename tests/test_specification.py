@@ -117,5 +117,6 @@ def test_an_analyst_may_call_these_and_no_others() -> None:
 @each
 def test_it_is_told_in_words(function: Function) -> None:
     assert function.summary.endswith((".", "?"))
-    assert all(one.meaning for one in (*function.arguments, *function.columns))
+    assert all(one.meaning for one in function.arguments)
+    assert all(one.meaning for one in function.columns)
     assert function.refusals or not any(one.required for one in function.arguments[1:]), "show what is refused"

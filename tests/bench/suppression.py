@@ -34,7 +34,8 @@ def line(cells: int) -> str:
 
 def main() -> int:
     print(
-        "| cells | primary | secondary | cost | bound | gap, % | optimal | under | intervals proven, % | seconds | of CPU |"
+        "| cells | primary | secondary | cost | bound | gap, % | optimal | under | intervals proven, % | seconds "
+        "| of CPU |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for cells in map(int, sys.argv[1:] or map(str, SIZES)):

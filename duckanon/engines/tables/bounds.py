@@ -38,6 +38,12 @@ class TargetBounds:
     least: Ints
     largest: Ints
 
+    def ordered(self) -> TargetBounds:
+        """The same cells in the order of their levels."""
+        order = np.lexsort(self.codes.T[::-1])
+        parts = (self.codes, self.lower, self.upper, self.least, self.largest)
+        return TargetBounds(*(part[order] for part in parts))
+
     @property
     def exact(self) -> Bools:
         """Whether both bounds are reached."""
@@ -73,7 +79,8 @@ def table_bounds(
     check_variables(releases, target)
     check_consistency(releases)
     listed = None if codes is None else wanted_cells(releases, target, codes)
-    return bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
+    found = bounds_around(releases, part_around(releases, frozenset(target)), target, listed, time_limit)
+    return found if codes is not None else found.ordered()
 
 
 def bounds_around(

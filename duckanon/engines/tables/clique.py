@@ -15,6 +15,10 @@ from duckanon.errors import InvalidInput
 MOST_CELLS = 3_000_000
 
 
+class TooLargeError(InvalidInput):
+    """A target whose clique has more cells than a program can take."""
+
+
 @dataclass(frozen=True, eq=False)
 class Clique:
     """variables: ascending. codes: int64 of shape (cells, variables)."""
@@ -81,7 +85,7 @@ def _join(
 
 def _check_size(cells: float) -> None:
     if cells > MOST_CELLS:
-        raise InvalidInput(
+        raise TooLargeError(
             f"The cross-classification that ties these tables and the target together has more than {MOST_CELLS:,} "
             "cells: choose a target of fewer variables, or bound fewer tables at once."
         )

@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from duckanon.engines.tables.cells import Bools, Ints
+from duckanon.engines.tables.knapsacks import settle
 from duckanon.engines.tables.programs import Floats, IntegerProgram, LinearProgram
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.system import System, propagate
@@ -87,9 +88,12 @@ class Search:
         """
         if enough is not None:
             self._enough[columns] = enough
+        self._few_equations()
         if (self.lower == self.upper).all():
             if not self.witness(self.lower):
                 raise NoSolutionError
+            return self.ends
+        if not self._open(columns):
             return self.ends
         relaxed = LinearProgram(self.system, self.lower, self.upper)
         self._sums(relaxed, columns)
@@ -106,6 +110,13 @@ class Search:
     def _narrow(self) -> None:
         if not propagate(self.system, self.lower, self.upper):
             raise NoSolutionError
+
+    def _few_equations(self) -> None:
+        """Settle what a few equations tie. Other columns are apart from them, so that any solution is a witness."""
+        settled = settle(self.system, self.lower, self.upper)
+        if settled is None:
+            raise NoSolutionError
+        self.least[settled], self.largest[settled] = self.lower[settled], self.upper[settled]
 
     def _is_open(self, column: int, sign: int) -> bool:
         return (column, sign) in self._open(np.array([column]))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from duckanon.engines.tables.bounds import TargetBounds, checked
 from duckanon.engines.tables.junction import acyclic, tree, triangulate
+from duckanon.engines.tables.knapsacks import settle
 from duckanon.engines.tables.programs import LinearProgram
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.search import NoSolutionError, Search
@@ -77,6 +78,36 @@ def test_a_search_ends_with_both_certificates(system: System) -> None:
     least, largest = np.min(expected, axis=0), np.max(expected, axis=0)
     for ours, theirs in ((found.lower, least), (found.least, least), (found.upper, largest), (found.largest, largest)):
         assert ours.tolist() == theirs.tolist()
+
+
+@st.composite
+def knapsacks(draw: st.DrawFn) -> System:
+    """A few equations with positive terms, as exact shares and known counts make them."""
+    builder = Builder()
+    builder.add_columns(COLUMNS, lower=draw(st.integers(0, 1)), upper=draw(st.integers(2, 9)))
+    for _ in range(draw(st.integers(1, 2))):
+        values = np.array(draw(st.lists(st.integers(0, 5), min_size=COLUMNS, max_size=COLUMNS)))
+        goal = np.array([draw(st.integers(0, 25))])
+        builder.add_rows([(np.zeros(COLUMNS, dtype=np.int64), np.arange(COLUMNS), values)], goal, goal)
+    return builder.build(9)
+
+
+@settings(max_examples=many(300), deadline=None)
+@given(knapsacks())
+def test_few_equations_settle_their_columns(system: System) -> None:
+    expected = solutions(system)
+    lower, upper = system.lower.copy(), system.upper.copy()
+    settled = settle(system, lower, upper)
+    if settled is None:
+        assert not expected
+        return
+    for x in expected:
+        assert (lower <= x).all()
+        assert (x <= upper).all()
+    if expected and len(settled):
+        ends = np.min(expected, axis=0), np.max(expected, axis=0)
+        assert lower[settled].tolist() == ends[0][settled].tolist()
+        assert upper[settled].tolist() == ends[1][settled].tolist()
 
 
 def test_a_search_without_time_is_valid() -> None:
