@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import duckdb
 
 from duckanon.errors import InvalidInput
-from duckanon.functions import (
-    cells,
-    conditional_bounds,
-    explain_privacy,
-    group_sizes,
-    k_anonymize,
-    metric,
-    metric_perturb,
-    policies,
-    publications,
-    table_designs,
-)
-from duckanon.functions.udf import Instance, Progress
+from duckanon.functions.udf import Host, Instance, Progress
 from duckanon.governance.instance import Governance, governance_of
-from duckanon.specification import macros
+from duckanon.specification import functions, macros
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst
@@ -41,18 +30,13 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     cursors of the same database need a `register` of their own. progress: told what runs and the share done (0 to 1),
     from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
-    on, told = Instance(con), progress or _silent
-    k_anonymize.register(on, told)
-    cells.register(on)
-    conditional_bounds.register(on)
-    table_designs.register(on, told)
-    governance = governance_of(on.identity, con)
-    group_sizes.register(on, governance.stored_or_drawn)
-    policies.register(on, governance)
-    publications.register(on, governance.publications)
-    explain_privacy.register(on, lambda text: _explained(text, governance))
-    metric.register(on, told)
-    metric_perturb.register(on, governance)
+    on = Instance(con)
+    if not on.is_complete:
+        governance = governance_of(on.identity, con)
+        host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
+        for module in dict.fromkeys(one.module for one in functions().values()):
+            import_module(f"duckanon.functions.{module}").register(on, host)
+        on.finish()
     con.execute(macros()).fetchall()
     return con
 

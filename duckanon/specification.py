@@ -1,79 +1,32 @@
-"""What each SQL function takes and gives, in words: what its page says of it, and whatever else wants to explain it.
+"""The SQL functions: their arguments, what they read, who may call them, and the words that explain them.
 
-Names and defaults of arguments are those of the macro (`sql/macros`); the words are in `sql/specification`, a file for
-each function. The tests hold both against DuckDB: its catalog, what calls really return, and what they refuse.
+`sql/specification` has a file for each function. It is the only list of a function's arguments: macros, the guard,
+completions and the reference pages follow from it. The tests hold it against what DuckDB says, returns and refuses.
 """
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-# No default of a parameter holds a comma or a bracket of this kind.
-_MACRO = re.compile(r"CREATE OR REPLACE TEMP MACRO (\w+)\(([^()]*)\) AS( TABLE)?")
-
-
-@cache
-def sql_root() -> Path:
-    """The folder `sql`: beside the modules in a wheel, beside the package in a checkout (editable install).
-
-    Raises FileNotFoundError if the installation has lost it.
-    """
-    package = Path(__file__).resolve().parent
-    for folder in (package / "sql", package.parent / "sql"):
-        if (folder / "macros").is_dir():
-            return folder
-    raise FileNotFoundError("duckanon's folder sql/ is missing: install the package again.")
-
-
-@cache
-def macros() -> str:
-    """All macro definitions, as one script."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((sql_root() / "macros").glob("*.sql")))
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a macro of duckanon's is called with: its parameters in order, with the defaults of those that have one."""
-
-    parameters: Mapping[str, str | None]
-    is_table: bool
-
-
-@cache
-def signatures() -> Mapping[str, Signature]:
-    """The functions that users call, by name."""
-    return {
-        name: Signature(dict(map(_parameter, filter(str.strip, parameters.split(",")))), bool(is_table))
-        for name, parameters, is_table in _MACRO.findall(macros())
-        if not name.startswith("_dk_")
-    }
-
-
-def _parameter(written: str) -> tuple[str, str | None]:
-    name, _, default = written.partition(":=")
-    return name.strip(), default.strip() or None
-
-
-@cache
-def table_functions() -> Mapping[str, Sequence[str]]:
-    """The names of duckanon's table functions, and of their parameters in order."""
-    return {name: list(found.parameters) for name, found in signatures().items() if found.is_table}
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument. default: as SQL, None if there is none. required: a call without it is refused."""
+    """An argument. default: as SQL, None if there is none. required: a call without it is refused.
+
+    table: it names a table that the function reads or is about.
+    """
 
     name: str
     type: str
     meaning: str
-    default: str | None
-    required: bool
+    default: str | None = None
+    required: bool = False
+    table: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,45 +49,92 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Function:
-    """A SQL function. rows: what each row of the answer is for. source: where its method comes from, or nothing."""
+    """A SQL function.
+
+    kind: "table" or "scalar". module: the one of duckanon.functions that answers it. analysts: whether an analyst may
+    call it on tables that are not protected. release: whether its answer is made to be given away. rows: what each row
+    of the answer is for. source: where its method comes from, or nothing.
+    """
 
     name: str
+    kind: str
+    family: str
+    module: str
+    analysts: bool
+    release: bool
     summary: str
-    is_table: bool
     rows: str
     source: str
     arguments: tuple[Argument, ...]
     columns: tuple[Column, ...]
     refusals: tuple[Refusal, ...]
 
+    @property
+    def is_table(self) -> bool:
+        return self.kind == "table"
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The arguments that name tables."""
+        return frozenset(one.name for one in self.arguments if one.table)
+
+    @property
+    def macro(self) -> str:
+        """The statement that defines it: a macro that runs the query which `_dk_write` writes for the arguments."""
+        head = ", ".join(one.name if one.default is None else f"{one.name} := {one.default}" for one in self.arguments)
+        given = ", ".join(f"'{one.name}': {one.name}" for one in self.arguments)
+        written = f"system.main._dk_write('{self.name}'{f', {{{given}}}' if given else ''})"
+        answer = f"FROM system.main.query({written})"
+        body = f"TABLE {answer}" if self.is_table else f"(SELECT said {answer} AS _dk_answer(said))"
+        return f"CREATE OR REPLACE TEMP MACRO {self.name}({head}) AS {body};"
+
+
+@cache
+def sql_root() -> Path:
+    """The folder `sql`: beside the modules in a wheel, beside the package in a checkout (editable install).
+
+    Raises FileNotFoundError if the installation has lost it.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / "sql", package.parent / "sql"):
+        if (folder / "macros").is_dir():
+            return folder
+    raise FileNotFoundError("duckanon's folder sql/ is missing: install the package again.")
+
 
 @cache
 def functions() -> Mapping[str, Function]:
-    """Every SQL function by name. Raises ValueError if a file and its macro do not have the same arguments."""
-    return {name: _function(name) for name in sorted(signatures())}
+    """Every SQL function by name. Raises TypeError for a file that lacks a field or has one too many."""
+    files = sorted((sql_root() / "specification").glob("*.toml"))
+    return {path.stem: _function(path.stem, tomllib.loads(path.read_text(encoding="utf-8"))) for path in files}
 
 
-def _function(name: str) -> Function:
-    signature = signatures()[name]
-    told = tomllib.loads((sql_root() / "specification" / f"{name}.toml").read_text(encoding="utf-8"))
-    if list(told["arguments"]) != list(signature.parameters):
-        raise ValueError(f"sql/specification/{name}.toml has not the arguments of the macro, in its order.")
+def _function(name: str, told: dict[str, Any]) -> Function:
+    arguments = told.pop("arguments")
+    columns, refusals = told.pop("columns"), told.pop("refusals")
     return Function(
-        name,
-        told["summary"],
-        signature.is_table,
-        told["rows"],
-        told["source"],
-        tuple(
-            Argument(
-                argument,
-                told["arguments"][argument]["type"],
-                told["arguments"][argument]["meaning"],
-                default,
-                told["arguments"][argument].get("required", default is None),
-            )
-            for argument, default in signature.parameters.items()
-        ),
-        tuple(Column(**column) for column in told["columns"]),
-        tuple(Refusal(**refusal) for refusal in told["refusals"]),
+        name=name,
+        arguments=tuple(_argument(one, **fields) for one, fields in arguments.items()),
+        columns=tuple(Column(**column) for column in columns),
+        refusals=tuple(Refusal(**refusal) for refusal in refusals),
+        **told,
     )
+
+
+def _argument(name: str, **fields: Any) -> Argument:
+    return Argument(name, **{"required": "default" not in fields, **fields})
+
+
+@cache
+def macros() -> str:
+    """All macro definitions, as one script: those of `sql/macros` first, which the others use."""
+    files = sorted((sql_root() / "macros").glob("*.sql"))
+    return "\n".join(
+        [*(path.read_text(encoding="utf-8") for path in files), *(one.macro for one in functions().values())]
+    )
+
+
+@cache
+def table_functions() -> Mapping[str, Sequence[str]]:
+    """The names of duckanon's table functions, and of their parameters in order."""
+    return {name: [each.name for each in one.arguments] for name, one in functions().items() if one.is_table}

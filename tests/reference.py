@@ -32,7 +32,7 @@ def written(page: str, parts: Mapping[str, str]) -> str:
         marked = re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL)
         if part and not marked.search(page):
             raise ValueError(f"There is no place for <!-- {name} --> and <!-- /{name} -->.")
-        page = marked.sub(lambda _, name=name, part=part: f"<!-- {name} -->\n{part}\n<!-- /{name} -->", page)
+        page = marked.sub(f"<!-- {name} -->\n{part}\n<!-- /{name} -->".replace("\\", r"\\"), page)
     return page
 
 

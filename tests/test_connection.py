@@ -109,7 +109,12 @@ def test_config_is_passed_on() -> None:
 
 def test_every_statement_passes_admit(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(duckanon.Connection, "_admit", lambda self, statement: seen.append(statement) or statement)
+
+    def admit(self: duckanon.Connection, statement: str) -> str:
+        seen.append(statement)
+        return statement
+
+    monkeypatch.setattr(duckanon.Connection, "_admit", admit)
     with duckanon.connect() as con:
         con.execute("SELECT 1").fetchall()
         con.sql("SELECT 2").fetchall()

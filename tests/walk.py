@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from duckanon.integrations.cli.errors import is_told, sentence
 from duckanon.integrations.cli.script import run_script
 from duckanon.integrations.cli.session import Session
+from duckanon.integrations.error_sentences import is_told, sentence
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(sql|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,7 @@ def walk(taken: Iterable[Step], database: str) -> Iterator[tuple[Step, str]]:
 
     The console stays open as long as SQL is typed.
     """
-    for place, same in groupby(taken, key=lambda step: step.location):
+    for place, same in groupby(taken, key=lambda step: step.place):
         with Session(database) if place == "sql" else contextlib.nullcontext() as session:
             for step in same:
                 yield step, _console(session, step.typed) if session else _shell(step.typed)

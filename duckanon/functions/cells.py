@@ -2,56 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.schema import RESERVED, Table, is_number, plain_type
-from duckanon.functions.sqltext import fill, identifier, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
+from duckanon.functions.arrow import columns_of, integers, lists, one_row, row_type
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table, is_number, plain_type
+from duckanon.functions.sqltext import (
+    absent,
+    ascending,
+    call,
+    check,
+    fill,
+    identifier,
+    literal,
+    literals,
+    renamed,
+    struct,
+)
+from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
-_BOUNDS = ("n", "lower", "upper", "feasible", "disclosed")
 
-
-def register(on: Instance) -> None:
+def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind cell_bounds, cell_values and disclosure_report on a database instance."""
-    register_writer(on, "_dk_write_cell_bounds", _audit_writer("cell_bounds", _BOUNDS))
-    register_writer(on, "_dk_write_cell_values", _audit_writer("cell_values", ("value",)))
-    register_writer(on, "_dk_write_disclosure_report", _write_report)
-    register_check(on, "_dk_cells_problem", _check)
-    register_check(on, "_dk_known_problem", _check_known)
-    register_engine(on, "_dk_cells_audit", _audit, "found", f"STRUCT({_AUDITED})")
-    register_engine(on, "_dk_cells_report", _report, "found", f"STRUCT({MEASURES_IN_SQL})")
+    on.function("cell_bounds", CellBounds)
+    on.function("cell_values", CellValues)
+    on.function("disclosure_report", DisclosureReport)
+    register_check(on, "_dk_cells_problem", _check, _Counted)
+    register_check(on, "_dk_known_problem", _check_known, CellBounds)
+    register_engine(on, "_dk_cells_audit", _audit, "found", row_type(dict.fromkeys(_AUDITED, "BIGINT[]")), Cells)
+    register_engine(on, "_dk_cells_report", _report, "found", row_type(MEASURES), DisclosureReport)
 
 
 # --- from a call to a query -------------------------------------------------------------------------------------------
 
 
-def roles(tbl: object, rows: object, cols: object) -> tuple[str, list[str], list[str]]:
+@dataclass(frozen=True, kw_only=True)
+class Cells(Request):
+    """What all functions about cells are told: the table, and its row columns and column columns."""
+
+    tbl: str
+    rows: tuple[str, ...]
+    cols: tuple[str, ...]
+
+    @property
+    def in_rows(self) -> list[str]:
+        """Our names for the row columns, which cannot meet those of the caller."""
+        return [f"r{i}" for i in range(1, len(self.rows) + 1)]
+
+    @property
+    def in_cols(self) -> list[str]:
+        """Our names for the column columns."""
+        return [f"c{i}" for i in range(1, len(self.cols) + 1)]
+
+    @property
+    def categories(self) -> list[str]:
+        return [*self.rows, *self.cols]
+
+    @property
+    def keys(self) -> str:
+        """The columns under our names."""
+        return renamed(self.categories, [*self.in_rows, *self.in_cols])
+
+    @property
+    def own_names(self) -> str:
+        """Our columns under the caller's names."""
+        named = zip(self.categories, [*self.in_rows, *self.in_cols], strict=True)
+        return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
+
+    def place(self, row: int) -> str:
+        """What an error calls a row, by its number from 0. No value is in it."""
+        return f"row {row + 1} in the order of {', '.join(map(identifier, self.rows))}"
+
+
+def roles(given: Mapping[str, Any]) -> dict[str, Any]:
     """The table, its row columns and its column columns, as every function of the family takes them."""
-    table = arguments.table(tbl)
-    row_columns = arguments.names(rows, "rows", empty=False)
-    col_columns = arguments.names(cols, "cols", empty=False)
-    both = {name.lower() for name in row_columns}
-    for name in col_columns:
+    table = arguments.table(given["tbl"])
+    rows = arguments.names(given["rows"], "rows", empty=False)
+    cols = arguments.names(given["cols"], "cols", empty=False)
+    both = {name.lower() for name in rows}
+    for name in cols:
         if name.lower() in both:
             raise InvalidInput(f'Column "{name}" is in both rows and cols: name it in one of them.')
-    return table, row_columns, col_columns
+    return {"tbl": table, "rows": tuple(rows), "cols": tuple(cols)}
 
 
-def counting(count: object, taken: Sequence[str]) -> tuple[str, str, list[str]]:
-    """A cell's number of records and what may be wrong with it, as aggregates, and the column they need."""
-    if count is None:
-        return "system.main.count(*)", "NULL::VARCHAR", []
-    if not isinstance(count, str) or not count:
+def count_column(given: object, taken: Sequence[str]) -> str | None:
+    """The column of counts, if the table holds counts."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
         raise InvalidInput("count must be the name of a column of counts, as in count := 'n'.")
-    if count.lower() in {name.lower() for name in taken}:
-        raise InvalidInput(f'Column "{count}" is both count and in rows or cols: counts are no categories.')
+    if given.lower() in {name.lower() for name in taken}:
+        raise InvalidInput(f'Column "{given}" is both count and in rows or cols: counts are no categories.')
+    return given
+
+
+def counting(count: str | None) -> tuple[str, str]:
+    """A cell's number of records and what may be wrong with it, as aggregates."""
+    if count is None:
+        return "system.main.count(*)", "NULL::VARCHAR"
     value = identifier(count)
     whole = f"TRY_CAST({value} AS HUGEINT)"
     # Doubles are compared as doubles: as decimals they would change their last digits.
@@ -70,20 +127,7 @@ def counting(count: object, taken: Sequence[str]) -> tuple[str, str, list[str]]:
     cases = " ".join(f"WHEN {test} THEN {literal(said + text + '.')}" for test, text in flaws)
     total = f"coalesce(system.main.sum({whole}), 0)"
     large = literal("The counts add up to more than 10^18, which is more than cell bounds are made for.")
-    return total, f"coalesce(system.main.max(CASE {cases} END), CASE WHEN {total} > {10**18} THEN {large} END)", [count]
-
-
-def keys(rows: Sequence[str], cols: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Our names for the row columns and the column columns, which cannot meet those of the caller."""
-    return [f"r{i}" for i in range(1, len(rows) + 1)], [f"c{i}" for i in range(1, len(cols) + 1)]
-
-
-def renamed(names: Sequence[str], own: Sequence[str]) -> str:
-    return ", ".join(f"{identifier(name)} AS {key}" for name, key in zip(names, own, strict=True))
-
-
-def absent(columns: Sequence[str]) -> str:
-    return ", ".join(f"NULL AS {identifier(name)}" for name in [*columns, RESERVED])
+    return total, f"coalesce(system.main.max(CASE {cases} END), CASE WHEN {total} > {10**18} THEN {large} END)"
 
 
 def every(own: Sequence[str]) -> str:
@@ -101,100 +145,93 @@ def _levels(own: Sequence[str]) -> str:
 _NO_FACTS = "_dk_facts AS (SELECT 0 AS fact, true AS placed, 0 AS place, 0 AS part, '' AS low, '' AS high WHERE false)"
 
 
-def _facts(known: object, rows: Sequence[str], cols: Sequence[str]) -> str:
-    if known is None:
-        return _NO_FACTS
-    if not isinstance(known, str) or not known:
-        raise InvalidInput("known must be the name of a table of facts, in quotes.")
-    in_rows, in_cols = keys(rows, cols)
-    needed = [*rows, *cols, "lower", "upper"]
-    return fill(
-        "cell_facts",
-        known=literal(known),
-        known_absent=", ".join(f"NULL AS {identifier(name)}" for name in needed),
-        known_problem=(
-            f"system.main._dk_known_problem(names, types, {literal(known)}, {literals([*rows, *cols])}, "
-            "(SELECT {'names': names, 'types': types} FROM _dk_described))"
-        ),
-        known_keys=f"{renamed(rows, in_rows)}, {renamed(cols, in_cols)}",
-        row_keys=", ".join(in_rows),
-        same_row=" AND ".join(f"k.{key} IS NOT DISTINCT FROM p.{key}" for key in in_rows),
-        placed=" AND ".join(f"(k.{key} IS NULL OR k.{key} IN (SELECT {key} FROM _dk_cells))" for key in in_cols),
-        same_cell=" AND ".join(f"(k.{key} IS NULL OR k.{key} = c.{key})" for key in in_cols),
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Counted(Cells):
+    """A call about the counts of cells. count: the column of counts; None if the table has a row for each record."""
 
+    count: str | None
 
-def _write(
-    table: str,
-    rows: Sequence[str],
-    cols: Sequence[str],
-    count: object,
-    *,
-    released: Sequence[str],
-    facts: str,
-    answer: str,
-    result: str,
-) -> str:
-    records, flaws, counted = counting(count, [*rows, *cols])
-    in_rows, in_cols = keys(rows, cols)
-    needed = [*rows, *cols, *counted]
-    return fill(
-        "cells",
-        table=literal(table),
-        absent=absent(needed),
-        problem=(
-            f"system.main._dk_cells_problem(names, types, {literal(table)}, {literals([*rows, *cols])}, "
-            f"{literals(counted)}, {literals(released)})"
-        ),
-        keys=f"{renamed(rows, in_rows)}, {renamed(cols, in_cols)}",
-        amount=records,
-        flaws=flaws,
-        in_rows=", ".join(f"{key} ASC NULLS LAST" for key in in_rows),
-        facts=facts,
-        answer=answer,
-        result=result,
-    )
-
-
-def _audit_call(rows: Sequence[str]) -> str:
-    facts = "{'placed': placed, 'place': place, 'part': part, 'low': low, 'high': high}"
-    return (
-        "system.main._dk_cells_audit(system.main.list(place), system.main.list(n), "
-        f"(SELECT system.main.list({facts} ORDER BY fact) FROM _dk_facts), {literals(rows)})"
-    )
-
-
-def own_names(rows: Sequence[str], cols: Sequence[str]) -> str:
-    named = zip([*rows, *cols], [*keys(rows, cols)[0], *keys(rows, cols)[1]], strict=True)
-    return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
-
-
-def _audit_writer(query: str, released: Sequence[str]) -> Callable[..., str]:
-    """What writes the query whose result is the template `query`. released: its columns beside those of the call."""
-
-    def write(tbl: object, rows: object, cols: object, count: object, known: object) -> str:
-        table, row_columns, col_columns = roles(tbl, rows, cols)
-        in_rows, in_cols = keys(row_columns, col_columns)
-        result = fill(
-            query,
-            columns=every(in_cols),
-            row_keys=", ".join(in_rows),
-            same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in in_cols),
-            released=own_names(row_columns, col_columns),
-            order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
-        )
-        return _write(
-            table,
-            row_columns,
-            col_columns,
-            count,
-            released=released,
-            facts=_facts(known, row_columns, col_columns),
-            answer=_audit_call(row_columns),
+    def write(self, *, released: Sequence[str], facts: str, answer: str, result: str) -> str:
+        """The query that counts, and then runs `result`. released: its columns beside those of the call."""
+        amount, flaws = counting(self.count)
+        return fill(
+            "cells",
+            table=literal(self.tbl),
+            absent=absent([*self.categories, *([self.count] if self.count else [])]),
+            problem=check("_dk_cells_problem", self.literal, released=literals(released)),
+            keys=self.keys,
+            amount=amount,
+            flaws=flaws,
+            in_rows=ascending(self.in_rows),
+            facts=facts,
+            answer=answer,
             result=result,
         )
 
-    return write
+
+@dataclass(frozen=True, kw_only=True)
+class CellBounds(_Counted):
+    """A call of cell_bounds."""
+
+    known: str | None
+    released: ClassVar[Sequence[str]] = ("n", "lower", "upper", "feasible", "disclosed")
+    template: ClassVar[str] = "cell_bounds"
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        told = roles(given)
+        known = given["known"]
+        if known is not None and (not isinstance(known, str) or not known):
+            raise InvalidInput("known must be the name of a table of facts, in quotes.")
+        return cls(**told, known=known, count=count_column(given["count"], [*told["rows"], *told["cols"]]))
+
+    def query(self) -> str:
+        result = fill(
+            self.template,
+            columns=every(self.in_cols),
+            row_keys=", ".join(self.in_rows),
+            same_column=" AND ".join(f"_dk_cells.{key} IS NOT DISTINCT FROM every.{key}" for key in self.in_cols),
+            released=self.own_names,
+            order=ascending([*self.in_rows, *self.in_cols]),
+        )
+        fact = struct({name: name for name in ("placed", "place", "part", "low", "high")})
+        answer = call(
+            "_dk_cells_audit",
+            request=self.literal,
+            places="system.main.list(place)",
+            counts="system.main.list(n)",
+            facts=f"(SELECT system.main.list({fact} ORDER BY fact) FROM _dk_facts)",
+        )
+        return self.write(released=self.released, facts=self._facts(), answer=answer, result=result)
+
+    def _facts(self) -> str:
+        if self.known is None:
+            return _NO_FACTS
+        return fill(
+            "cell_facts",
+            known=literal(self.known),
+            known_absent=absent([*self.categories, "lower", "upper"], own=False),
+            known_problem=check(
+                "_dk_known_problem",
+                self.literal,
+                described="(SELECT {'names': names, 'types': types} FROM _dk_described)",
+            ),
+            known_keys=self.keys,
+            row_keys=", ".join(self.in_rows),
+            same_row=" AND ".join(f"k.{key} IS NOT DISTINCT FROM p.{key}" for key in self.in_rows),
+            placed=" AND ".join(
+                f"(k.{key} IS NULL OR k.{key} IN (SELECT {key} FROM _dk_cells))" for key in self.in_cols
+            ),
+            same_cell=" AND ".join(f"(k.{key} IS NULL OR k.{key} = c.{key})" for key in self.in_cols),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellValues(CellBounds):
+    """A call of cell_values."""
+
+    released: ClassVar[Sequence[str]] = ("value",)
+    template: ClassVar[str] = "cell_values"
 
 
 def small_counts(small: object) -> int:
@@ -204,55 +241,53 @@ def small_counts(small: object) -> int:
     return least
 
 
-def _write_report(tbl: object, rows: object, cols: object, count: object, small: object) -> str:
-    table, row_columns, col_columns = roles(tbl, rows, cols)
-    in_rows, in_cols = keys(row_columns, col_columns)
-    least = small_counts(small)
-    return _write(
-        table,
-        row_columns,
-        col_columns,
-        count,
-        released=[],
-        facts=_NO_FACTS,
-        answer=(
-            f"system.main._dk_cells_report(system.main.list(place), system.main.list(n), {least}, "
-            f"{_levels(in_rows)}, {_levels(in_cols)})"
-        ),
-        result=fill("disclosure_report"),
-    )
+@dataclass(frozen=True, kw_only=True)
+class DisclosureReport(_Counted):
+    """A call of disclosure_report."""
+
+    small: int
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        told = roles(given)
+        small = small_counts(given["small"])
+        return cls(**told, small=small, count=count_column(given["count"], [*told["rows"], *told["cols"]]))
+
+    def query(self) -> str:
+        answer = call(
+            "_dk_cells_report",
+            request=self.literal,
+            places="system.main.list(place)",
+            counts="system.main.list(n)",
+            row_levels=_levels(self.in_rows),
+            col_levels=_levels(self.in_cols),
+        )
+        return self.write(released=[], facts=_NO_FACTS, answer=answer, result=fill("disclosure_report"))
 
 
 # --- checks that need the table's columns -----------------------------------------------------------------------------
 
 
-def _check(
-    names: list[str], types: list[str], table: str, categories: list[str], count: list[str], released: list[str]
-) -> None:
-    found = Table(table, names, types)
-    found.has([*categories, *count])
-    for name in count:
-        if not is_number(found.kind(name)):
-            raise InvalidInput(f'Column "{name}" is not a number and cannot be count: cast it to BIGINT.')
-    for name in categories:
-        if name.lower() in released:
-            raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
+def _check(request: _Counted, names: list[str], types: list[str], released: list[str]) -> None:
+    found = Table(request.tbl, names, types)
+    found.has([*request.categories, *([request.count] if request.count else [])])
+    if request.count:
+        found.number(request.count, "count", "BIGINT")
+    found.apart(request.categories, released)
 
 
-def _check_known(
-    names: list[str], types: list[str], known: str, categories: list[str], described: dict[str, list[str]]
-) -> None:
-    facts, table = Table(known, names, types), Table("", described["names"], described["types"])
-    facts.has([*categories, "lower", "upper"])
+def _check_known(request: CellBounds, names: list[str], types: list[str], described: dict[str, list[str]]) -> None:
+    facts, table = Table(request.known or "", names, types), Table("", described["names"], described["types"])
+    facts.has([*request.categories, "lower", "upper"])
     for name in ("lower", "upper"):
         if not is_number(facts.kind(name)) and facts.kind(name) != _UNTYPED:
-            raise InvalidInput(f'Column "{name}" of {known} is not a number: cast it to BIGINT.')
+            raise InvalidInput(f'Column "{name}" of {facts.name} is not a number: cast it to BIGINT.')
     # DuckDB would cast one column to the other's type, and quote the value that cannot be cast.
-    for name in categories:
+    for name in request.categories:
         kinds = {facts.kind(name), table.kind(name)}
         if len(kinds) > 1 and _UNTYPED not in kinds and not all(map(is_number, kinds)):
             raise InvalidInput(
-                f'Column "{name}" of {known} has another type than in the table of counts: '
+                f'Column "{name}" of {facts.name} has another type than in the table of counts: '
                 f"cast it to {plain_type(table.kind(name))}."
             )
 
@@ -263,35 +298,17 @@ _UNTYPED = '"NULL"'
 
 # --- the engine's calls -----------------------------------------------------------------------------------------------
 
-_AUDITED = (
-    "rows BIGINT[], divisors BIGINT[], lower BIGINT[], upper BIGINT[], feasible BIGINT[], offsets BIGINT[], "
-    "kinds BIGINT[], run_kinds BIGINT[], first BIGINT[], step BIGINT[], size BIGINT[]"
-)
-# Counts of combinations may be beyond 64 bits; between Arrow and DuckDB they travel as decimals.
-_WIDE = pa.decimal128(38, 0)
-# What is told of a table as a whole, in the order of the columns.
-MEASURES = {
-    "n": pa.int64(),
-    "row_count": _WIDE,
-    "col_count": _WIDE,
-    "zero_rows": _WIDE,
-    "unit_rows": pa.int64(),
-    "disclosed_rows": pa.int64(),
-    "zero_cells": _WIDE,
-    "disclosed_small_cells": pa.int64(),
-    "reduced_total": pa.int64(),
-}
-MEASURES_IN_SQL = ", ".join(
-    f"{name} {'DECIMAL(38, 0)' if kind == _WIDE else 'BIGINT'}" for name, kind in MEASURES.items()
-)
+_AUDITED = "rows divisors lower upper feasible offsets kinds run_kinds first step size".split()
+# What is told of a table as a whole. Counts of combinations may be beyond 64 bits.
+MEASURES = {name: kind.replace("HUGEINT", "DECIMAL(38, 0)") for name, kind in columns_of("disclosure_report").items()}
 
 
 def _cells(places: pa.Scalar, counts: pa.Scalar) -> tuple[Any, Any]:
     if not places.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to bound.")
-    place = places.values.to_numpy().astype(np.int64)
+    place = integers(places.values)
     order = np.argsort(place, kind="stable")
-    return place[order], counts.values.to_numpy().astype(np.int64)[order]
+    return place[order], integers(counts.values)[order]
 
 
 def _whole(text: str | None, argument: str) -> int | None:
@@ -304,7 +321,7 @@ def _whole(text: str | None, argument: str) -> int | None:
     return int(value)
 
 
-def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scalar) -> pa.Array:
+def _audit(request: Cells, places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar) -> pa.Array:
     from duckanon.engines.cells.audit import audit_table
     from duckanon.engines.cells.prior_knowledge import Fact
     from duckanon.engines.cells.reduction import reduce
@@ -326,8 +343,7 @@ def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scal
         row = position[fact["place"]]
         low, high = _whole(fact["low"], "lower"), _whole(fact["high"], "upper")
         known.append(Fact(row, fact["part"] // int(table.divisors[row]), 0 if low is None else low, high))
-    columns = ", ".join(f'"{name}"' for name in rows.as_py())
-    found = audit_table(table, known, lambda row: f"row {table.rows[row]} in the order of {columns}")
+    found = audit_table(table, known, lambda row: request.place(int(table.rows[row]) - 1))
     runs = found.feasible
     arrays = [
         table.rows,
@@ -340,8 +356,7 @@ def _audit(places: pa.Scalar, counts: pa.Scalar, facts: pa.Scalar, rows: pa.Scal
         np.repeat(np.arange(len(runs)), runs.end - runs.begin),
         *_in_order(runs),
     ]
-    names = [part.split()[0] for part in _AUDITED.split(", ")]
-    return pa.StructArray.from_arrays([one_list(array) for array in arrays], names)
+    return lists(_AUDITED, arrays)
 
 
 def _in_order(runs: Any) -> list[Any]:
@@ -350,18 +365,10 @@ def _in_order(runs: Any) -> list[Any]:
     return [runs.first[index], runs.step[index], runs.size[index]]
 
 
-def one_list(array: Any) -> pa.Array:
-    """The whole array as the one value of a list column."""
-    return pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), pa.array(np.ascontiguousarray(array)))
-
-
 def _report(
-    places: pa.Scalar, counts: pa.Scalar, small: pa.Scalar, row_levels: pa.Scalar, col_levels: pa.Scalar
+    request: DisclosureReport, places: pa.Scalar, counts: pa.Scalar, row_levels: pa.Scalar, col_levels: pa.Scalar
 ) -> pa.Array:
     from duckanon.engines.cells.audit import report, shape
 
-    measures = report(*_cells(places, counts), small.as_py())
-    measures |= shape(measures, row_levels.as_py(), col_levels.as_py())
-    return pa.StructArray.from_arrays(
-        [pa.array([measures[name]], kind) for name, kind in MEASURES.items()], list(MEASURES)
-    )
+    measures = report(*_cells(places, counts), request.small)
+    return one_row(measures | shape(measures, row_levels.as_py(), col_levels.as_py()), MEASURES)

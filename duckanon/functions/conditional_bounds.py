@@ -2,73 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.cells import absent, keys, one_list, own_names, renamed, roles
+from duckanon.functions.arrow import integers, lists, row_type
+from duckanon.functions.cells import Cells, roles
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import fill, identifier, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, identifier, literal, struct
+from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _RELEASED = ("lower", "upper", "feasible", "disclosed")
 # Digits before or after the point. The least double has 324 places.
 _LONGEST = 1100
-_FOUND = "cells BIGINT[], lower BIGINT[], upper BIGINT[], feasible BIGINT[]"
+_FOUND = ("cells", "lower", "upper", "feasible")
 
 
-def register(on: Instance) -> None:
+def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind conditional_bounds on a database instance."""
-    register_writer(on, "_dk_write_conditional_bounds", _write)
-    register_check(on, "_dk_conditional_problem", _check)
-    register_engine(on, "_dk_conditional_bounds", _bounds, "found", f"STRUCT({_FOUND})")
+    on.function("conditional_bounds", ConditionalBounds)
+    register_check(on, "_dk_conditional_problem", _check, ConditionalBounds)
+    kind = row_type(dict.fromkeys(_FOUND, "BIGINT[]"))
+    register_engine(on, "_dk_conditional_bounds", _bounds, "found", kind, ConditionalBounds)
 
 
-def _write(tbl: object, rows: object, cols: object, p: object, n: object, digits: object, ties: object) -> str:
-    table, row_columns, col_columns = roles(tbl, rows, cols)
-    if not isinstance(p, str) or not p:
-        raise InvalidInput("p must be the name of the column of proportions, in quotes.")
-    if p.lower() in {name.lower() for name in [*row_columns, *col_columns]}:
-        raise InvalidInput(f'Column "{p}" is both p and in rows or cols: proportions are no categories.')
-    total = arguments.whole(n, "n")
-    if total < 1:
-        raise InvalidInput("n must be 1 or more: it is the number of records behind the proportions.")
-    places = None if digits is None else arguments.whole(digits, "digits")
-    if places is not None and not 0 <= places <= 18:
-        raise InvalidInput("digits must be between 0 and 18: how many decimals the proportions were rounded to.")
-    rule = arguments.text(ties, "ties")
-    if rule not in ("any", "up", "even"):
-        raise InvalidInput(f"There is no rule {literal(rule)} for ties: choose one of 'any', 'up', 'even'.")
-    in_rows, in_cols = keys(row_columns, col_columns)
-    cells = "{'place': place, 'cell': cell, 'share': CAST(share AS VARCHAR)}"
-    return fill(
-        "conditional_bounds",
-        table=literal(table),
-        absent=absent([*row_columns, *col_columns, p]),
-        problem=(
-            f"system.main._dk_conditional_problem(names, types, {literal(table)}, "
-            f"{literals([*row_columns, *col_columns])}, {literal(p)}, {literals(_RELEASED)})"
-        ),
-        keys=f"{renamed(row_columns, in_rows)}, {renamed(col_columns, in_cols)}",
-        share=identifier(p),
-        in_rows=", ".join(f"{key} ASC NULLS LAST" for key in in_rows),
-        order=", ".join(f"{key} ASC NULLS LAST" for key in [*in_rows, *in_cols]),
-        answer=(
-            f"system.main._dk_conditional_bounds(system.main.list({cells}), system.main.any_value(typeof(share)), "
-            f"{total}::HUGEINT::VARCHAR, {'NULL::INTEGER' if places is None else places}, {literal(rule)}, "
-            f"{literals(row_columns)})"
-        ),
-        released=own_names(row_columns, col_columns),
-    )
+@dataclass(frozen=True, kw_only=True)
+class ConditionalBounds(Cells):
+    """A call of conditional_bounds. digits: None for exact proportions."""
+
+    p: str
+    n: int
+    digits: int | None
+    ties: str
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        told, p = roles(given), given["p"]
+        if not isinstance(p, str) or not p:
+            raise InvalidInput("p must be the name of the column of proportions, in quotes.")
+        if p.lower() in {name.lower() for name in [*told["rows"], *told["cols"]]}:
+            raise InvalidInput(f'Column "{p}" is both p and in rows or cols: proportions are no categories.')
+        n = arguments.whole(given["n"], "n")
+        if n < 1:
+            raise InvalidInput("n must be 1 or more: it is the number of records behind the proportions.")
+        digits = None if given["digits"] is None else arguments.whole(given["digits"], "digits")
+        if digits is not None and not 0 <= digits <= 18:
+            raise InvalidInput("digits must be between 0 and 18: how many decimals the proportions were rounded to.")
+        ties = arguments.text(given["ties"], "ties")
+        if ties not in ("any", "up", "even"):
+            raise InvalidInput(f"There is no rule {literal(ties)} for ties: choose one of 'any', 'up', 'even'.")
+        return cls(**told, p=p, n=n, digits=digits, ties=ties)
+
+    def query(self) -> str:
+        cell = struct({"place": "place", "cell": "cell", "share": "CAST(share AS VARCHAR)"})
+        return fill(
+            "conditional_bounds",
+            table=literal(self.tbl),
+            absent=absent([*self.categories, self.p]),
+            problem=check("_dk_conditional_problem", self.literal),
+            keys=self.keys,
+            share=identifier(self.p),
+            in_rows=ascending(self.in_rows),
+            order=ascending([*self.in_rows, *self.in_cols]),
+            answer=call(
+                "_dk_conditional_bounds",
+                request=self.literal,
+                cells=f"system.main.list({cell})",
+                kind="system.main.any_value(typeof(share))",
+            ),
+            released=self.own_names,
+        )
 
 
-def _check(names: list[str], types: list[str], table: str, categories: list[str], p: str, released: list[str]) -> None:
-    found = Table(table, names, types)
-    found.has([*categories, p])
+def _check(request: ConditionalBounds, names: list[str], types: list[str]) -> None:
+    found, p = Table(request.tbl, names, types), request.p
+    found.has([*request.categories, p])
     kind = found.kind(p)
     if not is_number(kind) and not is_text(kind):
         raise InvalidInput(
@@ -78,9 +93,7 @@ def _check(names: list[str], types: list[str], table: str, categories: list[str]
         raise InvalidInput(
             f'Column "{p}" is FLOAT, which is too short to tell fractions apart: compute the proportions as DOUBLE.'
         )
-    for name in categories:
-        if name.lower() in released:
-            raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
+    found.apart(request.categories, _RELEASED)
 
 
 def _number(text: str) -> Fraction:
@@ -97,25 +110,18 @@ def _number(text: str) -> Fraction:
         raise InvalidInput("A proportion cannot be read as a number: write 0.25 or 1/4.") from None
 
 
-def _bounds(
-    cells: pa.Scalar, kind: pa.Scalar, n: pa.Scalar, digits: pa.Scalar, ties: pa.Scalar, rows: pa.Scalar
-) -> pa.Array:
+def _bounds(request: ConditionalBounds, cells: pa.Scalar, kind: pa.Scalar) -> pa.Array:
     from duckanon.engines.cells.proportions import MOST_FOR_DOUBLE, exact_bounds, from_double
     from duckanon.engines.cells.rounded_proportions import rounded_bounds
 
     if not cells.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to bound.")
     packed = cells.values
-    number = packed.field("cell").to_numpy().astype(np.int64)
+    number = integers(packed.field("cell"))
     order = np.argsort(number)
-    place = packed.field("place").to_numpy().astype(np.int64)[order] - 1
+    place = integers(packed.field("place"))[order] - 1
     texts = packed.field("share").take(pa.array(order)).to_pylist()
-    total, places = int(n.as_py()), digits.as_py()
-    columns = ", ".join(f'"{name}"' for name in rows.as_py())
-
-    def name(row: int) -> str:
-        return f"row {row + 1} in the order of {columns}"
-
+    total, places, name = request.n, request.digits, request.place
     shares = [_number(text) for text in texts]
     for row, share in zip(place.tolist(), shares, strict=True):
         if not 0 <= share <= 1:
@@ -134,8 +140,5 @@ def _bounds(
         if any(one.denominator != 1 for one in scaled):
             raise InvalidInput(f"A proportion has more than {places} digits: correct digits, or round the proportions.")
         published = np.array([int(one) for one in scaled], dtype=np.int64)
-        found = rounded_bounds(place, published, places, total, ties.as_py(), name)
-    return pa.StructArray.from_arrays(
-        [one_list(array) for array in (number[order], found.lower, found.upper, found.feasible)],
-        ["cells", "lower", "upper", "feasible"],
-    )
+        found = rounded_bounds(place, published, places, total, request.ties, name)
+    return lists(_FOUND, (number[order], found.lower, found.upper, found.feasible))

@@ -1,23 +1,37 @@
-"""The engine's side of dp_group_sizes: from counted groups to a release that was charged once."""
+"""dp_group_sizes: from a call to the query that counts and releases, and from its counts to a release charged once."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
-from duckanon.accounting import Charge, parallel, sequential
+from duckanon.accounting import Charge, epsilon, parallel, rational, sequential, written
 from duckanon.errors import DuckanonError, InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arrow import integers, one_list, struct
+from duckanon.functions.group_counts import Groups, query
+from duckanon.functions.group_sizes import named, roles
+from duckanon.functions.sqltext import call, fill, literal
+from duckanon.functions.udf import Host, Instance, register_engine
 
+_RELEASED = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
 # Cells of the last level: a release of so many needs some 8 GiB.
 _MOST_CELLS = 20_000_000
+
+
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind dp_group_sizes on a database instance."""
+    on.function("dp_group_sizes", DpGroupSizes)
+    register_engine(
+        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _RELEASED, DpGroupSizes
+    )
 
 
 class Once(Protocol):
@@ -40,23 +54,67 @@ class Once(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call of dp_group_sizes whose arguments are checked. epsilon and split are exact, as text."""
+@dataclass(frozen=True, kw_only=True)
+class DpGroupSizes(Groups):
+    """A call of dp_group_sizes."""
 
-    table: str
-    unit: str
-    hierarchy: tuple[str, ...]
-    epsilon: str
+    epsilon: Fraction
     max_size: int
     mechanism: str
     totals: str
-    quantity: str | None
-    bound: int | None
-    regions: str | None
-    split: tuple[str, ...] | None
-    person: str | None
+    split: tuple[Fraction, ...] | None
     intervals: str
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        told = roles(given)
+        taken = [told["unit"], *told["hierarchy"], *([told["quantity"]] if told["quantity"] else [])]
+        person = named(given["person"], "person", taken)
+        regions = None if given["regions"] is None else arguments.text(given["regions"], "regions")
+        if regions is not None and not told["hierarchy"]:
+            raise InvalidInput("regions is given without a hierarchy: name its columns, as in hierarchy := ['state'].")
+        found = cls(
+            **told,
+            person=person,
+            regions=regions,
+            epsilon=epsilon(given["epsilon"]),
+            max_size=_max_size(given["max_size"]),
+            mechanism=arguments.text(given["mechanism"], "mechanism"),
+            totals=arguments.text(given["totals"], "totals"),
+            bound=_bound(given["bound"], told["quantity"]),
+            split=_split(given["split"], len(told["hierarchy"]) + 1),
+            intervals=arguments.text(given["intervals"], "intervals"),
+        )
+        # Not before: DuckDB 1.4 tries a writer with made-up arguments, and the engine takes its time to load.
+        from duckanon.engines.groups.release import check
+
+        check(depth=len(found.hierarchy) + 1, **found.engine)
+        return found
+
+    def query(self) -> str:
+        ranks = ", ".join(f"r{i}" for i in range(len(self.hierarchy) + 1))
+        answer = call(
+            "_dk_dp_group_sizes",
+            request=self.literal,
+            seen=f"_dk_seen({literal(self.tbl)})",
+            problem="problem",
+            leaves="leaves",
+            sizes="sizes",
+            groups="groups",
+            content="_dk_packed.content",
+            ranks="ranks",
+            regions="_dk_tree.content",
+        )
+        result = fill(
+            "dp_group_sizes",
+            answer=answer,
+            ranks=f"[{ranks}]",
+            region=", ".join([*self.keys, ranks]),
+            first=str(self.first),
+            released=self.own_names,
+        )
+        shown = f"TRY_CAST(system.main.least(size, {self.max_size}) AS BIGINT)"
+        return query(self, shown=shown, result=result, columns=["level", "size", "groups", "low", "high"])
 
     @property
     def first(self) -> int:
@@ -67,38 +125,46 @@ class Call:
     def engine(self) -> dict[str, Any]:
         """The arguments that the engine takes, whatever the data."""
         return {
-            "epsilon": Fraction(self.epsilon),
+            "epsilon": self.epsilon,
             "mechanism": self.mechanism,
             "totals": self.totals,
-            "split": None if self.split is None else tuple(map(Fraction, self.split)),
+            "split": self.split,
             "sensitivity": self.bound or 1,
             "intervals": self.intervals,
         }
 
-    def dump(self) -> str:
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def load(text: str) -> Call:
-        given = json.loads(text)
-        split = given["split"]
-        return Call(
-            **{**given, "hierarchy": tuple(given["hierarchy"]), "split": None if split is None else tuple(split)}
-        )
+    @property
+    def written(self) -> dict[str, Any]:
+        """The arguments beside the table, as the ledger writes them: fractions as text."""
+        return {
+            "unit": self.unit,
+            "hierarchy": list(self.hierarchy),
+            "epsilon": written(self.epsilon),
+            "max_size": self.max_size,
+            "mechanism": self.mechanism,
+            "totals": self.totals,
+            "quantity": self.quantity,
+            "bound": self.bound,
+            "regions": self.regions,
+            "split": self.split and list(map(str, self.split)),
+            "person": self.person,
+            "intervals": self.intervals,
+        }
 
     @property
     def key(self) -> dict[str, Any]:
         """What of the call a release depends on. The tables go by their content, and names ignore case."""
-        parts = {name: value for name, value in asdict(self).items() if name not in ("table", "regions")}
+        parts = self.written
+        listed = parts.pop("regions") is not None
         for name in ("unit", "quantity", "person"):
             parts[name] = parts[name] and parts[name].lower()
-        return {**parts, "hierarchy": [name.lower() for name in self.hierarchy], "listed": self.regions is not None}
+        return {**parts, "hierarchy": [name.lower() for name in self.hierarchy], "listed": listed}
 
     def __str__(self) -> str:
         """The call, as the ledger tells it."""
-        named = {name: value for name, value in asdict(self).items() if name not in ("table", "unit") and value}
-        rest = ", ".join(f"{name} := {_shown(value)}" for name, value in named.items())
-        return f"dp_group_sizes({_shown(self.table)}, {_shown(self.unit)}, {rest})"
+        told = [(name, value) for name, value in self.written.items() if name != "unit" and value]
+        rest = ", ".join(f"{name} := {_shown(value)}" for name, value in told)
+        return f"dp_group_sizes({_shown(self.tbl)}, {_shown(self.unit)}, {rest})"
 
     def neighbours(self) -> str:
         """The pairs of tables that the release can hardly tell apart."""
@@ -116,11 +182,49 @@ def _shown(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
+def _max_size(given: object) -> int:
+    most = arguments.whole(given, "max_size")
+    if most < 1:
+        raise InvalidInput("max_size must be 1 or more: larger groups are counted as groups of that size.")
+    check_cells(most)
+    return most
+
+
+def _bound(given: object, quantity: str | None) -> int | None:
+    if quantity is None:
+        if given is not None:
+            raise InvalidInput("bound is given without a quantity: it says how much one person may add to a quantity.")
+        return None
+    if given is None:
+        raise InvalidInput("quantity needs a bound: the most that one person may add to it, as in bound := 1.")
+    most = arguments.whole(given, "bound")
+    if not 1 <= most <= 10**9:
+        raise InvalidInput("bound must be 1 or more, and at most 10^9.")
+    return most
+
+
+def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
+    """Shares of epsilon that add up to one, exact, from positive numbers in their proportion."""
+    if given is None:
+        return None
+    numbers = [rational(one) for one in given] if isinstance(given, list) else []
+    if len(numbers) != levels or any(one is None or one <= 0 for one in numbers):
+        raise InvalidInput(
+            f"split must give a number above zero for each of the {levels} levels, the root first, "
+            f"as in split := {[1] * levels}."
+        )
+    shares = [one or Fraction(0) for one in numbers]
+    return tuple(share / sum(shares) for share in shares)
+
+
+# --- the engine's call ------------------------------------------------------------------------------------------------
+
+
 def releaser(once: Once) -> Callable[..., pa.Array]:
     """The function behind dp_group_sizes. It gets a table's counts, and refuses before anything is charged."""
 
     def answer(
-        call: pa.Scalar,
+        request: DpGroupSizes,
         seen: pa.Scalar,
         problem: pa.Scalar,
         leaves: pa.Scalar,
@@ -134,35 +238,34 @@ def releaser(once: Once) -> Callable[..., pa.Array]:
 
         if problem.is_valid:
             raise InvalidInput(problem.as_py())
-        asked = Call.load(call.as_py())
         if not ranks.is_valid:
             raise InvalidInput("The table has no rows, so it has no regions: name them by regions := 'a_table'.")
-        parents = _parents(ranks, len(asked.hierarchy))
-        counts = _matrix(asked, leaves, sizes, groups, len(parents[-1]) if parents else 1)
-        planned = plan(_hierarchy(parents), counts, **asked.engine)
+        parents = _parents(ranks, len(request.hierarchy))
+        counts = _matrix(request, leaves, sizes, groups, len(parents[-1]) if parents else 1)
+        planned = plan(_hierarchy(parents), counts, **request.engine)
         # Regions of a level are disjoint, levels are not.
         levels = zip(planned.charges, planned.hierarchy.sizes, strict=True)
         cost = sequential(parallel(repeat(each, regions)) for each, regions in levels)
-        charge = Charge(cost, str(asked), asked.neighbours(), f"one {asked.person or 'record'}")
-        if charge.epsilon != Fraction(asked.epsilon):
+        charge = Charge(cost, str(request), request.neighbours(), f"one {request.person or 'record'}")
+        if charge.epsilon != request.epsilon:
             raise DuckanonError(
                 "The charges of the levels do not add up: this is a bug in duckanon, nothing was released."
             )
         key = {
-            **asked.key,
+            **request.key,
             "content": content.as_py(),
             "regions": regions.as_py(),
             # Should two contents ever share their hashes, a release of other counts is still never given.
             "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
         }
-        return once(asked.table, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=asked.person)
+        return once(request.tbl, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=request.person)
 
     return answer
 
 
 def _parents(ranks: pa.Scalar, depth: int) -> list[Any]:
     """From the numbers of each leaf's regions, root to leaf, to the parents of each level's regions."""
-    tree = ranks.values.flatten().to_numpy().astype(np.int64).reshape(-1, depth + 1)
+    tree = integers(ranks.values.flatten()).reshape(-1, depth + 1)
     parents = []
     for level in range(depth):
         found = np.zeros(int(tree[:, level + 1].max()) + 1, dtype=np.int64)
@@ -183,15 +286,15 @@ def check_cells(cells: int) -> None:
         raise InvalidInput(f"That is more than {_MOST_CELLS:,} cells of regions and sizes: choose a smaller max_size.")
 
 
-def _matrix(asked: Call, leaves: pa.Scalar, sizes: pa.Scalar, groups: pa.Scalar, regions: int) -> Any:
+def _matrix(request: DpGroupSizes, leaves: pa.Scalar, sizes: pa.Scalar, groups: pa.Scalar, regions: int) -> Any:
     """How many groups of each size each leaf region has: int64 of shape (regions, sizes)."""
-    shape = regions, asked.max_size - asked.first + 1
+    shape = regions, request.max_size - request.first + 1
     check_cells(shape[0] * shape[1])
     counts = np.zeros(shape, dtype=np.int64)
     if leaves.is_valid:
-        place, size, number = (one.values.to_numpy().astype(np.int64) for one in (leaves, sizes, groups))
-        counted = size >= asked.first
-        counts[place[counted], size[counted] - asked.first] = number[counted]
+        place, size, number = (integers(one.values) for one in (leaves, sizes, groups))
+        counted = size >= request.first
+        counts[place[counted], size[counted] - request.first] = number[counted]
     return counts
 
 
@@ -204,12 +307,9 @@ def _packed(release: Any) -> pa.Array:
         flat = np.concatenate([getattr(level, name).reshape(-1) for level in release.levels])
         return pa.ListArray.from_arrays(pa.array(starts), pa.array(flat))
 
-    regions = pa.StructArray.from_arrays(
-        [
-            pa.array(np.repeat(np.arange(len(levels)), levels)),
-            pa.array(np.concatenate([np.arange(count) for count in levels])),
-            *(lists(name) for name in ("groups", "low", "high")),
-        ],
-        ["level", "region", "groups", "low", "high"],
-    )
-    return pa.ListArray.from_arrays(pa.array([0, len(regions)], pa.int32()), regions)
+    regions = {
+        "level": pa.array(np.repeat(np.arange(len(levels)), levels)),
+        "region": pa.array(np.concatenate([np.arange(count) for count in levels])),
+        **{name: lists(name) for name in ("groups", "low", "high")},
+    }
+    return one_list(struct(regions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ import pyarrow.compute as pc
 
 from duckanon.engines.kanon.records import Attribute
 from duckanon.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.risk import Sensitive
 
 # DATE 'infinity' and TIMESTAMP 'infinity', positive and negative, as Arrow carries them.
 _ENDLESS = {
@@ -129,3 +132,21 @@ def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0
     if pa.types.is_floating(kind):
         span *= 2.0
     return Attribute(name, codes, levels, distinct, span, weight)
+
+
+def sensitive_columns(packed: pa.Scalar | pa.StructArray) -> list[Sensitive]:
+    """Sensitive columns as the engine takes them, NULL a value of its own; none from a NULL."""
+    from duckanon.engines.kanon.risk import Sensitive
+
+    if isinstance(packed, pa.Scalar):
+        if not packed.is_valid:
+            return []
+        packed = packed.values
+    found = []
+    for i in range(packed.type.num_fields):
+        column = packed.field(i)
+        ordered = is_ordered(column.type)
+        coded = encode(packed.type.field(i).name, column, categorical=not ordered)
+        holds_null = bool((coded.codes == coded.distinct).any())
+        found.append(Sensitive(coded.codes, coded.distinct + holds_null, ordered))
+    return found

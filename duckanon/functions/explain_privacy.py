@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
 
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier
-from duckanon.functions.udf import Instance, register_engine
+from duckanon.functions.arrow import columns_of, row_type, rows
+from duckanon.functions.listing import listed
+from duckanon.functions.request import Request
+from duckanon.functions.udf import Explain, Host, Instance, register_engine
 
-_STEP = (
-    ("kind", "VARCHAR", pa.string()),
-    ("object", "VARCHAR", pa.string()),
-    ("decision", "VARCHAR", pa.string()),
-    ("epsilon", "DOUBLE", pa.float64()),
-    ("remaining", "DOUBLE", pa.float64()),
-    ("edition", "BIGINT", pa.int64()),
-    ("drawn", "DATE", pa.date32()),
-    ("reason", "VARCHAR", pa.string()),
-    ("rewritten_sql", "VARCHAR", pa.string()),
-)
-_IN_SQL = ", ".join(f"{identifier(name)} {kind}" for name, kind, _ in _STEP)
 _AS_WRITTEN = "For a steward it runs as it is written; for an analyst: explain_privacy(sql, role := 'analyst')."
 
-Explain = Callable[[str], Sequence[dict[str, Any]]]
+
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind explain_privacy on a database instance."""
+    on.function("explain_privacy", ExplainPrivacy)
+    kind = f"{row_type(columns_of('explain_privacy'))}[]"
+    register_engine(on, "_dk_explain_privacy", partial(_explain, host.explain), "rows", kind, ExplainPrivacy)
 
 
-def register(on: Instance, explain: Explain) -> None:
-    """Put the function behind explain_privacy on a database instance. explain: the rows for an analyst's statement."""
-    register_engine(on, "_dk_explain", _explained(explain), "steps", f"STRUCT({_IN_SQL})[]")
+@dataclass(frozen=True, kw_only=True)
+class ExplainPrivacy(Request):
+    """A call of explain_privacy."""
 
+    sql: str
+    role: str
 
-def _explained(explain: Explain) -> Callable[..., pa.Array]:
-    kind = pa.list_(pa.struct([(name, arrow) for name, _, arrow in _STEP]))
-
-    def answer(sql: pa.Scalar, role: pa.Scalar) -> pa.Array:
-        text, who = sql.as_py(), role.as_py()
-        if not isinstance(text, str):
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        if not isinstance(given["sql"], str):
             raise InvalidInput("explain_privacy needs a statement as text: explain_privacy('SELECT ...').")
-        if who not in ("analyst", "steward"):
+        if given["role"] not in ("analyst", "steward"):
             raise InvalidInput("role must be 'analyst' or 'steward': who would run the statement.")
-        return pa.array([list(explain(text)) if who == "analyst" else [_as_written(text)]], kind)
+        return cls(sql=given["sql"], role=given["role"])
 
-    return answer
+    def query(self) -> str:
+        return listed("_dk_explain_privacy", self)
 
 
-def _as_written(text: str) -> dict[str, Any]:
-    return {"kind": "query", "decision": "runs", "reason": _AS_WRITTEN, "rewritten_sql": text}
+def _explain(explain: Explain, request: ExplainPrivacy) -> pa.Array:
+    as_written = {"kind": "query", "decision": "runs", "reason": _AS_WRITTEN, "rewritten_sql": request.sql}
+    found = explain(request.sql) if request.role == "analyst" else [as_written]
+    return rows(found, columns_of("explain_privacy"))

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duckanon.functions.schema import RESERVED
-from duckanon.functions.sqltext import fill, identifier, literal, literals
+from duckanon.errors import InvalidInput
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table, is_integer, is_number
+from duckanon.functions.sqltext import absent, check, fill, identifier, literal, literals, renamed
 
 # What may be wrong with a group, the worst last.
 _TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What is counted: the names of tables and columns that a call gives, checked among themselves."""
+class Groups(Request):
+    """What is counted: the names of tables and columns that a call gives."""
 
-    table: str
+    tbl: str
     unit: str
-    levels: Sequence[str]
+    hierarchy: tuple[str, ...]
     quantity: str | None = None
     bound: int | None = None
     regions: str | None = None
@@ -27,26 +29,26 @@ class Counted:
     @property
     def keys(self) -> list[str]:
         """Our names for the columns of the hierarchy."""
-        return [f"h{i}" for i in range(1, len(self.levels) + 1)]
+        return [f"h{i}" for i in range(1, len(self.hierarchy) + 1)]
 
     @property
     def as_keys(self) -> str:
         """The columns of the hierarchy, under our names."""
-        return ", ".join(f"{identifier(name)} AS {key}" for key, name in zip(self.keys, self.levels, strict=True))
+        return renamed(self.hierarchy, self.keys)
 
     @property
     def own_names(self) -> str:
         """Our columns of the hierarchy under the caller's names, each with a comma."""
-        return "".join(f"{key} AS {identifier(name)}, " for key, name in zip(self.keys, self.levels, strict=True))
+        return "".join(f"{key} AS {identifier(name)}, " for key, name in zip(self.keys, self.hierarchy, strict=True))
 
     @property
     def columns(self) -> list[str]:
         """All columns of the table that the call names."""
         extra = [name for name in (self.quantity, self.person) if name is not None]
-        return [self.unit, *self.levels, *extra]
+        return [self.unit, *self.hierarchy, *extra]
 
 
-def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) -> str:
+def query(counted: Groups, *, shown: str, result: str, columns: Sequence[str]) -> str:
     """The statement that counts, and then runs `result`.
 
     shown: the size a group is counted under, from its `size`. columns: those of the result, less the hierarchy's.
@@ -58,15 +60,11 @@ def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) 
     ranks = [
         f"system.main.dense_rank() OVER (ORDER BY {', '.join(keys[:i])}) - 1 AS r{i}" for i in range(1, len(keys) + 1)
     ]
-    summed = literals([counted.quantity] if counted.quantity else [])
     return fill(
         "group_counts",
-        table=literal(counted.table),
-        absent=", ".join(f"NULL AS {identifier(name)}" for name in [*counted.columns, RESERVED]),
-        problem=(
-            f"system.main._dk_groups_problem(names, types, {literal(counted.table)}, {literals(counted.columns)}, "
-            f"{summed}, {literals(counted.levels)}, {literals(columns)})"
-        ),
+        table=literal(counted.tbl),
+        absent=absent(counted.columns),
+        problem=check("_dk_groups_problem", counted.literal, released=literals(columns)),
         taken=", ".join(source),
         regions=_leaves(counted),
         ranks=", ".join(["0 AS r0", *ranks]),
@@ -87,7 +85,7 @@ def query(counted: Counted, *, shown: str, result: str, columns: Sequence[str]) 
     )
 
 
-def _measures(counted: Counted) -> str:
+def _measures(counted: Groups) -> str:
     """More aggregates of a group: what else its content is, and the worst that is wrong with its quantities."""
     measures = "system.main.count(*) AS persons"
     if counted.quantity is None:
@@ -101,7 +99,7 @@ def _measures(counted: Counted) -> str:
     )
 
 
-def _leaves(counted: Counted) -> str:
+def _leaves(counted: Groups) -> str:
     """All leaf regions: those of the table of regions, or those that the data has."""
     keys = ", ".join(counted.keys)
     if not keys:
@@ -112,11 +110,8 @@ def _leaves(counted: Counted) -> str:
     listed = fill(
         "regions",
         table=literal(counted.regions),
-        absent=", ".join(f"NULL AS {identifier(name)}" for name in counted.levels),
-        problem=(
-            f"system.main._dk_regions_problem(names, types, {literal(counted.regions)}, {literals(counted.levels)}, "
-            f"theirs, {literal(counted.table)})"
-        ),
+        absent=absent(counted.hierarchy, own=False),
+        problem=check("_dk_regions_problem", counted.literal, theirs="theirs"),
         columns=counted.as_keys,
     )
     return f"SELECT DISTINCT {keys} FROM {listed}"
@@ -131,7 +126,7 @@ def _every_region(keys: Sequence[str]) -> str:
     return " UNION ALL ".join(branches)
 
 
-def _sentence(counted: Counted) -> str:
+def _sentence(counted: Groups) -> str:
     """What is wrong with the table, in SQL; NULL if nothing is. No value of the data is in it."""
     wrong = [
         (
@@ -161,9 +156,9 @@ def _sentence(counted: Counted) -> str:
     return "CASE " + " ".join(f"WHEN {test} THEN {literal(said)}" for test, said in wrong) + " END"
 
 
-def _about_regions(counted: Counted) -> list[tuple[str, str]]:
+def _about_regions(counted: Groups) -> list[tuple[str, str]]:
     """Tests and sentences: what may be wrong with the hierarchy."""
-    where, regions = ", ".join(f'"{name}"' for name in counted.levels), counted.regions
+    where, regions = ", ".join(f'"{name}"' for name in counted.hierarchy), counted.regions
     wrong = []
     if regions is None:
         lost = (
@@ -175,15 +170,15 @@ def _about_regions(counted: Counted) -> list[tuple[str, str]]:
         empty = f"{regions} has no rows: list the regions in it."
         wrong.append(("(SELECT system.main.count(*) FROM _dk_regions) = 0", empty))
     wrong.append((f"flaw = {_NO_REGION}", lost))
-    for name, key in zip(counted.levels, counted.keys, strict=True):
+    for name, key in zip(counted.hierarchy, counted.keys, strict=True):
         if regions is not None:
             test = f"EXISTS (SELECT 1 FROM _dk_regions WHERE {key} IS NULL)"
             wrong.append((test, f'Column "{name}" of {regions} holds NULL: every region needs a name.'))
-    for i in range(1, len(counted.levels)):
+    for i in range(1, len(counted.hierarchy)):
         key, upper = counted.keys[i], f"r{i}"
         twice = f"GROUP BY {key} HAVING system.main.min({upper}) <> system.main.max({upper})"
         said = (
-            f'Column "{counted.levels[i]}" has a value in more than one value of "{counted.levels[i - 1]}": '
+            f'Column "{counted.hierarchy[i]}" has a value in more than one value of "{counted.hierarchy[i - 1]}": '
             "correct them, or make the names of regions unique."
         )
         wrong.append((f"EXISTS (SELECT {key} FROM _dk_regions {twice})", said))
@@ -192,3 +187,32 @@ def _about_regions(counted: Counted) -> list[tuple[str, str]]:
         "Correct the regions, or make the names of groups unique."
     )
     return [*wrong, (f"flaw = {_TWO_REGIONS}", two)]
+
+
+# --- checks that need the table's columns -----------------------------------------------------------------------------
+
+
+def check_table(request: Groups, names: list[str], types: list[str], released: list[str]) -> None:
+    """Check the columns of the table of persons. released: those of the result."""
+    found = Table(request.tbl, names, types)
+    found.has(request.columns)
+    if request.quantity is not None and not is_integer(found.kind(request.quantity)):
+        raise InvalidInput(
+            f'Column "{request.quantity}" is no whole number and cannot be quantity: cast it to INTEGER.'
+        )
+    found.apart(request.hierarchy, released)
+
+
+def check_regions(request: Groups, names: list[str], types: list[str], theirs: dict[str, list[str]]) -> None:
+    """Check the columns of the table of regions. theirs: names and types of those of the table of persons."""
+    found, persons = Table(request.regions or "", names, types), Table(request.tbl, theirs["names"], theirs["types"])
+    found.has(request.hierarchy)
+    for name in request.hierarchy:
+        if not persons.holds(name):
+            # The check of the table of persons says so.
+            continue
+        ours, other = found.kind(name), persons.kind(name)
+        if ours != other and not (is_number(ours) and is_number(other)):
+            raise InvalidInput(
+                f'Column "{name}" has one type in {request.tbl} and another in {request.regions}: cast one of them.'
+            )

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duckanon.functions.privacy_criteria import Demanded
-from duckanon.functions.schema import RESERVED
-from duckanon.functions.sqltext import fill, identifier, literal, literals
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-ROW = f'"{RESERVED}"'
-# A hash of each row's full content.
-HASHES = f"system.main.list(system.main.hash({ROW}))"
+from duckanon.functions.arrow import lists
+from duckanon.functions.privacy_criteria import Criteria
+from duckanon.functions.sqltext import RESERVED, ROW, absent, fill, identifier, literal, literals, packed
+
 # Row numbers from 1, class after class, and the label of each; the numbers of rows that are dropped.
 CLASSES = "STRUCT(members BIGINT[], labels INTEGER[], dropped BIGINT[])"
 
 
-def structs(columns: Sequence[str]) -> str:
-    """All rows' values of `columns`, as one list of structs; NULL without any."""
-    if not columns:
-        return "NULL"
-    fields = ", ".join(f"{literal(name)}: {ROW}.{identifier(name)}" for name in columns)
-    return f"system.main.list({{{fields}}})"
+def classes(labels: npt.NDArray[np.int32]) -> pa.Array:
+    """Labels of records as the query takes them. A record with label -1 is dropped."""
+    from duckanon.engines.kanon.orders import by_label
 
-
-def number(given: float | None) -> str:
-    """The number as a SQL literal."""
-    return "NULL::DOUBLE" if given is None else f"{given!r}::DOUBLE"
-
-
-def named_numbers(given: Mapping[str, int]) -> str:
-    """Whole numbers by name as one SQL value."""
-    pairs = ", ".join(f"{{'name': {literal(name)}, 'value': {value}}}" for name, value in given.items())
-    return f"[{pairs}]::STRUCT(name VARCHAR, value BIGINT)[]"
-
-
-def absent(columns: Sequence[str]) -> str:
-    """The columns that a call names, each once, and the one it must not find, as NULLs."""
-    once = {name.lower(): name for name in [*columns, RESERVED]}
-    return ", ".join(f"NULL AS {identifier(name)}" for name in once.values())
+    dropped, members = np.split(by_label(labels + 1), [int((labels < 0).sum())])
+    return lists(("members", "labels", "dropped"), (members + 1, labels[members], dropped + 1))
 
 
 def _in_order(cell: Sequence[str]) -> str:
@@ -100,7 +84,7 @@ def write(
     source: str,
     cells: Sequence[Cell],
     k: int,
-    demanded: Demanded,
+    criteria: Criteria,
     *,
     dropped: Sequence[str],
     replaced: Sequence[str],
@@ -114,18 +98,18 @@ def write(
     `records` of `source` may be dropped, if that is not a share of them.
     """
     names = [name for cell in cells for name in cell.names]
-    hidden = structs(demanded.sensitive)
+    hidden = packed(criteria.sensitive)
     return fill(
         "k_anonymize",
         table=literal(source),
-        absent=absent([*replaced, *dropped, *demanded.sensitive]),
+        absent=absent([*replaced, *dropped, *criteria.sensitive]),
         taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, RESERVED])})",
         problem=problem,
         classes=classes,
-        unmet=demanded.unmet(
+        unmet=criteria.unmet(
             f"(SELECT {hidden} AS members FROM _dk_labelled JOIN _dk_classes USING (label) GROUP BY class_id)"
         ),
-        suppressed=suppressed or demanded.allowed("records"),
+        suppressed=suppressed or criteria.allowed("records"),
         cells=", ".join(cell.aggregate() for cell in cells),
         released=", ".join(f"_dk_classes.{identifier(name)}" for name in names),
         released_in_order=", ".join(_in_order(cell.names) for cell in cells),

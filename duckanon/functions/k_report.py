@@ -2,119 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments, privacy_criteria
-from duckanon.functions.k_release import ROW, absent, number, structs
+from duckanon.functions import arguments
+from duckanon.functions.arrow import columns_of, one_row, row_type
+from duckanon.functions.encoding import sensitive_columns
+from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import fill, identifier, literal, literals
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
+from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed
+from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
-_REPORTED = (
-    "records BIGINT, classes BIGINT, k BIGINT, singletons BIGINT, avg_class DOUBLE, max_risk DOUBLE, "
-    "avg_risk DOUBLE, l BIGINT, entropy_l DOUBLE, t DOUBLE, recursive_c DOUBLE, "
-    "journalist_max DOUBLE, journalist_avg DOUBLE"
-)
 # Marks the records of a population beside those of a table.
 _OTHERS = '"duckanon.others"'
 
 
-def register(on: Instance) -> None:
+def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind k_report on a database instance."""
-    register_writer(on, "_dk_write_k_report", _write)
-    register_check(on, "_dk_k_report_problem", _check)
-    register_engine(on, "_dk_k_report", _report, "measures", f"STRUCT({_REPORTED})")
+    on.function("k_report", KReport)
+    register_check(on, "_dk_k_report_problem", _check, KReport)
+    register_engine(on, "_dk_k_report", _report, "measures", row_type(columns_of("k_report")), KReport)
 
 
-def _write(
-    tbl: object,
-    qi: object,
-    sensitive: object,
-    population: object,
-    fraction: object,
-    l: object,  # noqa: E741 - the argument's name
-) -> str:
-    table = arguments.table(tbl)
-    columns = arguments.names(qi, "qi", empty=False)
-    hidden = arguments.names(sensitive, "sensitive", empty=True)
-    arguments.disjoint(hidden, columns, "sensitive")
-    people = arguments.optional_table(population, "population")
-    share = None if fraction is None else arguments.share(fraction, "fraction", "0.1")
-    if people is not None and share is not None:
-        raise InvalidInput("population and fraction both say how many people there are: give one of them.")
-    if share == 0:
-        raise InvalidInput("fraction must be above 0: it is the share of the population that is in the table.")
-    least = arguments.whole(l, "l")
-    if least < 2:
-        raise InvalidInput("l must be 2 or more: recursive_c leaves the l - 1 commonest values of a class out.")
-    members = structs(hidden) if hidden else "system.main.list({'duckanon.none': 0})"
-    # The hash tells apart what a collation takes for equal and a reader does not.
-    groups = ", ".join(identifier(name) for name in columns)
-    groups += f", system.main.hash({groups})"
-    described = "[]::VARCHAR[]"
-    counted, source = "NULL::BIGINT", f"_dk_source AS {ROW}"
-    if people is not None:
-        described = (
-            f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM system.main.query_table({literal(people)})))"
+@dataclass(frozen=True, kw_only=True)
+class KReport(Request):
+    """A call of k_report."""
+
+    tbl: str
+    qi: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    population: str | None
+    fraction: Fraction | None
+    l: int  # noqa: E741 - the argument's name
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        table = arguments.table(given["tbl"])
+        columns = arguments.names(given["qi"], "qi", empty=False)
+        hidden = arguments.names(given["sensitive"], "sensitive", empty=True)
+        arguments.disjoint(hidden, columns, "sensitive")
+        people = arguments.optional_table(given["population"], "population")
+        share = None if given["fraction"] is None else arguments.share(given["fraction"], "fraction", "0.1")
+        if people is not None and share is not None:
+            raise InvalidInput("population and fraction both say how many people there are: give one of them.")
+        if share == 0:
+            raise InvalidInput("fraction must be above 0: it is the share of the population that is in the table.")
+        least = arguments.whole(given["l"], "l")
+        if least < 2:
+            raise InvalidInput("l must be 2 or more: recursive_c leaves the l - 1 commonest values of a class out.")
+        return cls(tbl=table, qi=tuple(columns), sensitive=tuple(hidden), population=people, fraction=share, l=least)
+
+    def query(self) -> str:
+        members = packed(self.sensitive) if self.sensitive else "system.main.list({'duckanon.none': 0})"
+        # The hash tells apart what a collation takes for equal and a reader does not.
+        groups = ", ".join(map(identifier, self.qi))
+        groups += f", system.main.hash({groups})"
+        described, counted, source = "[]::VARCHAR[]", "NULL::BIGINT", f"_dk_source AS {ROW}"
+        if self.population is not None:
+            people = f"system.main.query_table({literal(self.population)})"
+            described = f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM {people}))"
+            kept = ", ".join(map(identifier, self.qi))
+            source = (
+                f"(SELECT *, false AS {_OTHERS} FROM _dk_source UNION ALL BY NAME SELECT {kept}, true AS {_OTHERS} "
+                f"FROM (FROM {people} UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false)) AS {ROW}"
+            )
+            members += f" FILTER (WHERE NOT {_OTHERS})"
+            counted = f"system.main.count(*) FILTER (WHERE {_OTHERS})"
+        return fill(
+            "k_measure",
+            table=literal(self.tbl),
+            absent=absent([*self.qi, *self.sensitive]),
+            problem=check("_dk_k_report_problem", self.literal, people=described),
+            source=(
+                f"(FROM (SELECT {members} AS members, {counted} AS people FROM {source} GROUP BY {groups}) "
+                "WHERE members IS NOT NULL)"
+            ),
+            answer=self.measured("system.main.list(people)"),
+            rows="unnest(answer.measures)",
         )
-        kept = ", ".join(identifier(name) for name in columns)
-        source = (
-            f"(SELECT *, false AS {_OTHERS} FROM _dk_source UNION ALL BY NAME SELECT {kept}, true AS {_OTHERS} "
-            f"FROM (FROM system.main.query_table({literal(people)}) UNION ALL BY NAME SELECT {absent(columns)} "
-            f"WHERE false)) AS {ROW}"
-        )
-        members += f" FILTER (WHERE NOT {_OTHERS})"
-        counted = f"system.main.count(*) FILTER (WHERE {_OTHERS})"
-    return fill(
-        "k_measure",
-        table=literal(table),
-        absent=absent([*columns, *hidden]),
-        problem=(
-            f"system.main._dk_k_report_problem(names, types, {literal(table)}, {literals(columns)}, "
-            f"{literals(hidden)}, {described}, {literal(people or '')})"
-        ),
-        source=(
-            f"(FROM (SELECT {members} AS members, {counted} AS people FROM {source} GROUP BY {groups}) "
-            "WHERE members IS NOT NULL)"
-        ),
-        answer=(
-            f"system.main._dk_k_report(system.main.list(members), {literals(hidden)}, system.main.list(people), "
-            f"{number(None if share is None else float(share))}, {least})"
-        ),
-        rows="unnest(answer.measures)",
-    )
+
+    def measured(self, people: str = "NULL::BIGINT[]") -> str:
+        """The engine's call over classes with their `members`. people: of each class, in the population."""
+        return call("_dk_k_report", request=self.literal, members="system.main.list(members)", people=people)
 
 
-def _check(
-    names: list[str],
-    types: list[str],
-    table: str,
-    qi: list[str],
-    sensitive: list[str],
-    people: list[str],
-    population: str,
-) -> None:
-    found = Table(table, names, types)
-    found.has([*qi, *sensitive])
-    found.plain(sensitive, "sensitive column")
-    if population:
-        Table(population, people, [""] * len(people)).has(qi)
+def _check(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
+    found = Table(request.tbl, names, types)
+    found.has([*request.qi, *request.sensitive])
+    found.plain(request.sensitive, "sensitive column")
+    if request.population:
+        Table(request.population, people, [""] * len(people)).has(request.qi)
 
 
-def _report(
-    members: pa.Scalar, sensitive: pa.Scalar, people: pa.Scalar, fraction: pa.Scalar, least: pa.Scalar
-) -> pa.Array:
+def _report(request: KReport, members: pa.Scalar, people: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.risk import report
 
     if not members.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to report.")
     classes = members.values
     sizes = np.diff(classes.offsets.to_numpy()).astype(np.int64)
-    columns = privacy_criteria.columns(classes.flatten()) if len(sensitive.as_py()) else []
+    columns = sensitive_columns(classes.flatten()) if request.sensitive else []
     known = people.is_valid and people.values.null_count == 0
     population = people.values.to_numpy() if known else None
-    return pa.array([asdict(report(sizes, columns, population, fraction.as_py(), least.as_py()))])
+    fraction = None if request.fraction is None else float(request.fraction)
+    return one_row(asdict(report(sizes, columns, population, fraction, request.l)), columns_of("k_report"))

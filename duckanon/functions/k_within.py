@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,92 +12,92 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
-from duckanon.functions.k_release import ROW, Cell, absent, structs, write
-from duckanon.functions.privacy_criteria import Demanded, columns, conditions
-from duckanon.functions.schema import RESERVED, Table
-from duckanon.functions.sqltext import identifier, literal, literals
+from duckanon.functions.encoding import sensitive_columns
+from duckanon.functions.k_release import CLASSES, Cell, classes, write
+from duckanon.functions.privacy_criteria import Criteria
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import RESERVED, ROW, THREADS, absent, call, check, identifier, literal, packed
 from duckanon.functions.udf import Instance, register_check, register_engine
 
 _CLASS = "class_id"
 
 
-def register(on: Instance, classes: str) -> None:
-    """Put the functions behind coarser releases on a database instance. classes: the type of their answer."""
-    register_check(on, "_dk_k_within_problem", _check)
-    register_engine(on, "_dk_k_coarser", _coarser, "classes", classes)
+@dataclass(frozen=True, kw_only=True)
+class Coarser(Request):
+    """A call of k_anonymize with `within`: the table, and its earlier release."""
+
+    tbl: str
+    qi: tuple[str, ...]
+    k: int
+    weights: tuple[float, ...]
+    categorical: tuple[str, ...]
+    drop: tuple[str, ...]
+    criteria: Criteria
+    within: str
+
+    def query(self) -> str:
+        """The query of a release that joins the classes of `within`."""
+        cells = [Cell.over(name, categorical=name in self.sets) for name in self.qi]
+        replaced = [name for cell in cells for name in cell.names]
+        table = f"system.main.query_table({literal(self.tbl)})"
+        described = "(SELECT {'names': system.main.list(column_name), 'types': system.main.list(column_type)} "
+        described += f"FROM (DESCRIBE FROM {table}))"
+        own = (
+            f"(SELECT {packed(self.qi)} FROM (FROM (SELECT * EXCLUDE ({identifier(RESERVED)}) FROM (FROM {table} "
+            f"UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false))) AS {ROW})"
+        )
+        return write(
+            self.within,
+            cells,
+            self.k,
+            self.criteria,
+            dropped=[*self.drop, _CLASS],
+            replaced=replaced,
+            suppressed=(
+                f"records + (SELECT {self.criteria.allowed('system.main.count(*)')} - system.main.count(*) "
+                f"FROM {table})"
+            ),
+            problem=check("_dk_k_within_problem", self.literal, described=described),
+            classes=call(
+                "_dk_k_coarser",
+                request=self.literal,
+                rows=packed(replaced),
+                table=own,
+                sensitive=packed(self.criteria.sensitive),
+                threads=THREADS,
+            ),
+        )
+
+    @property
+    def sets(self) -> frozenset[str]:
+        """The quasi-identifiers that are released as sets, named as in `qi`."""
+        named = {name.lower() for name in self.categorical}
+        return frozenset(name for name in self.qi if name.lower() in named)
 
 
-def write_coarser(
-    table: str,
-    qi: Sequence[str],
-    k: int,
-    weights: Sequence[float],
-    sets: Sequence[str],
-    dropped: Sequence[str],
-    demanded: Demanded,
-    within: object,
-) -> str:
-    """The query of a release that joins the classes of `within`."""
-    earlier = arguments.optional_table(within, "within") or ""
-    named = {name.lower() for name in sets}
-    cells = [Cell.over(name, categorical=name.lower() in named) for name in qi]
-    replaced = [name for cell in cells for name in cell.names]
-    table_columns = f"(SELECT {{}} FROM (DESCRIBE FROM system.main.query_table({literal(table)})))"  # names, then types
-    described = [table_columns.format(f"system.main.list({part})") for part in ("column_name", "column_type")]
-    return write(
-        earlier,
-        cells,
-        k,
-        demanded,
-        dropped=[*dropped, _CLASS],
-        replaced=replaced,
-        suppressed=(
-            f"records + (SELECT {demanded.allowed('system.main.count(*)')} - system.main.count(*) "
-            f"FROM system.main.query_table({literal(table)}))"
-        ),
-        problem=(
-            f"system.main._dk_k_within_problem(names, types, {literal(earlier)}, {', '.join(described)}, "
-            f"{literal(table)}, {literals(qi)}, {literals(sets)}, {literals(dropped)}, {literals(demanded.sensitive)})"
-        ),
-        classes=(
-            f"system.main._dk_k_coarser({structs(replaced)}, (SELECT {structs(qi)} FROM (FROM (SELECT * EXCLUDE "
-            f"({identifier(RESERVED)}) FROM (FROM system.main.query_table({literal(table)}) UNION ALL BY NAME "
-            f"SELECT {absent(qi)} WHERE false))) AS {ROW}), {literal(earlier)}, {k}, {list(weights)}, "
-            f"{literals(sets)}, {structs(demanded.sensitive)}, {demanded.literal()}, "
-            "system.main.current_setting('threads'))"
-        ),
-    )
+def register_coarser(on: Instance) -> None:
+    """Put the functions behind coarser releases on a database instance."""
+    register_check(on, "_dk_k_within_problem", _check, Coarser)
+    register_engine(on, "_dk_k_coarser", _coarser, "classes", CLASSES, Coarser)
 
 
-def _check(
-    names: list[str],
-    types: list[str],
-    earlier: str,
-    table_names: list[str],
-    table_types: list[str],
-    table: str,
-    qi: list[str],
-    categorical: list[str],
-    drop: list[str],
-    sensitive: list[str],
-) -> None:
-    found, release = Table(table, table_names, table_types), Table(earlier, names, types)
-    found.has(qi)
-    found.plain(qi, "quasi-identifier")
-    found.ordered(qi, categorical)
-    sets = {name.lower() for name in categorical}
-    for name in qi:
-        ends = Cell.of(name, categorical=name.lower() in sets).names
+def _check(request: Coarser, names: list[str], types: list[str], described: dict[str, list[str]]) -> None:
+    found, release = Table(request.tbl, described["names"], described["types"]), Table(request.within, names, types)
+    found.has(request.qi)
+    found.plain(request.qi, "quasi-identifier")
+    found.ordered(request.qi, request.categorical)
+    for name in request.qi:
+        ends = Cell.of(name, categorical=name in request.sets).names
         release.has(ends)
         wanted = found.kind(name) + ("[]" if len(ends) == 1 else "")
         if any(release.kind(end) != wanted for end in ends):
             raise InvalidInput(
-                f'Column "{ends[0]}" of {earlier} has not the type that a release of column "{name}" has: cast it.'
+                f'Column "{ends[0]}" of {release.name} has not the type that a release of column "{name}" has: cast it.'
             )
-    release.has([*drop, *sensitive])
-    release.plain(sensitive, "sensitive column")
-    _nothing_finer(found, release, qi, drop)
+    release.has([*request.drop, *request.criteria.sensitive])
+    release.plain(request.criteria.sensitive, "sensitive column")
+    _nothing_finer(found, release, request.qi, request.drop)
 
 
 def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequence[str]) -> None:
@@ -112,53 +112,40 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
         )
 
 
-def _coarser(
-    rows: pa.Scalar,
-    table: pa.Scalar,
-    earlier: pa.Scalar,
-    k: pa.Scalar,
-    weights: pa.Scalar,
-    categorical: pa.Scalar,
-    sensitive: pa.Scalar,
-    demanded: pa.Scalar,
-    threads: pa.Scalar,
-) -> pa.Array:
+def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.anonymize import check_k
     from duckanon.engines.kanon.coarsening import coarser, is_release
     from duckanon.engines.kanon.records import records
-    from duckanon.functions.labels import answer
 
-    check_k(k.as_py(), len(rows.values) if rows.is_valid else 0)
-    sets = {name.lower() for name in categorical.as_py()}
+    check_k(request.k, len(rows.values) if rows.is_valid else 0)
     workers = max(1, int(threads.as_py()))
-    wanted = conditions(k.as_py(), demanded)
+    wanted = request.criteria.conditions(request.k)
     cells, several, place = rows.values, table.values if table.is_valid else None, 0
     released, together = [], []
-    for i, weight in enumerate(map(float, weights.as_py())):
+    for i, weight in enumerate(request.weights):
         if several is None:
             break
         name, values = several.type.field(i).name, several.field(i)
-        width = 1 if name.lower() in sets else 2
+        width = 1 if name in request.sets else 2
         mine = [cells.field(place + j) for j in range(width)]
         place += width
         released.append(_cell(name, mine, None, weight))
         together.append(_cell(name, mine, values, weight))
     if several is None or not is_release(together, workers):
         raise InvalidInput(
-            f"{earlier.as_py()} is no release of this table: it can have no more rows, and each record must lie in one "
+            f"{request.within} is no release of this table: it can have no more rows, and each record must lie in one "
             "of its classes, but for those that it dropped. Give the table that it was made from."
         )
     # What was dropped stays dropped: rows come from the earlier release alone.
     left = int(wanted.suppress * len(several)) - (len(several) - len(cells))
     if left < 0:
         raise InvalidInput(
-            f"{earlier.as_py()} lacks more records of this table than max_suppression allows. If it dropped them, "
+            f"{request.within} lacks more records of this table than max_suppression allows. If it dropped them, "
             "allow for them, as in max_suppression := 0.02: they stay dropped."
         )
     whole = records(cell.attribute for cell in released)
-    hidden = columns(sensitive.values) if sensitive.is_valid else []
     wanted = replace(wanted, suppress=Fraction(left, len(cells)))
-    return answer(coarser(released, whole, hidden, wanted, workers))
+    return classes(coarser(released, whole, sensitive_columns(sensitive), wanted, workers))
 
 
 def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:

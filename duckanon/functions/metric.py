@@ -3,241 +3,258 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.cells import absent, one_list
+from duckanon.functions.arrow import columns_of, lists, one_row, row_type
+from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_numbers
-from duckanon.functions.sqltext import fill, identifier, literal, literals
-from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
+from duckanon.functions.sqltext import THREADS, absent, call, check, fill, identifier, literal, literals, struct
+from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:
     from duckanon.engines.metric.problem import Step
 
-
-_FOUND = "secrets INTEGER[], outputs INTEGER[], probabilities DOUBLE[]"
-_REPORTED = (
-    "pairs BIGINT, max_violation DOUBLE, row_sum_error DOUBLE, expected_loss DOUBLE, exponential_loss DOUBLE, "
-    "lower_bound DOUBLE, gap DOUBLE"
-)
+_FOUND = {"secrets": "INTEGER[]", "outputs": "INTEGER[]", "probabilities": "DOUBLE[]"}
 
 
-def register(on: Instance, progress: Progress) -> None:
-    """Put the functions behind metric_mechanism and metric_report on a database instance.
-
-    progress: told what runs and the share done (0 to 1), from the thread that runs it.
-    """
-    register_writer(on, "_dk_write_metric_mechanism", _write_mechanism)
-    register_writer(on, "_dk_write_metric_report", _write_report)
-    register_check(on, "_dk_metric_problem", _check)
-    register_check(on, "_dk_metric_side_problem", check_columns)
-    register_engine(on, "_dk_metric_mechanism", partial(_mechanism, progress), "found", f"STRUCT({_FOUND})")
-    register_engine(on, "_dk_metric_report", partial(_report, progress), "found", f"STRUCT({_REPORTED})")
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind metric_mechanism and metric_report on a database instance."""
+    on.function("metric_mechanism", MetricMechanism)
+    on.function("metric_report", MetricReport)
+    register_check(on, "_dk_metric_problem", _check, Metric)
+    register_check(on, "_dk_metric_side_problem", _check_side)
+    mechanism, report = partial(_mechanism, host.progress), partial(_report, host.progress)
+    register_engine(on, "_dk_metric_mechanism", mechanism, "found", row_type(_FOUND), MetricMechanism)
+    register_engine(on, "_dk_metric_report", report, "found", row_type(columns_of("metric_report")), MetricReport)
 
 
 # --- from a call to a query -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Call:
-    """What both functions are told: the query up to the records, and the engine's arguments."""
+class _Side:
+    """Another table of the call. needed: the columns it must have; numbers: those that are numbers."""
 
-    source: str
-    inputs: str
+    name: str
+    table: str
+    needed: Sequence[str]
+    numbers: Sequence[str]
+    columns: str
+    joins: str
+    packed: str
+
+    @classmethod
+    def of_pairs(cls, name: str, table: str, first: str, second: str, value: str) -> _Side:
+        """Pairs of records by place, and a number for each."""
+        return cls(
+            name,
+            table,
+            [first, second, value],
+            [value],
+            f"a.place AS {first}, b.place AS {second}, side.{second} IS NULL AS withheld, side.{value} AS {value}",
+            f"LEFT JOIN _dk_records AS a ON a.key = _dk_bytes(side.{first}) "
+            f"LEFT JOIN _dk_records AS b ON b.key = _dk_bytes(side.{second})",
+            struct({"first": first, "second": second, "withheld": "withheld", "value": value}),
+        )
+
+    @property
+    def cte(self) -> str:
+        return fill(
+            "metric_side",
+            side=self.name,
+            table=literal(self.table),
+            absent=absent([*self.needed, *self.numbers], own=False),
+            problem=check_side(self.table, self.needed, self.numbers),
+            columns=self.columns,
+            joins=self.joins,
+        )
+
+    @property
+    def lines(self) -> str:
+        """All its lines, as one list."""
+        return f"(SELECT system.main.list({self.packed}) FROM _dk_{self.name})"
 
 
-def _number(value: float | None) -> str:
-    return "NULL::DOUBLE" if value is None else f"{value!r}::DOUBLE"
-
-
-def _side(name: str, table: str, needed: Sequence[str], numbers: Sequence[str], columns: str, joins: str) -> str:
-    """A CTE over another table of the call. needed: the columns it must have; numbers: those that are numbers."""
-    return fill(
-        "metric_side",
-        side=name,
+def check_side(table: str, needed: Sequence[str], numbers: Sequence[str]) -> str:
+    """The call that checks the columns of another table."""
+    return call(
+        "_dk_metric_side_problem",
+        names="names",
+        types="types",
         table=literal(table),
-        absent=", ".join(f"NULL AS {identifier(column)}" for column in dict.fromkeys([*needed, *numbers])),
-        problem=(
-            f"system.main._dk_metric_side_problem(names, types, {literal(table)}, {literals(needed)}, "
-            f"{literals(numbers)})"
-        ),
-        columns=columns,
-        joins=joins,
+        needed=literals(needed),
+        numbers=literals(numbers),
     )
 
 
-def _pairs(name: str, table: str, first: str, second: str, value: str) -> str:
-    """A CTE of pairs of records by place, and a number for each."""
-    return _side(
-        name,
-        table,
-        [first, second, value],
-        [value],
-        f"a.place AS {first}, b.place AS {second}, side.{second} IS NULL AS withheld, side.{value} AS {value}",
-        f"LEFT JOIN _dk_records AS a ON a.key = _dk_bytes(side.{first}) "
-        f"LEFT JOIN _dk_records AS b ON b.key = _dk_bytes(side.{second})",
-    )
+@dataclass(frozen=True, kw_only=True)
+class Metric(Request):
+    """What metric_mechanism and metric_report are both told."""
+
+    tbl: str
+    id: str
+    features: tuple[str, ...]
+    epsilon: float
+    radius: float | None
+    metric: str
+    prior: str | None
+    loss: str | None
+    distances: str | None
+    destinations: str | None
+    gap: float
+    time_limit: float
+
+    @staticmethod
+    def told(given: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields, checked."""
+        table, name, distances = arguments.table(given["tbl"]), arguments.text(given["id"], "id"), given["distances"]
+        columns = arguments.names(given["features"], "features", empty=distances is not None)
+        epsilon = arguments.real(given["epsilon"], "epsilon", "1.5")
+        if epsilon <= 0:
+            raise InvalidInput("epsilon must be a number above 0: the smaller, the more alike neighbours look.")
+        radius = None if given["radius"] is None else arguments.real(given["radius"], "radius", "2")
+        if radius is not None and radius <= 0:
+            raise InvalidInput("radius must be a number above 0, or NULL to compare all pairs.")
+        found = {
+            "tbl": table,
+            "id": name,
+            "features": tuple(columns),
+            "epsilon": epsilon,
+            "radius": radius,
+            "metric": arguments.text(given["metric"], "metric"),
+            "prior": None if given["prior"] is None else arguments.text(given["prior"], "prior"),
+            **{name: arguments.optional_table(given[name], name) for name in ("loss", "distances", "destinations")},
+        }
+        if found["loss"] and found["destinations"]:
+            raise InvalidInput("loss and destinations are both given: a loss comes from one of them.")
+        if found["destinations"] and not columns:
+            raise InvalidInput(
+                "destinations are places: name the features that say where records and destinations are."
+            )
+        return found
+
+    @staticmethod
+    def effort(given: Mapping[str, Any]) -> dict[str, Any]:
+        """How long to search, checked."""
+        return {
+            "gap": arguments.real(given["gap"], "gap", "0.0001"),
+            "time_limit": arguments.real(given["time_limit"], "time_limit", "600"),
+        }
+
+    @property
+    def sides(self) -> list[_Side]:
+        """The other tables of the call."""
+        found = []
+        if self.loss:
+            found.append(_Side.of_pairs("loss", self.loss, "secret", "output", "loss"))
+        if self.distances:
+            found.append(_Side.of_pairs("distances", self.distances, "secret", "other", "distance"))
+        if self.destinations:
+            place = struct({name: f"side.{identifier(name)}" for name in self.features})
+            taken, packed = f"{place} AS place, side.weight AS weight", struct({"place": "place", "weight": "weight"})
+            found.append(_Side("destinations", self.destinations, self.features, ["weight"], taken, "", packed))
+        return found
+
+    def source(self) -> str:
+        """The query up to the records and the other tables."""
+        own = {"prior": identifier(self.prior) if self.prior else "NULL"}
+        if self.features:
+            own["features"] = struct({f"f{i}": identifier(name) for i, name in enumerate(self.features)})
+        return fill(
+            "metric_source",
+            table=literal(self.tbl),
+            absent=absent([self.id, *self.features, *([self.prior] if self.prior else [])]),
+            problem=check("_dk_metric_problem", self.literal),
+            id=identifier(self.id),
+            id_text=literal(f'Column "{self.id}"'),
+            values=struct(own),
+            sides="".join(side.cte for side in self.sides),
+        )
+
+    def answer(self, function: str) -> str:
+        """The engine's call."""
+        return call(
+            function,
+            request=self.literal,
+            values='system.main.list("values" ORDER BY place)',
+            **{"loss": "NULL", "distances": "NULL", "destinations": "NULL"}
+            | {side.name: side.lines for side in self.sides},
+            threads=THREADS,
+        )
 
 
-def _packed(name: str, table: str | None, first: str, second: str, value: str) -> str:
-    if table is None:
-        return "NULL"
-    fields = f"{{'first': {first}, 'second': {second}, 'withheld': withheld, 'value': {value}}}"
-    return f"(SELECT system.main.list({fields}) FROM _dk_{name})"
+@dataclass(frozen=True, kw_only=True)
+class MetricMechanism(Metric):
+    """A call of metric_mechanism."""
+
+    method: str
+    isolated: str
+    partition: str
+    parts: int | None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        told = cls.told(given)
+        parts = None if given["parts"] is None else arguments.whole(given["parts"], "parts")
+        if parts is not None and parts < 1:
+            raise InvalidInput("parts must be 1 or more.")
+        effort = cls.effort(given)
+        chosen: dict[str, Any] = {
+            name: arguments.text(given[name], name) for name in ("method", "isolated", "partition")
+        }
+        return cls(**told, **effort, **chosen, parts=parts)
+
+    def query(self) -> str:
+        return self.source() + fill("metric_mechanism", answer=self.answer("_dk_metric_mechanism"))
 
 
-def _call(
-    tbl: object,
-    id: object,  # noqa: A002 # as the caller knows it
-    features: object,
-    epsilon: object,
-    radius: object,
-    metric: object,
-    prior: object,
-    loss: object,
-    distances: object,
-    destinations: object,
-    more: str = "",
-) -> _Call:
-    table = arguments.table(tbl)
-    name = arguments.text(id, "id")
-    columns = arguments.names(features, "features", empty=distances is not None)
-    budget = arguments.real(epsilon, "epsilon", "1.5")
-    if budget <= 0:
-        raise InvalidInput("epsilon must be a number above 0: the smaller, the more alike neighbours look.")
-    reach = None if radius is None else arguments.real(radius, "radius", "2")
-    if reach is not None and reach <= 0:
-        raise InvalidInput("radius must be a number above 0, or NULL to compare all pairs.")
-    measure = arguments.text(metric, "metric")
-    weight = None if prior is None else arguments.text(prior, "prior")
-    losses, given = arguments.optional_table(loss, "loss"), arguments.optional_table(distances, "distances")
-    places = arguments.optional_table(destinations, "destinations")
-    if losses and places:
-        raise InvalidInput("loss and destinations are both given: a loss comes from one of them.")
-    if places and not columns:
-        raise InvalidInput("destinations are places: name the features that say where records and destinations are.")
-    sides = ""
-    if losses:
-        sides += _pairs("loss", losses, "secret", "output", "loss")
-    if given:
-        sides += _pairs("distances", given, "secret", "other", "distance")
-    packed_places = "NULL"
-    if places:
-        fields = ", ".join(f"{literal(column)}: side.{identifier(column)}" for column in columns)
-        sides += _side("destinations", places, columns, ["weight"], f"{{{fields}}} AS place, side.weight AS weight", "")
-        packed_places = "(SELECT system.main.list({'place': place, 'weight': weight}) FROM _dk_destinations)"
-    used = [*columns, *([weight] if weight else [])]
-    fields = ", ".join(f"{literal(f'f{i}')}: {identifier(column)}" for i, column in enumerate(columns))
-    own = f"'prior': {identifier(weight) if weight else 'NULL'}" + (f", 'features': {{{fields}}}" if columns else "")
-    source = fill(
-        "metric_source",
-        table=literal(table),
-        absent=absent(list(dict.fromkeys([name, *used]))),
-        problem=(
-            f"system.main._dk_metric_problem(names, types, {literal(table)}, {literal(name)}, {literals(columns)}, "
-            f"{literals([weight] if weight else [])})"
-        ),
-        id=identifier(name),
-        id_text=literal(f'Column "{name}"'),
-        values=f"{{{own}}}",
-        sides=sides + more,
-    )
-    inputs = (
-        f'system.main.list("values" ORDER BY place), {literals(columns)}, '
-        f"{_packed('loss', losses, 'secret', 'output', 'loss')}, "
-        f"{_packed('distances', given, 'secret', 'other', 'distance')}, {packed_places}, {_number(budget)}, "
-        f"{_number(reach)}, {literal(measure)}, {str(weight is not None).lower()}, "
-        "system.main.current_setting('threads')"
-    )
-    return _Call(source, inputs)
+@dataclass(frozen=True, kw_only=True)
+class MetricReport(Metric):
+    """A call of metric_report."""
 
+    mechanism: str
+    bound: bool
 
-def _effort(gap: object, time_limit: object) -> str:
-    return (
-        f"{_number(arguments.real(gap, 'gap', '0.0001'))}, {_number(arguments.real(time_limit, 'time_limit', '600'))}"
-    )
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        mechanism, bound = given["mechanism"], given["bound"]
+        if not isinstance(mechanism, str) or not mechanism:
+            raise InvalidInput("The first argument must be the name of a table that holds a mechanism, in quotes.")
+        if not isinstance(bound, bool):
+            raise InvalidInput("bound must be true or false: whether to work out how much less could be lost.")
+        return cls(**cls.told(given), **cls.effort(given), mechanism=mechanism, bound=bound)
 
+    @property
+    def sides(self) -> list[_Side]:
+        return [*super().sides, _Side.of_pairs("mechanism", self.mechanism, "secret", "output", "probability")]
 
-def _write_mechanism(
-    tbl: object,
-    id: object,  # noqa: A002
-    features: object,
-    epsilon: object,
-    radius: object,
-    metric: object,
-    prior: object,
-    loss: object,
-    method: object,
-    distances: object,
-    destinations: object,
-    isolated: object,
-    gap: object,
-    time_limit: object,
-    partition: object,
-    parts: object,
-) -> str:
-    call = _call(tbl, id, features, epsilon, radius, metric, prior, loss, distances, destinations)
-    pieces = None if parts is None else arguments.whole(parts, "parts")
-    if pieces is not None and pieces < 1:
-        raise InvalidInput("parts must be 1 or more.")
-    answer = (
-        f"system.main._dk_metric_mechanism({call.inputs}, {_effort(gap, time_limit)}, "
-        f"{literal(arguments.text(method, 'method'))}, {literal(arguments.text(isolated, 'isolated'))}, "
-        f"{literal(arguments.text(partition, 'partition'))}, {'NULL::INTEGER' if pieces is None else pieces})"
-    )
-    return call.source + fill("metric_mechanism", answer=answer)
-
-
-def _write_report(
-    mechanism: object,
-    tbl: object,
-    id: object,  # noqa: A002
-    features: object,
-    epsilon: object,
-    radius: object,
-    metric: object,
-    prior: object,
-    loss: object,
-    distances: object,
-    destinations: object,
-    bound: object,
-    gap: object,
-    time_limit: object,
-) -> str:
-    if not isinstance(mechanism, str) or not mechanism:
-        raise InvalidInput("The first argument must be the name of a table that holds a mechanism, in quotes.")
-    if not isinstance(bound, bool):
-        raise InvalidInput("bound must be true or false: whether to work out how much less could be lost.")
-    more = _pairs("mechanism", mechanism, "secret", "output", "probability")
-    call = _call(tbl, id, features, epsilon, radius, metric, prior, loss, distances, destinations, more)
-    packed = _packed("mechanism", mechanism, "secret", "output", "probability")
-    answer = f"system.main._dk_metric_report({call.inputs}, {_effort(gap, time_limit)}, {packed}, {str(bound).lower()})"
-    return call.source + fill("metric_report", answer=answer)
+    def query(self) -> str:
+        return self.source() + fill("metric_report", answer=self.answer("_dk_metric_report"))
 
 
 # --- checks that need the table's columns -----------------------------------------------------------------------------
 
 
-def _check(names: list[str], types: list[str], table: str, id: str, features: list[str], prior: list[str]) -> None:  # noqa: A002
-    found = Table(table, names, types)
-    found.has([id, *features, *prior])
-    found.plain([id], "name of records")
-    for name in features:
+def _check(request: Metric, names: list[str], types: list[str]) -> None:
+    found, prior = Table(request.tbl, names, types), [request.prior] if request.prior else []
+    found.has([request.id, *request.features, *prior])
+    found.plain([request.id], "name of records")
+    for name in request.features:
         if not is_number(found.kind(name)) and not is_numbers(found.kind(name)):
             raise InvalidInput(f'Column "{name}" holds no numbers and cannot be a feature: cast it to DOUBLE.')
     for name in prior:
-        if not is_number(found.kind(name)):
-            raise InvalidInput(f'Column "{name}" is not a number and cannot be prior: cast it to DOUBLE.')
+        found.number(name, "prior", "DOUBLE")
 
 
-def check_columns(names: list[str], types: list[str], table: str, needed: list[str], numbers: list[str]) -> None:
+def _check_side(names: list[str], types: list[str], table: str, needed: list[str], numbers: list[str]) -> None:
     """Check that a table has the columns that are needed, and that some that it may have are numbers."""
     found = Table(table, names, types)
     found.has(needed)
@@ -266,40 +283,32 @@ def _teller(progress: Progress, method: str, gap: float) -> Callable[[str, Step]
     return tell
 
 
-def _mechanism(progress: Progress, *inputs: pa.Scalar) -> pa.Array:
+def _mechanism(progress: Progress, request: MetricMechanism, threads: pa.Scalar, **lines: pa.Scalar) -> pa.Array:
     from duckanon.engines.metric.mechanism import Options, optimise
     from duckanon.engines.metric.methods import named
     from duckanon.functions.metric_inputs import domain
 
-    *told, threads, gap, limit, method, isolated, partition, parts = inputs
-    chosen = named(method.as_py(), partition.as_py(), parts.as_py())
-    options = Options(gap.as_py(), limit.as_py(), isolated.as_py(), max(1, int(threads.as_py())))
-    given = domain(*told)
+    chosen = named(request.method, request.partition, request.parts)
+    options = Options(request.gap, request.time_limit, request.isolated, max(1, int(threads.as_py())))
+    given = domain(request, **lines)
     found = optimise(given, chosen, options, _teller(progress, chosen.name, options.gap))
     secret, output = np.nonzero(found.matrix)
-    probability = found.matrix[secret, output]
     withheld = np.flatnonzero(found.suppressed)
     outputs = pa.concat_arrays([pa.array(given.outputs[output], pa.int32()), pa.nulls(len(withheld), pa.int32())])
     secrets = np.concatenate([secret, withheld]).astype(np.int32)
-    return pa.StructArray.from_arrays(
-        [
-            one_list(secrets),
-            pa.ListArray.from_arrays(pa.array([0, len(outputs)], pa.int32()), outputs),
-            one_list(np.concatenate([probability, np.ones(len(withheld))])),
-        ],
-        ["secrets", "outputs", "probabilities"],
-    )
+    probabilities = np.concatenate([found.matrix[secret, output], np.ones(len(withheld))])
+    return lists(tuple(_FOUND), (secrets, outputs, probabilities))
 
 
-def _report(progress: Progress, *inputs: pa.Scalar) -> pa.Array:
+def _report(
+    progress: Progress, request: MetricReport, mechanism: pa.Scalar, threads: pa.Scalar, **lines: pa.Scalar
+) -> pa.Array:
     from duckanon.engines.metric.mechanism import Options, report
     from duckanon.functions.metric_inputs import domain, published
 
-    *told, threads, gap, limit, mechanism, bound = inputs
-    options = Options(gap.as_py(), limit.as_py(), "keep", max(1, int(threads.as_py())))
-    given = domain(*told)
+    options = Options(request.gap, request.time_limit, "keep", max(1, int(threads.as_py())))
+    given = domain(request, **lines)
     matrix, suppressed = published(mechanism, given)
-    found: dict[str, Any] = report(
-        given, matrix, suppressed, options, bound=bound.as_py(), tell=_teller(progress, "bound", options.gap)
-    )
-    return pa.array([found])
+    tell = _teller(progress, "bound", options.gap)
+    found: dict[str, Any] = report(given, matrix, suppressed, options, bound=request.bound, tell=tell)
+    return one_row(found, columns_of("metric_report"))

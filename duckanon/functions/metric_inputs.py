@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from duckanon.errors import InvalidInput
+from duckanon.functions.arrow import integers
 
 if TYPE_CHECKING:
     from duckanon.engines.metric.domain import Domain
+    from duckanon.functions.metric import Metric
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -40,7 +43,7 @@ def _coordinates(name: str, array: pa.Array) -> Floats:
     return _numbers(name, array.flatten()).reshape(len(array), int(lengths[0]))
 
 
-def _points(names: list[str], packed: pa.StructArray) -> Floats:
+def _points(names: Sequence[str], packed: pa.StructArray) -> Floats:
     return np.concatenate([_coordinates(name, packed.field(i)) for i, name in enumerate(names)], axis=1)
 
 
@@ -53,7 +56,7 @@ def _pairs(packed: pa.Scalar, table: str, value: str) -> tuple[Ints, Ints, Float
     if first.null_count or second.null_count:
         raise InvalidInput(f"The table of {table} names a record that the first table does not have.")
     numbers = _numbers(value, lines.field("value"))
-    return first.to_numpy().astype(np.int64), second.to_numpy().astype(np.int64), numbers
+    return integers(first), integers(second), numbers
 
 
 def _once(first: Ints, second: Ints, records: int, table: str) -> None:
@@ -101,52 +104,44 @@ def _weights(packed: pa.Array) -> Floats:
 
 
 def domain(
-    values: pa.Scalar,
-    features: pa.Scalar,
-    loss: pa.Scalar,
-    distances: pa.Scalar,
-    destinations: pa.Scalar,
-    epsilon: pa.Scalar,
-    radius: pa.Scalar,
-    metric: pa.Scalar,
-    prior: pa.Scalar,
+    request: Metric, *, values: pa.Scalar, loss: pa.Scalar, distances: pa.Scalar, destinations: pa.Scalar
 ) -> Domain:
-    """The engine's domain. `loss`, `distances` and `destinations` are of type NULL where the call has none."""
+    """The engine's domain: the records' `values`, and the lines of the other tables that the request names."""
     from duckanon.engines.metric.distances import named, pairwise
     from duckanon.engines.metric.domain import MOST_RECORDS, Domain, travel_loss, uniform
 
-    measure = named(metric.as_py())
+    measure = named(request.metric)
     if not values.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to protect.")
-    rows, names = values.values, features.as_py()
+    rows, names = values.values, request.features
     records = len(rows)
     if not 2 <= records <= MOST_RECORDS:
         # Said by the domain, before any distance is computed.
         nothing: Any = np.zeros((records, 0))
-        Domain(nothing, epsilon.as_py(), None, True, uniform(records), np.zeros(0, int), nothing)
+        Domain(nothing, request.epsilon, None, True, uniform(records), np.zeros(0, int), nothing)
     points = _points(names, rows.field("features")) if names else np.zeros((records, 0))
-    if pa.types.is_null(distances.type):
+    if request.distances is None:
         lengths, triangle = pairwise(points, measure), measure.triangle
     else:
         lengths, triangle = _given_distances(distances, records), False
     outputs, losses = np.arange(records), lengths
-    if not pa.types.is_null(loss.type):
+    if request.loss is not None:
         outputs, losses = _given_loss(loss, records)
-    elif not pa.types.is_null(destinations.type):
+    elif request.destinations is not None:
         if not destinations.is_valid:
             raise InvalidInput("The table of destinations has no rows.")
         there = _points(names, destinations.values.field("place"))
         if there.shape[1] != points.shape[1]:
             raise InvalidInput("The destinations have another number of features than the records.")
         losses = travel_loss(measure.between(points, there), _weights(destinations.values.field("weight")))
-    elif not pa.types.is_null(distances.type):
+    elif request.distances is not None:
         losses = _along_paths(lengths)
     return Domain(
         lengths,
-        epsilon.as_py(),
-        radius.as_py(),
+        request.epsilon,
+        request.radius,
         triangle,
-        _numbers("prior", rows.field("prior")) if prior.as_py() else uniform(records),
+        _numbers("prior", rows.field("prior")) if request.prior else uniform(records),
         outputs,
         losses,
         points if names else None,
@@ -172,7 +167,7 @@ def published(packed: pa.Scalar, given: Domain) -> tuple[Floats, npt.NDArray[np.
     first, second = lines.field("first"), lines.field("second").filter(pa.array(~withheld))
     if first.null_count or second.null_count:
         raise InvalidInput("The mechanism names a record that the table does not have.")
-    secret = first.to_numpy().astype(np.int64)
+    secret = integers(first)
     probability = _numbers("probability", lines.field("value"))
     if (probability < 0).any():
         raise InvalidInput("The mechanism holds a negative number: probabilities are 0 or more.")
@@ -182,7 +177,7 @@ def published(packed: pa.Scalar, given: Domain) -> tuple[Floats, npt.NDArray[np.
     suppressed[secret[withheld]] = True
     column = np.full(records, -1)
     column[given.outputs] = np.arange(len(given.outputs))
-    place = column[second.to_numpy().astype(np.int64)]
+    place = column[integers(second)]
     if (place < 0).any():
         raise InvalidInput("The mechanism has an output that the table of losses does not have.")
     if suppressed[secret[~withheld]].any():

@@ -1,12 +1,13 @@
-"""metric_perturb: replacements drawn from a mechanism."""
+"""metric_perturb: from a call to the query that draws each record's replacement from a mechanism."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,12 @@ import pyarrow as pa
 from duckanon.accounting import Charge, epsilon, written
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.cells import absent
+from duckanon.functions.arrow import integers
+from duckanon.functions.metric import check_side
+from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import fill, identifier, literal
-from duckanon.functions.udf import Instance, register_check, register_engine, register_writer
+from duckanon.functions.sqltext import absent, call, check, fill, identifier, literal, struct
+from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
 class Governance(Protocol):
@@ -39,51 +42,76 @@ class Governance(Protocol):
     def protected(self, table: str, lookup: Mapping[str, Any]) -> bool: ...
 
 
-def register(on: Instance, governance: Governance) -> None:
+def register(on: Instance, host: Host) -> None:
     """Put the functions behind metric_perturb on a database instance."""
-    register_writer(on, "_dk_write_metric_perturb", _write)
-    register_check(on, "_dk_perturb_problem", _check)
-    register_engine(on, "_dk_metric_perturb", partial(_perturb, governance), "found", "BIGINT[]")
+    on.function("metric_perturb", MetricPerturb)
+    register_check(on, "_dk_perturb_problem", _check, MetricPerturb)
+    register_engine(on, "_dk_metric_perturb", partial(_perturb, host.governance), "found", "BIGINT[]", MetricPerturb)
 
 
-def _write(tbl: object, id: object, mechanism: object, budget: object) -> str:  # noqa: A002 # as the caller knows it
-    table, name = arguments.table(tbl), arguments.text(id, "id")
-    if not isinstance(mechanism, str) or not mechanism:
-        raise InvalidInput("mechanism must be the name of a table that metric_mechanism filled, in quotes.")
-    exact = None if budget is None else written(epsilon(budget))
-    said = f", epsilon := {exact}" if exact else ""
-    return fill(
-        "metric_perturb",
-        call=literal(f"metric_perturb({literal(table)}, {literal(name)}, {literal(mechanism)}{said})"),
-        epsilon="NULL::VARCHAR" if exact is None else literal(exact),
-        table=literal(table),
-        absent=absent([name]),
-        problem=f"system.main._dk_perturb_problem(names, types, {literal(table)}, {literal(name)})",
-        id=identifier(name),
-        mechanism=literal(mechanism),
-        mechanism_problem=(
-            f"system.main._dk_metric_side_problem(names, types, {literal(mechanism)}, "
-            "['secret', 'output', 'probability'], ['probability'])"
-        ),
-    )
+@dataclass(frozen=True, kw_only=True)
+class MetricPerturb(Request):
+    """A call of metric_perturb. epsilon: the mechanism's, where the draw is to be recorded."""
+
+    tbl: str
+    id: str
+    mechanism: str
+    epsilon: Fraction | None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        table, name, mechanism = arguments.table(given["tbl"]), arguments.text(given["id"], "id"), given["mechanism"]
+        if not isinstance(mechanism, str) or not mechanism:
+            raise InvalidInput("mechanism must be the name of a table that metric_mechanism filled, in quotes.")
+        exact = None if given["epsilon"] is None else epsilon(given["epsilon"])
+        return cls(tbl=table, id=name, mechanism=mechanism, epsilon=exact)
+
+    def query(self) -> str:
+        cell = struct(
+            {
+                "secret": "secret_place",
+                "probability": "probability",
+                "content": "system.main.hash(_dk_bytes(secret), _dk_bytes(output))",
+            }
+        )
+        return fill(
+            "metric_perturb",
+            answer=call(
+                "_dk_metric_perturb",
+                request=self.literal,
+                wanted="system.main.list(secret_place ORDER BY place)",
+                rows='system.main.list(system.main.hash("duckanon.row") ORDER BY place)',
+                mechanism=f"(SELECT system.main.list({cell} ORDER BY cell) FROM _dk_mechanism)",
+                seen=f"_dk_seen({literal(self.tbl)})",
+            ),
+            table=literal(self.tbl),
+            absent=absent([self.id]),
+            problem=check("_dk_perturb_problem", self.literal),
+            id=identifier(self.id),
+            mechanism=literal(self.mechanism),
+            mechanism_problem=check_side(self.mechanism, ["secret", "output", "probability"], ["probability"]),
+        )
+
+    def __str__(self) -> str:
+        """The call, as the ledger tells it."""
+        said = f", epsilon := {written(self.epsilon)}" if self.epsilon else ""
+        return f"metric_perturb({literal(self.tbl)}, {literal(self.id)}, {literal(self.mechanism)}{said})"
 
 
-def _check(names: list[str], types: list[str], table: str, id: str) -> None:  # noqa: A002
-    found = Table(table, names, types)
-    found.has([id])
-    found.plain([id], "name of records")
+def _check(request: MetricPerturb, names: list[str], types: list[str]) -> None:
+    found = Table(request.tbl, names, types)
+    found.has([request.id])
+    found.plain([request.id], "name of records")
     found.leaves_free(["perturbed"], [])
 
 
 def _perturb(
     governance: Governance,
+    request: MetricPerturb,
     wanted: pa.Scalar,
     rows: pa.Scalar,
     mechanism: pa.Scalar,
-    table: pa.Scalar,
     seen: pa.Scalar,
-    call: pa.Scalar,
-    budget: pa.Scalar,
 ) -> pa.Array:
     """A cell of the mechanism for each record. rows: the records' hashes."""
     from duckanon.engines.metric.sampling import Rows, draw
@@ -94,7 +122,7 @@ def _perturb(
     cells = mechanism.values
     if cells.field("probability").null_count:
         raise InvalidInput("The mechanism holds NULL as a probability.")
-    secret = cells.field("secret").to_numpy().astype(np.int64)
+    secret = integers(cells.field("secret"))
     weights = cells.field("probability").cast(pa.float64()).to_numpy().astype(np.float64)
     chances = Rows(np.searchsorted(secret, np.arange(secret[-1] + 2)), weights)
     if not wanted.is_valid:
@@ -105,13 +133,13 @@ def _perturb(
             f"{records.null_count} records have a name that the mechanism does not have: "
             "make the mechanism from a table of all of them."
         )
-    places = records.to_numpy().astype(np.int64)
+    places = integers(records)
 
     def release() -> pa.Array:
         return pa.array([draw(chances, places, Entropy().octets)], pa.list_(pa.int64()))
 
-    if not budget.is_valid:
-        if governance.protected(table.as_py(), seen.as_py()):
+    if request.epsilon is None:
+        if governance.protected(request.tbl, seen.as_py()):
             raise InvalidInput(
                 "The table is protected, so a draw is recorded: say the mechanism's epsilon, as in epsilon := 1."
             )
@@ -120,10 +148,10 @@ def _perturb(
     for array in (places, rows.values.to_numpy(), secret, weights, cells.field("content").to_numpy()):
         content.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array).tobytes())
     charge = Charge(
-        Fraction(budget.as_py()),
-        call.as_py(),
+        request.epsilon,
+        str(request),
         "tables that differ in the record of one row, for each unit of distance between the two records",
     )
     # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
-    whole = {"call": call.as_py(), "content": content.hexdigest()}
-    return governance.stored_or_drawn(table.as_py(), seen.as_py(), whole, charge, release, action="perturb")
+    whole = {"call": str(request), "content": content.hexdigest()}
+    return governance.stored_or_drawn(request.tbl, seen.as_py(), whole, charge, release, action="perturb")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
@@ -12,10 +13,12 @@ from duckanon.catalog.names import parts
 from duckanon.catalog.policy import LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.policy_terms import TERMS, loaded, plain_terms
+from duckanon.functions.listing import register_listing
+from duckanon.functions.policy_terms import loaded, plain_terms
+from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number
-from duckanon.functions.sqltext import fill, identifier, literal
-from duckanon.functions.udf import Instance, register_engine, register_writer
+from duckanon.functions.sqltext import call, fill, literal
+from duckanon.functions.udf import Host, Instance, register_engine
 
 
 class Decisions(Protocol):
@@ -49,133 +52,105 @@ class Governance(Protocol):
     def editions(self) -> list[dict[str, Any]]: ...
 
 
-Columns = Sequence[tuple[str, str]]
-
-
-def _exact(name: str) -> Columns:
-    """An epsilon as a number, and exactly."""
-    return ((name, "DOUBLE"), (f"{name}_exact", "VARCHAR"))
-
-
-_LINE: Columns = (
-    ("database", "VARCHAR"),
-    ("number", "BIGINT"),
-    ("recorded_at", "TIMESTAMP"),
-    ("who", "VARCHAR"),
-    ("tbl", "VARCHAR"),
-    ("population", "VARCHAR"),
-    ("edition", "BIGINT"),
-    ("action", "VARCHAR"),
-    *_exact("epsilon"),
-    *_exact("remaining"),
-    ("what", "VARCHAR"),
-    ("unit", "VARCHAR"),
-    ("neighbours", "VARCHAR"),
-)
-_BUDGET: Columns = (
-    ("database", "VARCHAR"),
-    ("population", "VARCHAR"),
-    ("tables", "VARCHAR[]"),
-    *_exact("epsilon"),
-    *_exact("spent"),
-    *_exact("remaining"),
-    ("charges", "BIGINT"),
-    ("edition", "BIGINT"),
-    *_exact("spent_in_edition"),
-)
-_POLICY: Columns = (
-    ("database", "VARCHAR"),
-    ("tbl", "VARCHAR"),
-    ("population", "VARCHAR"),
-    ("privacy_unit", "VARCHAR"),
-    ("rows_per_unit", "BIGINT"),
-    ("unit", "VARCHAR"),
-    ("hierarchy", "VARCHAR[]"),
-    ("epsilon", "DOUBLE"),
-    ("per_query", "DOUBLE"),
-    ("per_edition", "DOUBLE"),
-    ("max_size", "BIGINT"),
-    ("public", "VARCHAR[]"),
-    ("domains", "VARCHAR[]"),
-    ("bounds", "VARCHAR[]"),
-    ("quasi_identifiers", "VARCHAR[]"),
-    ("k", "BIGINT"),
-    ("sensitive", "VARCHAR[]"),
-    ("small", "BIGINT"),
-    ("drop", "VARCHAR[]"),
-    ("protected_at", "TIMESTAMP"),
-)
-_EDITION: Columns = (
-    ("database", "VARCHAR"),
-    ("population", "VARCHAR"),
-    ("edition", "BIGINT"),
-    ("began", "TIMESTAMP"),
-    *_exact("spent"),
-)
-_ARROW = {
-    "VARCHAR[]": pa.list_(pa.string()),
-    "VARCHAR": pa.string(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "TIMESTAMP": pa.timestamp("us"),
-    "BOOLEAN": pa.bool_(),
-}
-
-
-def register(on: Instance, governance: Governance) -> None:
+def register(on: Instance, host: Host) -> None:
     """Put the functions behind a steward's decisions, and behind what can be read of them, on a database instance."""
-    register_writer(on, "_dk_write_protect", _write_protect)
-    register_writer(on, "_dk_write_decision", _write_decision)
-    register_writer(on, "_dk_write_propose_domains", _write_propose)
-    register_engine(on, "_dk_protect", _protect(governance.decisions), "said", "VARCHAR")
-    register_engine(on, "_dk_open_table", _open(governance.decisions), "said", "VARCHAR")
-    for name in ("unprotect", "close_table", "new_edition"):
-        register_engine(on, f"_dk_{name}", _decided(getattr(governance.decisions, name)), "said", "VARCHAR")
-    for name, read, columns in (
-        ("_dk_ledger", governance.lines, _LINE),
-        ("_dk_policies", governance.decided, _POLICY),
-        ("_dk_budget", governance.budgets, _BUDGET),
-        ("_dk_editions", governance.editions, _EDITION),
+    governance: Governance = host.governance
+    for name, request, compute in (
+        ("protect", Protect, partial(_protect, governance.decisions)),
+        ("open_table", OpenTable, partial(_open, governance.decisions)),
+        ("unprotect", Unprotect, partial(_decided, governance.decisions.unprotect)),
+        ("close_table", CloseTable, partial(_decided, governance.decisions.close_table)),
+        ("new_edition", NewEdition, partial(_decided, governance.decisions.new_edition)),
     ):
-        register_engine(on, name, rows(read, columns), "rows", kind(columns))
+        on.function(name, request)
+        register_engine(on, f"_dk_{name}", compute, "said", "VARCHAR", request)
+    on.function("propose_domains", ProposeDomains)
+    register_listing(on, "privacy_ledger", governance.lines)
+    register_listing(on, "policies", governance.decided)
+    register_listing(on, "privacy_budget", governance.budgets)
+    register_listing(on, "editions", governance.editions)
 
 
-def kind(columns: Columns) -> str:
-    """The type of a list of rows with these columns, in SQL."""
-    return f"STRUCT({', '.join(f'{identifier(name)} {kind}' for name, kind in columns)})[]"
+@dataclass(frozen=True, kw_only=True)
+class OfTable(Request):
+    """A call whose only argument is a table's name."""
+
+    tbl: str
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        return cls(tbl=arguments.table(given["tbl"]))
 
 
-def rows(read: Callable[[], list[dict[str, Any]]], columns: Columns) -> Callable[..., pa.Array]:
-    """A function behind a macro: all rows that `read` gives, as one list."""
-    of = pa.list_(pa.struct([(name, _ARROW[kind]) for name, kind in columns]))
+class ProposeDomains(OfTable):
+    """A call of propose_domains."""
 
-    def answer(_: pa.Scalar) -> pa.Array:
-        return pa.array([read()], of)
-
-    return answer
+    def query(self) -> str:
+        return fill("propose_domains", table=literal(self.tbl))
 
 
-def _write_protect(tbl: object, *given: object) -> str:
-    table, terms = arguments.table(tbl), plain_terms(dict(zip(TERMS, given, strict=True)))
-    return fill("protect", table=literal(table), terms=literal(json.dumps(terms)))
+class _Decision(OfTable):
+    """A decision about a table, which may be gone."""
+
+    function: ClassVar[str]
+
+    def query(self) -> str:
+        return self.decided("SELECT 1")
+
+    def decided(self, described: str, **fields: str) -> str:
+        """The query of a decision. described: one row with the `fields` that it needs to know of the table."""
+        seen = f"_dk_seen({literal(self.tbl.removesuffix('.*'))})"
+        answer = call(f"_dk_{self.function}", request=self.literal, seen=seen, **fields)
+        return fill("decision", described=described, call=answer)
 
 
-def _write_decision(function: object, tbl: object) -> str:
-    table = arguments.table(tbl)
-    schema = table.removesuffix(".*")
-    given = f"{literal(table)}, _dk_seen({literal(schema)})"
-    if function != "open_table":
-        return fill("decision", described="SELECT 1", call=f"system.main._dk_{function}({given})")
-    return fill(
-        "decision",
-        described=_there(schema) if schema != table else _columns(table),
-        call=f"system.main._dk_open_table(names, {given})",
-    )
+class Unprotect(_Decision):
+    """A call of unprotect."""
+
+    function = "unprotect"
+
+
+class CloseTable(_Decision):
+    """A call of close_table."""
+
+    function = "close_table"
+
+
+class NewEdition(_Decision):
+    """A call of new_edition."""
+
+    function = "new_edition"
+
+
+class OpenTable(_Decision):
+    """A call of open_table. The name may be that of all tables of a schema, as in `main.*`."""
+
+    function = "open_table"
+
+    def query(self) -> str:
+        schema = self.tbl.removesuffix(".*")
+        return self.decided(_columns(self.tbl) if schema == self.tbl else _there(schema), names="names")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protect(_Decision):
+    """A call of protect. terms: its other arguments, as plain values."""
+
+    function = "protect"
+    terms: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        return cls(tbl=arguments.table(given["tbl"]), terms=plain_terms(given))
+
+    def query(self) -> str:
+        return self.decided(_columns(self.tbl), names="names", types="types")
 
 
 def _columns(table: str) -> str:
-    names = "SELECT system.main.list(column_name) AS names"
-    return f"{names} FROM (DESCRIBE FROM system.main.query_table({literal(table)}))"
+    """Names and types of a table's columns."""
+    described = "SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types"
+    return f"{described} FROM (DESCRIBE FROM system.main.query_table({literal(table)}))"
 
 
 def _there(schema: str) -> str:
@@ -190,36 +165,24 @@ def _there(schema: str) -> str:
     )
 
 
-def _write_propose(tbl: object) -> str:
-    return fill("propose_domains", table=literal(arguments.table(tbl)))
+def _protect(decisions: Decisions, request: Protect, seen: pa.Scalar, names: pa.Scalar, types: pa.Scalar) -> pa.Array:
+    found, given = Table(request.tbl, names.as_py(), types.as_py()), loaded(request.terms)
+    single = [given[name] for name in ("privacy_unit", "unit") if name in given]
+    lists = [column for name in LISTS for column in given.get(name, ())]
+    found.has([*single, *lists, *given["domains"], *given["bounds"]])
+    for name in given["bounds"]:
+        if not is_number(found.kind(name)):
+            raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')
+    kinds = dict(zip(names.as_py(), types.as_py(), strict=True))
+    return pa.array([decisions.protect(request.tbl, seen.as_py(), given, kinds)])
 
 
-def _protect(decisions: Decisions) -> Callable[..., pa.Array]:
-    def answer(names: pa.Scalar, types: pa.Scalar, tbl: pa.Scalar, seen: pa.Scalar, terms: pa.Scalar) -> pa.Array:
-        found, given = Table(tbl.as_py(), names.as_py(), types.as_py()), loaded(json.loads(terms.as_py()))
-        single = [given[name] for name in ("privacy_unit", "unit") if name in given]
-        lists = [column for name in LISTS for column in given.get(name, ())]
-        found.has([*single, *lists, *given["domains"], *given["bounds"]])
-        for name in given["bounds"]:
-            if not is_number(found.kind(name)):
-                raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')
-        kinds = dict(zip(names.as_py(), types.as_py(), strict=True))
-        return pa.array([decisions.protect(tbl.as_py(), seen.as_py(), given, kinds)])
-
-    return answer
+def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.Scalar) -> pa.Array:
+    if not names.is_valid:
+        schema = request.tbl.removesuffix(".*")
+        raise InvalidInput(f"There is no schema {schema}: open_table('main.*') opens main.")
+    return pa.array([decisions.open_table(request.tbl, seen.as_py(), names.as_py())])
 
 
-def _open(decisions: Decisions) -> Callable[..., pa.Array]:
-    def answer(names: pa.Scalar, tbl: pa.Scalar, seen: pa.Scalar) -> pa.Array:
-        if not names.is_valid:
-            raise InvalidInput(f"There is no schema {tbl.as_py().removesuffix('.*')}: open_table('main.*') opens main.")
-        return pa.array([decisions.open_table(tbl.as_py(), seen.as_py(), names.as_py())])
-
-    return answer
-
-
-def _decided(decide: Callable[[str, Mapping[str, Any]], str]) -> Callable[..., pa.Array]:
-    def answer(tbl: pa.Scalar, seen: pa.Scalar) -> pa.Array:
-        return pa.array([decide(tbl.as_py(), seen.as_py())])
-
-    return answer
+def _decided(decide: Any, request: OfTable, seen: pa.Scalar) -> pa.Array:
+    return pa.array([decide(request.tbl, seen.as_py())])

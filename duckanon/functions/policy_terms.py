@@ -12,26 +12,6 @@ from duckanon.catalog.policy import ENUM, LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 
-# The arguments of protect after the table's name, in order. They are the fields of Policy.
-TERMS = (
-    "epsilon",
-    "population",
-    "privacy_unit",
-    "rows_per_unit",
-    "unit",
-    "hierarchy",
-    "max_size",
-    "per_query",
-    "per_edition",
-    "public",
-    "domains",
-    "bounds",
-    "quasi_identifiers",
-    "k",
-    "sensitive",
-    "small",
-    "drop",
-)
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
 _NAMES = {
     "population": "a name for whom the budget belongs to, as in 'patients'",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.sqltext import literal, literals
+from duckanon.functions.k_report import KReport
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.criteria.criteria import Conditions
-    from duckanon.engines.kanon.risk import Sensitive
 
 # What the engine's float may miss of the exact distance that the search went by.
 _ROUNDING = 1e-9
@@ -23,35 +20,29 @@ _KINDS = ("distinct", "entropy", "recursive")
 
 
 @dataclass(frozen=True)
-class Demanded:
-    """What a call demands of sensitive columns. l, t: None where they are no condition. c: of recursive diversity."""
+class Criteria:
+    """What a call asks of sensitive columns. l, t: None where they are no condition. c: of recursive diversity."""
 
-    sensitive: Sequence[str]
+    sensitive: tuple[str, ...]
     l: int | Fraction | None  # noqa: E741 - the argument's name
     diversity: str
     c: Fraction | None
     t: Fraction | None
-    suppress: Fraction
+    max_suppression: Fraction
 
-    @property
-    def any(self) -> bool:
-        return bool(self.sensitive)
+    def conditions(self, k: int) -> Conditions:
+        """As the engine takes them."""
+        from duckanon.engines.kanon.criteria.criteria import Conditions
 
-    def literal(self) -> str:
-        """The conditions as one SQL value, for `conditions`."""
-        given = {"l": self.l, "diversity": self.diversity, "c": self.c, "t": self.t, "suppress": self.suppress}
-        fields = (
-            f"'{name}': {'NULL' if value is None else literal(str(value))}::VARCHAR" for name, value in given.items()
-        )
-        return f"{{{', '.join(fields)}}}"
+        return Conditions(k, self.l, self.t, self.max_suppression, self.diversity, self.c)
 
     def allowed(self, records: str) -> str:
         """SQL: how many of `records` may be missing."""
-        return f"{records}::HUGEINT * {self.suppress.numerator} // {self.suppress.denominator}"
+        return f"{records}::HUGEINT * {self.max_suppression.numerator} // {self.max_suppression.denominator}"
 
     def unmet(self, source: str) -> str:
         """SQL that is true if the classes of `source` (class_id, members) fail by the measures of k_report."""
-        if not self.any:
+        if not self.sensitive:
             return "false"
         parts = ["answer.problem IS NOT NULL"]
         least = 2
@@ -63,29 +54,17 @@ class Demanded:
             parts.append(f"answer.measures.{measure} < {float(self.l):.12g}")
         if self.t is not None:
             parts.append(f"answer.measures.t > {float(self.t) + _ROUNDING!r}")
-        return (
-            f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT system.main._dk_k_report("
-            f"system.main.list(members), {literals(self.sensitive)}, NULL::BIGINT[], NULL::DOUBLE, {least}) AS answer "
-            f"FROM {source}))"
-        )
+        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=None, fraction=None, l=least)
+        return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
 
 
-def read(
-    sensitive: object,
-    l: object,  # noqa: E741 - the argument's name
-    diversity: object,
-    c: object,
-    t: object,
-    max_suppression: object,
-    apart: Sequence[str],
-    *,
-    bare: bool = False,
-) -> Demanded:
+def read(given: Mapping[str, Any], apart: Sequence[str], *, bare: bool = False) -> Criteria:
     """The conditions of a call. apart: columns that cannot be sensitive ones. bare: max_suppression may stand alone."""
-    columns = arguments.names(sensitive, "sensitive", empty=True)
-    kind, least, ratio = _diversity(l, diversity, c)
+    columns = arguments.names(given["sensitive"], "sensitive", empty=True)
+    kind, least, ratio = _diversity(given["l"], given["diversity"], given["c"])
+    t, share = given["t"], given["max_suppression"]
     close = None if t is None else arguments.share(t, "t", "0.2")
-    suppress = Fraction(0) if max_suppression is None else arguments.share(max_suppression, "max_suppression", "0.02")
+    suppress = Fraction(0) if share is None else arguments.share(share, "max_suppression", "0.02")
     if columns and least is None and close is None:
         raise InvalidInput("sensitive names columns without a condition: give l or t, as in l := 3.")
     if not columns and (least is not None or close is not None):
@@ -98,7 +77,7 @@ def read(
     for name in columns:
         if name.lower() in taken:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
-    return Demanded(columns, least, kind, ratio, close, suppress)
+    return Criteria(tuple(columns), least, kind, ratio, close, suppress)
 
 
 def _diversity(
@@ -125,27 +104,3 @@ def _diversity(
     if least < 2:
         raise InvalidInput("l must be 2 or more: every class has one value of a sensitive column.")
     return kind, least, ratio
-
-
-def conditions(k: int, demanded: Any) -> Conditions:
-    """The engine's conditions, from the value of `Demanded.literal`."""
-    from duckanon.engines.kanon.criteria.criteria import Conditions
-
-    given = demanded.as_py()
-    l, c, t = (None if given[name] is None else Fraction(given[name]) for name in ("l", "c", "t"))  # noqa: E741
-    return Conditions(k, l, t, Fraction(given["suppress"]), given["diversity"], c)
-
-
-def columns(packed: pa.StructArray) -> list[Sensitive]:
-    """Sensitive columns as the engine takes them, NULL a value of its own."""
-    from duckanon.engines.kanon.risk import Sensitive
-    from duckanon.functions.encoding import encode, is_ordered
-
-    found = []
-    for i in range(packed.type.num_fields):
-        column = packed.field(i)
-        ordered = is_ordered(column.type)
-        coded = encode(packed.type.field(i).name, column, categorical=not ordered)
-        holds_null = bool((coded.codes == coded.distinct).any())
-        found.append(Sensitive(coded.codes, coded.distinct + holds_null, ordered))
-    return found

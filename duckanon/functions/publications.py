@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
 
 import duckdb
 import pyarrow as pa
@@ -13,10 +14,11 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.policies import Columns, kind, rows
+from duckanon.functions.listing import register_listing
 from duckanon.functions.publication_audit import audit
-from duckanon.functions.sqltext import fill, literal
-from duckanon.functions.udf import Instance, register_engine, register_writer
+from duckanon.functions.request import Request
+from duckanon.functions.sqltext import call, fill, literal
+from duckanon.functions.udf import Host, Instance, register_engine
 
 
 class Publications(Protocol):
@@ -37,51 +39,55 @@ class Publications(Protocol):
     def listed(self) -> list[dict[str, Any]]: ...
 
 
-_PUBLICATION: Columns = (
-    ("database", "VARCHAR"),
-    ("name", "VARCHAR"),
-    ("of", "VARCHAR"),
-    ("population", "VARCHAR"),
-    ("kind", "VARCHAR"),
-    ("variables", "VARCHAR[]"),
-    ("given", "VARCHAR[]"),
-    ("value", "VARCHAR"),
-    ("digits", "BIGINT"),
-    ("base", "BIGINT"),
-    ("edition", "BIGINT"),
-    ("day", "VARCHAR"),
-    ("content_hash", "VARCHAR"),
-    ("changes_accepted", "BOOLEAN"),
-    ("withdrawn", "BOOLEAN"),
-)
 _MOST_DIGITS = 12
 
 
-def register(on: Instance, publications: Publications) -> None:
+def register(on: Instance, host: Host) -> None:
     """Put the functions behind publish, unpublish and publications on a database instance."""
-    register_writer(on, "_dk_write_publish", _write_publish)
-    register_writer(on, "_dk_write_unpublish", _write_unpublish)
-    register_engine(on, "_dk_publish", _publish(publications), "said", "VARCHAR")
-    register_engine(on, "_dk_unpublish", _unpublish(publications), "said", "VARCHAR")
-    register_engine(on, "_dk_publications", rows(publications.listed, _PUBLICATION), "rows", kind(_PUBLICATION))
+    publications: Publications = host.governance.publications
+    on.function("publish", Publish)
+    on.function("unpublish", Unpublish)
+    register_engine(on, "_dk_publish", partial(_publish, publications), "said", "VARCHAR", Publish)
+    register_engine(on, "_dk_unpublish", partial(_unpublish, publications), "said", "VARCHAR", Unpublish)
+    register_listing(on, "publications", publications.listed)
 
 
-def _write_publish(release: object, of: object, *given: object) -> str:
-    table, protected = _release(release), arguments.optional_table(of, "of")
-    terms = _terms(*given)
-    seen_of = "NULL" if protected is None else f"_dk_seen({literal(protected)})"
-    said = literal(json.dumps({"release": table, "of": protected, **terms}))
-    return fill(
-        "decision",
-        described="SELECT 1",
-        call=f"system.main._dk_publish({said}, _dk_seen({literal(table)}), {seen_of})",
-    )
+@dataclass(frozen=True, kw_only=True)
+class Publish(Request):
+    """A call of publish. terms: its other arguments."""
+
+    release: str
+    of: str | None
+    terms: Terms
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        release, protected = _release(given["release"]), arguments.optional_table(given["of"], "of")
+        return cls(release=release, of=protected, terms=_terms(given))
+
+    def query(self) -> str:
+        answer = call(
+            "_dk_publish",
+            request=self.literal,
+            seen=f"_dk_seen({literal(self.release)})",
+            seen_of="NULL" if self.of is None else f"_dk_seen({literal(self.of)})",
+        )
+        return fill("decision", described="SELECT 1", call=answer)
 
 
-def _write_unpublish(release: object) -> str:
-    table = _release(release)
-    call = f"system.main._dk_unpublish({literal(table)}, _dk_seen({literal(table)}))"
-    return fill("decision", described="SELECT 1", call=call)
+@dataclass(frozen=True, kw_only=True)
+class Unpublish(Request):
+    """A call of unpublish."""
+
+    release: str
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        return cls(release=_release(given["release"]))
+
+    def query(self) -> str:
+        answer = call("_dk_unpublish", request=self.literal, seen=f"_dk_seen({literal(self.release)})")
+        return fill("decision", described="SELECT 1", call=answer)
 
 
 def _release(given: object) -> str:
@@ -90,11 +96,13 @@ def _release(given: object) -> str:
     return given
 
 
-def _terms(
-    variables: object, given: object, value: object, digits: object, base: object, changes: object
-) -> dict[str, Any]:
-    """The arguments as fields of Terms, checked among themselves."""
-    by, within = arguments.names(variables, "variables", empty=True), arguments.names(given, "given", empty=True)
+def _terms(given: Mapping[str, Any]) -> Terms:
+    """The arguments that say what is released, checked among themselves."""
+    value, digits, base, changes = (given[name] for name in ("value", "digits", "base", "accept_changes"))
+    by, within = (
+        arguments.names(given["variables"], "variables", empty=True),
+        arguments.names(given["given"], "given", empty=True),
+    )
     for name in by:
         if fold(name) in {fold(one) for one in within}:
             raise InvalidInput(f'Column "{name}" is both in variables and in given: name it in one of them.')
@@ -110,14 +118,7 @@ def _terms(
         raise InvalidInput("Shares within given need variables that tell them apart: name them.")
     if not isinstance(changes, bool):
         raise InvalidInput("accept_changes must be true or false.")
-    return {
-        "variables": by,
-        "given": within,
-        "value": value,
-        "digits": _digits(digits, within),
-        "base": _base(base, within),
-        "accept_changes": changes,
-    }
+    return Terms(tuple(by), tuple(within), value, _digits(digits, within), _base(base, within), changes)
 
 
 def _digits(given: object, within: list[str]) -> int | None:
@@ -142,19 +143,10 @@ def _base(given: object, within: list[str]) -> int | None:
     return found
 
 
-def _publish(publications: Publications) -> Callable[..., pa.Array]:
-    def answer(said: pa.Scalar, seen: pa.Scalar, seen_of: pa.Scalar) -> pa.Array:
-        told = json.loads(said.as_py())
-        release, of = told.pop("release"), told.pop("of")
-        for name in ("variables", "given"):
-            told[name] = tuple(told[name])
-        return pa.array([publications.publish(release, seen.as_py(), of, seen_of.as_py(), Terms(**told), audit)])
-
-    return answer
+def _publish(publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar) -> pa.Array:
+    said = publications.publish(request.release, seen.as_py(), request.of, seen_of.as_py(), request.terms, audit)
+    return pa.array([said])
 
 
-def _unpublish(publications: Publications) -> Callable[..., pa.Array]:
-    def answer(release: pa.Scalar, seen: pa.Scalar) -> pa.Array:
-        return pa.array([publications.unpublish(release.as_py(), seen.as_py())])
-
-    return answer
+def _unpublish(publications: Publications, request: Unpublish, seen: pa.Scalar) -> pa.Array:
+    return pa.array([publications.unpublish(request.release, seen.as_py())])

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
+from duckanon.functions.sqltext import RESERVED
 
 _TEXT = {"VARCHAR", "JSON", "UUID"}
 # Types without a place on a line that Arrow or the engines cannot carry faithfully, and what to cast them to.
@@ -28,8 +29,6 @@ _INTEGERS = {
     "UINTEGER",
 }
 _NUMBERS = {*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"}
-# What our queries call a whole row of the table.
-RESERVED = "duckanon.row"
 
 
 def _base(kind: str) -> str:
@@ -107,6 +106,17 @@ class Table:
                     f'Column "{name}" is of type {_base(kind)} and cannot be a {role}: '
                     f"cast it to {_UNPLACED[_base(kind)]}."
                 )
+
+    def number(self, name: str, role: str, to: str) -> None:
+        """Check that a column is a number."""
+        if not is_number(self.kind(name)):
+            raise InvalidInput(f'Column "{name}" is not a number and cannot be {role}: cast it to {to}.')
+
+    def apart(self, kept: Sequence[str], released: Sequence[str]) -> None:
+        """Check that the columns that a result keeps have other names than those that it adds, in lower case."""
+        for name in kept:
+            if name.lower() in released:
+                raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
 
     def ordered(self, qi: Sequence[str], categorical: Sequence[str]) -> None:
         """Check that text among the quasi-identifiers is declared categorical."""

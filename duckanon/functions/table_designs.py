@@ -2,128 +2,138 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
-from duckanon.functions.cells import MEASURES, MEASURES_IN_SQL, absent, counting, renamed, small_counts
-from duckanon.functions.schema import Table, is_number
-from duckanon.functions.sqltext import fill, literal, literals
-from duckanon.functions.udf import Instance, Progress, register_check, register_engine, register_writer
+from duckanon.functions.arrow import TYPES, integers
+from duckanon.functions.cells import MEASURES, count_column, counting, small_counts
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import absent, call, check, fill, literal, renamed
+from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 _DESIGN = (
-    f"place BIGINT, rows VARCHAR[], cols VARCHAR[], omitted VARCHAR[], {MEASURES_IN_SQL}, information DOUBLE, "
-    "dependence DOUBLE, merged STRUCT(variable VARCHAR, number BIGINT, starts BIGINT[])[]"
+    "place BIGINT, rows VARCHAR[], cols VARCHAR[], omitted VARCHAR[], "
+    f"{', '.join(f'{name} {kind}' for name, kind in MEASURES.items())}, information DOUBLE, dependence DOUBLE, "
+    "merged STRUCT(variable VARCHAR, number BIGINT, starts BIGINT[])[]"
 )
 
 
-def register(on: Instance, progress: Progress) -> None:
-    """Put the functions behind table_designs on a database instance. `progress` as for k_anonymize."""
-    register_writer(on, "_dk_write_table_designs", _write)
-    register_check(on, "_dk_designs_problem", _check)
-    register_engine(on, "_dk_table_designs", partial(_designs, progress), "designs", f"STRUCT({_DESIGN})[]")
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind table_designs on a database instance."""
+    on.function("table_designs", TableDesigns)
+    register_check(on, "_dk_designs_problem", _check, TableDesigns)
+    compute = partial(_designs, host.progress)
+    register_engine(on, "_dk_table_designs", compute, "designs", f"STRUCT({_DESIGN})[]", TableDesigns)
 
 
-def _among(given: list[str], variables: list[str], argument: str) -> list[int]:
+@dataclass(frozen=True, kw_only=True)
+class TableDesigns(Request):
+    """A call of table_designs. fixed_rows, fixed_cols, merge: positions among the variables."""
+
+    tbl: str
+    variables: tuple[str, ...]
+    count: str | None
+    small: int
+    fixed_rows: tuple[int, ...]
+    fixed_cols: tuple[int, ...]
+    max_cols: int | None
+    merge: tuple[int, ...]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        table = arguments.table(given["tbl"])
+        names = arguments.names(given["variables"], "variables", empty=False)
+        if len(names) < 2:
+            raise InvalidInput("variables must name two columns or more: one for the rows and one for the columns.")
+        if len(names) > 16:
+            raise InvalidInput("variables names more than 16 columns, whose designs are too many: leave some out.")
+        in_rows, in_cols = (_among(given[one], names, one) for one in ("fixed_rows", "fixed_cols"))
+        for place in in_cols:
+            if place in in_rows:
+                raise InvalidInput(
+                    f'Column "{names[place]}" is in both fixed_rows and fixed_cols: name it in one of them.'
+                )
+        merge = _among(given["merge"], names, "merge")
+        most = None if given["max_cols"] is None else arguments.whole(given["max_cols"], "max_cols")
+        if most is not None and most < max(1, len(in_cols)):
+            raise InvalidInput("max_cols must be 1 or more, and no less than the number of fixed_cols.")
+        return cls(
+            tbl=table,
+            variables=tuple(names),
+            count=count_column(given["count"], names),
+            small=small_counts(given["small"]),
+            fixed_rows=in_rows,
+            fixed_cols=in_cols,
+            max_cols=most,
+            merge=merge,
+        )
+
+    def query(self) -> str:
+        amount, flaws = counting(self.count)
+        own = [f"v{i}" for i in range(1, len(self.variables) + 1)]
+        lists = [
+            f"(SELECT system.main.list(CAST({key} AS VARCHAR) ORDER BY {key} ASC NULLS LAST) "
+            f"FROM (SELECT DISTINCT {key} FROM _dk_counted))"
+            if i in self.merge
+            else "NULL::VARCHAR[]"
+            for i, key in enumerate(own)
+        ]
+        return fill(
+            "table_designs",
+            table=literal(self.tbl),
+            absent=absent([*self.variables, *([self.count] if self.count else [])]),
+            problem=check("_dk_designs_problem", self.literal),
+            keys=renamed(self.variables, own),
+            amount=amount,
+            flaws=flaws,
+            codes=", ".join(f"system.main.dense_rank() OVER (ORDER BY {key} ASC NULLS LAST) - 1" for key in own),
+            answer=call("_dk_table_designs", request=self.literal, cells="system.main.list({'codes': codes, 'n': n})"),
+            levels=f"[{', '.join(lists)}]",
+        )
+
+
+def _among(given: object, variables: list[str], argument: str) -> tuple[int, ...]:
     """The positions of some variables among all."""
     places = {name.lower(): i for i, name in enumerate(variables)}
-    for name in given:
+    named = arguments.names(given, argument, empty=True)
+    for name in named:
         if name.lower() not in places:
             raise InvalidInput(f'Column "{name}" is in {argument} but not in variables: add it, or take it out.')
-    return [places[name.lower()] for name in given]
+    return tuple(places[name.lower()] for name in named)
 
 
-def _write(
-    tbl: object,
-    variables: object,
-    count: object,
-    small: object,
-    fixed_rows: object,
-    fixed_cols: object,
-    max_cols: object,
-    merge: object,
-) -> str:
-    table = arguments.table(tbl)
-    names = arguments.names(variables, "variables", empty=False)
-    if len(names) < 2:
-        raise InvalidInput("variables must name two columns or more: one for the rows and one for the columns.")
-    if len(names) > 16:
-        raise InvalidInput("variables names more than 16 columns, whose designs are too many: leave some out.")
-    in_rows = _among(arguments.names(fixed_rows, "fixed_rows", empty=True), names, "fixed_rows")
-    in_cols = _among(arguments.names(fixed_cols, "fixed_cols", empty=True), names, "fixed_cols")
-    for place in in_cols:
-        if place in in_rows:
-            raise InvalidInput(f'Column "{names[place]}" is in both fixed_rows and fixed_cols: name it in one of them.')
-    merged = _among(arguments.names(merge, "merge", empty=True), names, "merge")
-    most = None if max_cols is None else arguments.whole(max_cols, "max_cols")
-    if most is not None and most < max(1, len(in_cols)):
-        raise InvalidInput("max_cols must be 1 or more, and no less than the number of fixed_cols.")
-    records, flaws, counted = counting(count, names)
-    own = [f"v{i}" for i in range(1, len(names) + 1)]
-    lists = [
-        f"(SELECT system.main.list(CAST({key} AS VARCHAR) ORDER BY {key} ASC NULLS LAST) "
-        f"FROM (SELECT DISTINCT {key} FROM _dk_counted))"
-        if i in merged
-        else "NULL::VARCHAR[]"
-        for i, key in enumerate(own)
-    ]
-    return fill(
-        "table_designs",
-        table=literal(table),
-        absent=absent([*names, *counted]),
-        problem=(
-            f"system.main._dk_designs_problem(names, types, {literal(table)}, {literals(names)}, {literals(counted)})"
-        ),
-        keys=renamed(names, own),
-        amount=records,
-        flaws=flaws,
-        codes=", ".join(f"system.main.dense_rank() OVER (ORDER BY {key} ASC NULLS LAST) - 1" for key in own),
-        answer=(
-            "system.main._dk_table_designs(system.main.list({'codes': codes, 'n': n}), "
-            f"{literals(names)}, {small_counts(small)}, {in_rows}::INTEGER[], {in_cols}::INTEGER[], "
-            f"{'NULL::INTEGER' if most is None else most}, {merged}::INTEGER[])"
-        ),
-        levels=f"[{', '.join(lists)}]",
-    )
+def _check(request: TableDesigns, names: list[str], types: list[str]) -> None:
+    found = Table(request.tbl, names, types)
+    found.has([*request.variables, *([request.count] if request.count else [])])
+    if request.count:
+        found.number(request.count, "count", "BIGINT")
 
 
-def _check(names: list[str], types: list[str], table: str, variables: list[str], count: list[str]) -> None:
-    found = Table(table, names, types)
-    found.has([*variables, *count])
-    for name in count:
-        if not is_number(found.kind(name)):
-            raise InvalidInput(f'Column "{name}" is not a number and cannot be count: cast it to BIGINT.')
-
-
-def _designs(
-    progress: Progress,
-    cells: pa.Scalar,
-    variables: pa.Scalar,
-    small: pa.Scalar,
-    fixed_rows: pa.Scalar,
-    fixed_cols: pa.Scalar,
-    max_cols: pa.Scalar,
-    merge: pa.Scalar,
-) -> pa.Array:
+def _designs(progress: Progress, request: TableDesigns, cells: pa.Scalar) -> pa.Array:
     from duckanon.engines.cells.designs import CrossTable, Search, designs
 
     if not cells.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to bound.")
-    names = variables.as_py()
+    names = request.variables
     packed = cells.values
-    codes = packed.field("codes").flatten().to_numpy().astype(np.int64).reshape(-1, len(names)).T
-    counts = packed.field("n").to_numpy().astype(np.int64)
+    codes = integers(packed.field("codes").flatten()).reshape(-1, len(names)).T
+    counts = integers(packed.field("n"))
     # Cells without records lend their values to the variables, and nothing else.
     levels = [int(one.max()) + 1 for one in codes]
     some = counts > 0
     table = CrossTable(np.ascontiguousarray(codes[:, some]), levels, counts[some])
     search = Search(
-        frozenset(fixed_rows.as_py()), frozenset(fixed_cols.as_py()), max_cols.as_py(), frozenset(merge.as_py())
+        frozenset(request.fixed_rows), frozenset(request.fixed_cols), request.max_cols, frozenset(request.merge)
     )
-    found = designs(table, search, small.as_py(), partial(progress, "table_designs"))
+    found = designs(table, search, request.small, partial(progress, "table_designs"))
     answer = []
     for place, design in enumerate(found):
         used = {*design.rows, *design.cols}
@@ -151,7 +161,7 @@ _ARROW = pa.list_(
     pa.struct(
         [("place", pa.int64())]
         + [(name, pa.list_(pa.string())) for name in ("rows", "cols", "omitted")]
-        + list(MEASURES.items())
+        + [(name, TYPES[kind]) for name, kind in MEASURES.items()]
         + [
             ("information", pa.float64()),
             ("dependence", pa.float64()),

@@ -1,8 +1,9 @@
-"""How Python functions are put on a DuckDB connection: whole columns in and out, as Arrow arrays."""
+"""How Python functions are put on a DuckDB database: whole columns in and out, as Arrow arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -10,14 +11,26 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
+from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
 
-# Told which step runs, and the share of the work that is done, from 0 to 1.
+# Told what runs and the share done (0 to 1), from whichever thread runs it.
 Progress = Callable[[str, float], None]
+# What would become of an analyst's statement, as rows of explain_privacy.
+Explain = Callable[[str], Sequence[dict[str, Any]]]
 
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.
 _KEPT: list[Callable[..., Any]] = []
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the functions are given: whom to tell of progress, governance, and what explains a statement."""
+
+    progress: Progress
+    governance: Any
+    explain: Explain
 
 
 class Instance:
@@ -30,6 +43,33 @@ class Instance:
         )
         self._known = {name for (name,) in found.fetchall()}
         self._con = con
+        self._requests: dict[str, type[Request]] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has all functions: `finish` was called on one of its connections."""
+        return _WRITER in self._known
+
+    def function(self, name: str, request: type[Request]) -> None:
+        """Say whose query answers calls of a SQL function."""
+        self._requests[name] = request
+
+    def finish(self) -> None:
+        """Register what the macros call: a function of constants that writes a query, when a statement is bound.
+
+        What a request raises of duckanon's own becomes a query that says so.
+        """
+        requests = self._requests
+
+        def answer(*columns: pa.Array) -> pa.Array:
+            name, arguments = columns[0][0].as_py(), columns[1][0].as_py() if len(columns) > 1 else {}
+            try:
+                written = requests[name].read(arguments).query()
+            except DuckanonError as error:
+                written = refusal(str(error))
+            return pa.array([written] * len(columns[0]))
+
+        self.create(_WRITER, answer, "VARCHAR", side_effects=False)
 
     @property
     def identity(self) -> str:
@@ -54,28 +94,28 @@ class Instance:
             )
 
 
-def register_writer(on: Instance, name: str, write: Callable[..., str]) -> None:
-    """Register a function of constants that writes a query. It may run when a statement is bound, even by EXPLAIN.
+_WRITER = "_dk_write"
 
-    What it raises of duckanon's own becomes a query that says so.
+
+def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, Any]:
+    """The fields of the one struct that a function is called with, by name: Arrow scalars, and the request loaded."""
+    one = row[0]
+    found = {field.name: one[field.name] for field in row.type}
+    if request is not None:
+        found["request"] = request.load(found["request"].as_py())
+    return found
+
+
+def register_check(on: Instance, name: str, check: Callable[..., None], request: type[Request] | None = None) -> None:
+    """Register a function of one row that returns NULL, or the sentence of what `check` raises of duckanon's own.
+
+    `check` gets the fields of the call's struct by name, as Python values; the field `request` as a `request`.
     """
 
-    def answer(*columns: pa.Array) -> pa.Array:
+    def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
-            written = write(*(column[0].as_py() for column in columns))
-        except DuckanonError as error:
-            written = refusal(str(error))
-        return pa.array([written] * len(columns[0]))
-
-    on.create(name, answer, "VARCHAR", side_effects=False)
-
-
-def register_check(on: Instance, name: str, check: Callable[..., None]) -> None:
-    """Register a function of one row that returns NULL, or the sentence of what `check` raises of duckanon's own."""
-
-    def answer(*columns: pa.Array) -> pa.Array:
-        try:
-            check(*(column[0].as_py() for column in columns))
+            given = _fields(row, request)
+            check(**{field: one.as_py() if isinstance(one, pa.Scalar) else one for field, one in given.items()})
         except DuckanonError as error:
             return pa.array([str(error)])
         return pa.array([None], pa.string())
@@ -83,16 +123,24 @@ def register_check(on: Instance, name: str, check: Callable[..., None]) -> None:
     on.create(name, answer, "VARCHAR", side_effects=True)
 
 
-def register_engine(on: Instance, name: str, compute: Callable[..., pa.Array], field: str, kind: str) -> None:
+def register_engine(
+    on: Instance,
+    name: str,
+    compute: Callable[..., pa.Array],
+    field: str,
+    kind: str,
+    request: type[Request] | None = None,
+) -> None:
     """Register a function of one row that runs an engine. It returns STRUCT(`field` `kind`, problem VARCHAR).
 
-    `compute` gets each argument as an Arrow scalar and returns an Arrow array of one value. What it raises of
-    duckanon's own becomes the problem, for SQL to raise with `_dk_unless`.
+    `compute` gets the fields of the call's struct by name, as Arrow scalars; the field `request` as a `request`. It
+    returns an Arrow array of one value. What it raises of duckanon's own becomes the problem, for SQL to raise with
+    `_dk_unless`.
     """
 
-    def answer(*columns: pa.Array) -> pa.Array:
+    def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
-            found, problem = compute(*(column[0] for column in columns)), None
+            found, problem = compute(**_fields(row, request)), None
         except DuckanonError as error:
             found, problem = pa.nulls(1), str(error)
         return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])

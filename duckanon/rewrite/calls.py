@@ -11,25 +11,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node
-
-# Every function that an analyst may call on tables that are not protected, and which of its arguments name tables.
-TABLES: Mapping[str, frozenset[str]] = {
-    "k_anonymize": frozenset({"tbl", "within"}),
-    "k_report": frozenset({"tbl", "population"}),
-    "k_compare": frozenset({"tbl"}),
-    "cell_bounds": frozenset({"tbl", "known"}),
-    "cell_values": frozenset({"tbl", "known"}),
-    "conditional_bounds": frozenset({"tbl"}),
-    "disclosure_report": frozenset({"tbl"}),
-    "table_designs": frozenset({"tbl"}),
-    "group_sizes": frozenset({"tbl"}),
-    "dp_group_sizes": frozenset({"tbl", "regions"}),
-    "metric_mechanism": frozenset({"tbl", "loss", "distances", "destinations"}),
-    "metric_report": frozenset({"mechanism", "tbl", "loss", "distances", "destinations"}),
-    "metric_perturb": frozenset({"tbl", "mechanism"}),
-}
-# What reads no table of the user's.
-OPEN = frozenset({"editions", "explain_privacy", "policies", "privacy_budget", "privacy_ledger", "publications"})
+from duckanon.specification import functions
 
 
 @dataclass(frozen=True)
@@ -67,7 +49,8 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog)
 
     Raises UnsupportedQuery where an argument is no constant, or names no table that can be read by its name.
     """
-    if function not in TABLES and function not in OPEN:
+    known = functions().get(function)
+    if known is None or not known.analysts:
         raise UnsupportedQuery(f"An analyst cannot call {function} here: ask the steward for a release.")
     arguments: dict[str, Node] = {}
     order = [fold(name) for name in parameters]
@@ -86,7 +69,7 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog)
             )
         arguments[name] = value
     tables = {}
-    for name in sorted(TABLES.get(function, frozenset())):
+    for name in sorted(known.tables):
         value = arguments.get(name)
         if value is None or isinstance(value, exp.Null):
             continue

@@ -1,6 +1,6 @@
--- The result of dp_group_sizes, after queries/group_counts.sql. functions/group_sizes.py fills in:
---   $call    the call, checked, as JSON in a literal   $ranks  a leaf's region at each level   $region  hash of a leaf
---   $table   the table's name, a literal               $first  the smallest size               $released  names of columns
+-- The result of dp_group_sizes, after queries/group_counts.sql. functions/dp_group_sizes.py fills in:
+--   $answer  the engine's call      $ranks  a leaf's region at each level   $region    what a leaf's hash is of
+--   $first   the smallest size      $released  names of columns
 , _dk_packed AS (
   SELECT
     system.main.list(leaf) AS leaves,
@@ -15,10 +15,7 @@ _dk_tree AS (
 ),
 -- One row, so one call: it charges the ledger, and then draws the noise.
 _dk_answered AS MATERIALIZED (
-  SELECT
-    system.main._dk_dp_group_sizes(
-      $call, _dk_seen($table), problem, leaves, sizes, groups, _dk_packed.content, ranks, _dk_tree.content
-    ) AS answer
+  SELECT $answer AS answer
   FROM _dk_packed, _dk_tree, _dk_verdict
 ),
 _dk_released AS (

@@ -1,4 +1,4 @@
--- What one call of k_report or k_compare runs. functions/k_report.py and k_anonymize.py fill in, beside source.sql:
+-- What one call of k_report or k_compare runs. functions/k_report.py and k_compare.py fill in, beside source.sql:
 --   $source   the rows the engine's call packs     $answer   the engine's call     $rows     its result, as rows
 WITH
 -- include source.sql

@@ -1,6 +1,6 @@
 -- What one call of metric_perturb runs. functions/metric_perturb.py fills in, beside source.sql:
 --   $mechanism  the mechanism's name, a literal     $mechanism_problem  the check of its columns
---   $id         the column that names records       $call, $epsilon     the call, and its epsilon or NULL, as text
+--   $id         the column that names records       $answer             the engine's call
 WITH
 -- include source.sql
 _dk_mechanism_described AS (
@@ -36,22 +36,7 @@ _dk_rows AS MATERIALIZED (
   )
 ),
 _dk_answered AS MATERIALIZED (
-  SELECT system.main._dk_metric_perturb(
-    system.main.list(secret_place ORDER BY place),
-    system.main.list(system.main.hash("duckanon.row") ORDER BY place),
-    (
-      SELECT system.main.list({
-        'secret': secret_place,
-        'probability': probability,
-        'content': system.main.hash(_dk_bytes(secret), _dk_bytes(output))
-      } ORDER BY cell)
-      FROM _dk_mechanism
-    ),
-    $table,
-    _dk_seen($table),
-    $call,
-    $epsilon
-  ) AS answer
+  SELECT $answer AS answer
   FROM _dk_rows
 ),
 _dk_drawn AS (

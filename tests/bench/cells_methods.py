@@ -11,7 +11,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -25,7 +27,7 @@ from duckanon.engines.cells.rounded_proportions import rounded_bounds
 SLOW = 1.0
 
 
-def timed(run: Callable[[], object]) -> tuple[float, object]:
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     """Median seconds, and what came out."""
     times: list[float] = []
     out: object = None
@@ -63,7 +65,7 @@ def compare(label: str, shape: str, problem: Knapsack, methods: list[str]) -> No
     fastest, expected = timed(lambda: METHODS["residues"].run(problem))
     line = [f"{fastest * 1000:.3f}"]
     for name in methods[1:]:
-        seconds, found = timed(lambda name=name: METHODS[name].run(problem))
+        seconds, found = timed(partial(METHODS[name].run, problem))
         same = (found.lower == expected.lower).all() and (found.upper == expected.upper).all()
         if METHODS[name].every_value:
             same = same and (found.count == expected.count).all()
@@ -108,7 +110,7 @@ def main() -> int:
         for n in sizes:
             problem, _ = knapsack(sums, n - int(sums.sum()))
             METHODS["residues"].run(problem)
-            seconds, _ = timed(lambda problem=problem: METHODS["residues"].run(problem))
+            seconds, _ = timed(partial(METHODS["residues"].run, problem))
             print(f"| {label} | 10^{len(str(n)) - 1} | {seconds * 1000:.3f} |", flush=True)
     print("\nRounded proportions, 1,000 rows, N = 50,000, 3 digits (rows from log-normal sizes, Dirichlet shares):\n")
     print("| columns | spread of row totals | seconds | cells disclosed |")
@@ -123,9 +125,9 @@ def main() -> int:
             counts = np.array([rng.multinomial(t, rng.dirichlet(np.ones(columns))) for t in totals])
             # Half up, in whole numbers.
             published = (2 * counts * 1000 + totals[:, None]) // (2 * totals[:, None])
-            rows = np.repeat(np.arange(1000), columns)
+            row = np.repeat(np.arange(1000, dtype=np.int64), columns)
             start = time.perf_counter()
-            found = rounded_bounds(rows, published.ravel(), 3, 50_000)
+            found = rounded_bounds(row, published.ravel(), 3, 50_000)
             seconds = time.perf_counter() - start
             assert (found.lower <= counts.ravel()).all()
             assert (found.upper >= counts.ravel()).all()

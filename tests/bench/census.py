@@ -3,6 +3,8 @@
 Values are drawn independently, each from a distribution drawn once; the real extract is not public in this form.
 """
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -24,7 +26,7 @@ def census(n: int, m: int = 8, seed: int = 1) -> pa.Table:
     rng = np.random.default_rng(seed)
     columns = {}
     for name, distinct, low, high in ATTRIBUTES[:m]:
-        inner = rng.choice(np.arange(low + 1, high), distinct - 2, replace=False) if distinct > 2 else []
+        inner: Any = rng.choice(np.arange(low + 1, high), distinct - 2, replace=False) if distinct > 2 else []
         values = np.sort(np.concatenate(([low], inner, [high]))).astype(np.int32)
         columns[name] = rng.choice(values, n, p=rng.dirichlet(np.full(distinct, 2.0)))
     return pa.table(columns)

@@ -4,10 +4,12 @@ Each statement differs from the one before (another constant, another limit), so
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 import duckdb
 
@@ -20,11 +22,19 @@ STATEMENTS = (
     ("SELECT 1, guarded and run", "SELECT {}", 1.0),
     ("an open table, guarded and run", "SELECT a, sum(b) FROM sales WHERE b <> {} GROUP BY a", 5.0),
 )
-DECIDED = (
+DECIDED: tuple[tuple[str, str, float | None], ...] = (
     ("a stored count", "SELECT sick, count(*) AS n FROM persons GROUP BY sick LIMIT {}", 5.0),
     ("a stored release of group sizes", SIZES + " LIMIT {}", None),
     ("a refused read", "SELECT * FROM persons WHERE id = {}", None),
 )
+
+
+def answered(con: Any, sql: str, at: int) -> None:
+    con.execute(sql.format(at)).fetchall()
+
+
+def explained(con: Any, sql: str, at: int) -> None:
+    con.explain(sql.format(at))
 
 
 def main() -> None:
@@ -41,17 +51,16 @@ def main() -> None:
                 "domains := {'sick': [true, false]})"
             ).fetchall()
         with duckdb.connect(str(path)) as plain:
-            run = {
-                name: timed(lambda at, sql=sql: plain.execute(sql.format(at)).fetchall()) for name, sql, _ in STATEMENTS
-            }
+            run = {name: timed(partial(answered, plain, sql)) for name, sql, _ in STATEMENTS}
         with duckanon.connect(path, role="analyst") as con:
             con.execute(DECIDED[0][1].format(1)).fetchall()
             con.execute(DECIDED[1][1].format(1)).fetchall()
+            goal: float | None
             for name, sql, goal in STATEMENTS:
-                took = timed(lambda at, sql=sql: con.execute(sql.format(at)).fetchall())
+                took = timed(partial(answered, con, sql))
                 said(name, took, goal, f"{run[name]:.2f} ms without a guard")
             for name, sql, goal in DECIDED:
-                said(f"to decide about {name}", timed(lambda at, sql=sql: con.explain(sql.format(at))), goal)
+                said(f"to decide about {name}", timed(partial(explained, con, sql)), goal)
             said("cursor()", timed(lambda _: con.cursor()), 20.0)
 
 

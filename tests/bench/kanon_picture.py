@@ -38,9 +38,9 @@ def main() -> int:
         x, y = at(0, 0.02 * step)
         parts.append(f'<line x1="{LEFT}" x2="{LEFT + ACROSS}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{0.02 * step:.2f}</text>')
-    for seconds in range(0, right + 1, 10 if right <= 100 else 20):
-        x, y = at(seconds, 0)
-        parts.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{seconds}</text>')
+    for tick in range(0, right + 1, 10 if right <= 100 else 20):
+        x, y = at(tick, 0)
+        parts.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{tick}</text>')
     curve = " ".join("{:.1f},{:.1f}".format(*at(seconds, loss)) for name, seconds, loss in found if name == "auto")
     parts.append(f'<polyline points="{curve}" fill="none" stroke="#1d5fb5" stroke-width="2"/>')
     for name, seconds, loss in found:

@@ -141,7 +141,12 @@ def sizes(arguments: argparse.Namespace) -> None:
             largest = max(graph.components, key=lambda part: len(part.nodes))
             order = np.argsort(graph.node, kind="stable")
             members = order[np.searchsorted(graph.node[order], largest.nodes)]
-            program = Program(largest, given.expected[members], lambda: np.zeros(0), given.points[members])
+            program = Program(
+                largest,
+                given.expected[members],
+                lambda: np.zeros(0),
+                None if given.points is None else given.points[members],
+            )
             for name in PARTITIONS:
                 found = partition_named(name, 25)(program)
                 inside = [len(part) for part in found.internal]

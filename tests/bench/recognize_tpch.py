@@ -7,6 +7,7 @@ Each query five times, the median counts; parsing included, since a guard has to
 
 import statistics
 import time
+from importlib.metadata import version
 
 import sqlglot
 
@@ -42,7 +43,7 @@ def line(name: str, queries: list[Entry], known: Schema) -> None:
 
 def main() -> None:
     print(
-        f"sqlglot {sqlglot.__version__}\n\n"
+        f"sqlglot {version('sqlglot')}\n\n"
         "| queries | how many | parsing, median ms | deciding, median ms | longest ms |"
     )
     print("|---|---:|---:|---:|---:|")

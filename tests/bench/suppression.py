@@ -33,10 +33,9 @@ def line(cells: int) -> str:
 
 
 def main() -> int:
-    print(
-        "| cells | primary | secondary | cost | bound | gap, % | optimal | under | intervals proven, % | seconds | of CPU |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    heads = "cells, primary, secondary, cost, bound, gap in %, optimal, under, intervals proven in %, seconds, of CPU"
+    print("|", heads.replace(", ", " | "), "|")
+    print("|---" * len(heads.split(", ")) + "|")
     for cells in map(int, sys.argv[1:] or map(str, SIZES)):
         print(line(cells), flush=True)
     return 0

@@ -138,12 +138,12 @@ def czech(folder: Path) -> None:
     data = read(f"FROM '{folder}/czech_autoworkers.csv'", names, counted=True)
     data.names = list("ABCDEF")
     everything = list(range(6))
-    sets = {"[BF][ABCE][ADE]": ("B F", "A B C E", "A D E")}
+    sets: dict[str, tuple[str, ...]] = {"[BF][ABCE][ADE]": ("B F", "A B C E", "A D E")}
     sets |= {f"all {k}-way": tuple(map(" ".join, combinations("ABCDEF", k))) for k in (2, 3, 4, 5)}
     print("\nCzech autoworkers, 64 cells; HiGHS: one integer program for each bound.\n")
     print("| released | proven | seconds | HiGHS, seconds |\n|---|---|---|---|")
-    for label, names in sets.items():
-        releases = data.releases(*map(data.counts, names))
+    for label, each in sets.items():
+        releases = data.releases(*map(data.counts, each))
         start = time.process_time()
         found = table_bounds(releases, everything)
         seconds = time.process_time() - start

@@ -67,7 +67,8 @@ def test_a_name_means_what_duckdb_takes_it_for(tmp_path: Path, path: str, name: 
             ((wanted,),) = con.execute(f"SELECT found FROM {name}").fetchall()
         except duckdb.Error:
             wanted = None
-    names = {TableName(*one.split("."), "t1"): Stored((*one.split("."), "t1")) for one in tables}  # type: ignore[arg-type]
+    paths = [(*one.split(".", 1), "t1") for one in tables]
+    names = {TableName(*each): Stored(each) for each in paths}  # type: ignore[arg-type]
     search = search_path(database, schema, setting)
     found = Catalog(search=search, tables=names).find(TableName.of(name))
     if wanted is not None:

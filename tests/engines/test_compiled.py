@@ -62,7 +62,7 @@ def _ascending(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 32, 33, 100, 1000])
 def test_argsort_is_stable_and_ascending_sorts(length: int, dtype: type) -> None:
-    keys = np.random.default_rng(length).integers(0, 1 + length // 3, length).astype(dtype)
+    keys: np.ndarray = np.random.default_rng(length).integers(0, 1 + length // 3, length).astype(dtype)
     assert _sorted(keys).tolist() == np.argsort(keys, kind="stable").tolist()
     assert _ascending(keys).tolist() == np.sort(keys).tolist()
 

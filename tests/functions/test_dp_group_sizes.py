@@ -25,7 +25,7 @@ def persons(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return con
 
 
-def fill(con: duckdb.DuckDBPyConnection, table: str = "persons") -> None:
+def fill(con: Any, table: str = "persons") -> None:
     con.execute(
         f"CREATE TABLE {table} AS SELECT row_number() OVER () AS id, unit, 's' || (unit % 4 // 2) AS state, "
         "'c' || (unit % 4) AS county, place % 2 = 0 AS old, place AS cars "
@@ -37,7 +37,7 @@ def rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     return con.execute(query).fetchall()
 
 
-def charges(con: duckdb.DuckDBPyConnection) -> int:
+def charges(con: Any) -> int:
     return int(rows(con, "SELECT count(*) FROM privacy_ledger() WHERE action = 'charge'")[0][0])
 
 
@@ -65,7 +65,7 @@ def test_levels_add_up_and_public_totals_are_kept(persons: duckdb.DuckDBPyConnec
     for level, state, county, size, groups, *_ in found:
         totals[state, county] = totals.get((state, county), 0) + groups
         sums[level, size] = sums.get((level, size), 0) + groups
-    exact = {
+    exact: dict[Any, int] = {
         (None, None): 12,
         **{(f"s{i}", None): 6 for i in range(2)},
         **{(f"s{i // 2}", f"c{i}"): 3 for i in range(4)},

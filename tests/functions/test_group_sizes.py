@@ -103,7 +103,7 @@ def module_con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield duckanon.register(con)
 
 
-@settings(max_examples=25 if settings.default.max_examples <= 100 else 500)
+@settings(max_examples=25 if settings().max_examples <= 100 else 500)
 @given(people=PEOPLE)
 def test_twin(module_con: duckdb.DuckDBPyConnection, people: list[tuple[int, int]]) -> None:
     # A unit's county follows from the unit, and the county's state from the county.

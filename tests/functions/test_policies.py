@@ -23,12 +23,12 @@ def rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     return con.execute(query).fetchall()
 
 
-def said(con: duckdb.DuckDBPyConnection, call: str) -> str:
+def said(con: Any, call: str) -> str:
     ((sentence,),) = rows(con, f"SELECT {call}")
     return str(sentence)
 
 
-def refused(con: duckdb.DuckDBPyConnection, call: str) -> str:
+def refused(con: Any, call: str) -> str:
     with pytest.raises(duckdb.InvalidInputException) as raised:
         rows(con, f"SELECT {call}")
     return str(raised.value).removeprefix("Invalid Input Error: ")

@@ -209,7 +209,7 @@ def test_an_audit_that_forgets_a_check_is_caught(lost: str, monkeypatch: pytest.
             continue
         with filled(counts) as con:
             out = accepted(con, ways)
-        if out and list(told(counts, out)):
+        if out and any(True for _ in told(counts, out)):
             return
     raise AssertionError("The enumeration found nothing: it cannot fail.")
 

@@ -52,7 +52,9 @@ def by_calls(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) ->
 
 
 def by_sql(con: duckdb.DuckDBPyConnection, say: Callable[[str, int], None]) -> Callable[[int], None]:
-    from duckanon.engines.groups import release
+    from duckanon.engines.groups import release as module
+
+    release: Any = module
 
     duckanon.register(con)
     con.execute("CREATE TABLE IF NOT EXISTS persons AS SELECT i // 3 AS unit FROM range(12) r(i)").fetchall()

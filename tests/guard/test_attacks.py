@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 import duckanon
+from duckanon.connection import Session
 from tests.attacks import attacks, besieged
 from tests.guard.canaries import analyst, outcome
 
@@ -70,7 +71,7 @@ def _reset(con: duckanon.Analyst) -> None:
         outcome(con, f'DROP TABLE "{name}"')
 
 
-def _content(con: duckanon.Connection) -> object:
+def _content(con: Session) -> object:
     """The tables as they were, and what else there is."""
     return (
         con.execute("SELECT * FROM persons ORDER BY ALL").fetchall(),

@@ -14,8 +14,8 @@ import duckdb
 from duckanon.releases.paid_questions import CountsQuestion
 from tests.noninterference.answers import contribution, difference, questions, too_far
 from tests.noninterference.grown import grown
-from tests.noninterference.harness import Comparison, injecting
-from tests.noninterference.statements import Sent, corpora, sent
+from tests.noninterference.harness import Comparison, Sent, injecting
+from tests.noninterference.statements import corpora, sent
 from tests.noninterference.worlds import Pair, change, pair
 
 # After so many statements the records change, and the catalog and the ledgers are compared.
@@ -34,7 +34,8 @@ def run(statements: int, pairs: int, seed: int, *, quiet: bool = False) -> tuple
     total = Comparison(None, None)  # type: ignore[arg-type]
     share = -(-statements // pairs)
     corpus = list(corpora())
-    looked, wrong = 0, []
+    looked = 0
+    wrong: list[str] = []
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, injecting():
         for number in range(pairs):
@@ -48,8 +49,8 @@ def run(statements: int, pairs: int, seed: int, *, quiet: bool = False) -> tuple
             for one in found:
                 if one:
                     print(f"WRONG with {worlds.facts}\n{one}", flush=True)
-            for one in here.differences:
-                print(f"DIFFERENCE with {worlds.facts}\n{one}", flush=True)
+            for each in here.differences:
+                print(f"DIFFERENCE with {worlds.facts}\n{each}", flush=True)
             for unexpected in here.unexpected[:3]:
                 print(f"UNEXPECTED {unexpected}", flush=True)
             total.sent, total.ran = total.sent + here.sent, total.ran + here.ran
@@ -66,7 +67,7 @@ def run(statements: int, pairs: int, seed: int, *, quiet: bool = False) -> tuple
 def answers_alone(worlds: Pair, rng: random.Random) -> list[str]:
     """Half (b) of a few kinds of answer and a few grown questions: of each what is wrong with it, or nothing."""
     unit = {"record": None, "person": "pid", "household": "household_id"}[worlds.facts.unit]
-    pairs = [con._con.cursor() for con in (worlds.first, worlds.second)]
+    pairs = worlds.first._con.cursor(), worlds.second._con.cursor()
     chosen = list(questions(worlds.first, unit))
     found = []
     for one in [*rng.sample(chosen, min(_ALONE, len(chosen))), *grown(worlds.first, rng, _GROWN)]:

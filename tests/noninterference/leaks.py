@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from duckanon.engines.randomness import double_geometric
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.releases import mechanisms, noisy_aggregates
+from duckanon.releases.paid_questions import CountsQuestion
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
 
@@ -96,7 +98,8 @@ def value_in_an_error(patch: Patch) -> None:
 
 def repeat_by_content(patch: Patch) -> None:
     """A repeat is free while the table has the same number of records."""
-    real, seen = answers.is_stored, {}
+    real = answers.is_stored
+    seen: dict[Any, int] = {}
 
     def is_stored(con: duckdb.DuckDBPyConnection, question: Any) -> bool:
         ((many,),) = con.execute(f"SELECT count(*) FROM {question.location.name}").fetchall()
@@ -119,7 +122,7 @@ def empty_cells_dropped(patch: Patch) -> None:
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
         return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked) > 0))
 
-    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsQuestion, counts)
+    patch.setitem(mechanisms._BY_KIND, CountsQuestion, counts)
 
 
 def unbounded(patch: Patch) -> None:
@@ -156,7 +159,7 @@ def keys_by_collation(patch: Patch) -> None:
 
 def noise_of_the_count(patch: Patch) -> None:
     """The noise is narrower where there are few records."""
-    real = mechanisms.double_geometric
+    real = double_geometric
 
     def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
         exact = mechanisms.exact(con, asked)
@@ -165,7 +168,7 @@ def noise_of_the_count(patch: Patch) -> None:
         shown = [one for one in keys.column_names if one[0] in "ke"]
         return keys.select(shown).append_column("n", pa.array(exact + np.asarray(noise)))
 
-    patch.setitem(mechanisms._BY_KIND, mechanisms.CountsQuestion, counts)
+    patch.setitem(mechanisms._BY_KIND, CountsQuestion, counts)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------

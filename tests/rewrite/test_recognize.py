@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 import duckdb
 import pytest
@@ -22,7 +23,7 @@ def con() -> duckdb.DuckDBPyConnection:
     return database()
 
 
-def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[object, ...]]:
+def rows(con: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
     return con.execute(sql).fetchall()
 
 

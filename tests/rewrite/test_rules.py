@@ -7,6 +7,7 @@ import pkgutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_offers_name_what_is_published() -> None:
 
 
 def test_what_a_policy_does_not_offer() -> None:
-    for sql, changed, why in [
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("SELECT count(*) FROM persons", {"per_query": None}, "The policy offers no counts with noise"),
         ("SELECT count(*) FROM persons", {"privacy_unit": "patient"}, "The table does not stand with the columns"),
         ("SELECT sex, avg(sick::INT) FROM persons GROUP BY sex", {"per_query": None}, "offers no counts with noise"),
@@ -79,7 +80,8 @@ def test_what_a_policy_does_not_offer() -> None:
         ("SELECT count(*) FROM persons", {"rows_per_unit": 10**9}, "wider than a billion"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"rows_per_unit": 10**6}, "wider than a million"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"max_size": 10**8}, "more than 20,000,000 sizes"),
-    ]:  # type: ignore[var-annotated]
+    ]
+    for sql, changed, why in cases:
         with pytest.raises(PolicyRefusal, match=why):
             decided(sql, **changed)
 

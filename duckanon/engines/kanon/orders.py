@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.records import Codes, Order, Records
 from duckanon.engines.parallel import spread
 
@@ -20,41 +19,13 @@ _WORD = 64
 _SHARE = 65_536
 
 
-@compiled
-def _radix_pass(keys: Keys, index: Codes, moved: Keys, moved_index: Codes, shift: int) -> None:
-    """One stable counting sort by the 11 bits above `shift`, from (keys, index) into (moved, moved_index)."""
-    mask = np.uint64(2047)
-    one = np.uint64(1)
-    by = np.uint64(shift)
-    starts = np.zeros(2049, np.int64)
-    for i in range(keys.shape[0]):
-        starts[((keys[i] >> by) & mask) + one] += 1
-    for b in range(2048):
-        starts[b + 1] += starts[b]
-    for i in range(keys.shape[0]):
-        digit = (keys[i] >> by) & mask
-        place = starts[digit]
-        starts[digit] = place + 1
-        moved[place] = keys[i]
-        moved_index[place] = index[i]
-
-
 def _radix_argsort(keys: Keys, bits: int) -> Codes:
-    """Stable argsort of keys below 2^bits, least significant digit first. Overwrites `keys`."""
-    index = np.arange(len(keys), dtype=np.int32)
-    spare, spare_index = np.empty_like(keys), np.empty_like(index)
-    for shift in range(0, bits, 11):
-        _radix_pass(keys, index, spare, spare_index, shift)
-        keys, spare, index, spare_index = spare, keys, spare_index, index
+    """Stable argsort of keys below 2^bits by their lowest 16 bits, then the next: NumPy sorts those by radix."""
+    index: Codes = np.arange(len(keys), dtype=np.int32)
+    for shift in range(0, bits, 16):
+        step = np.argsort((keys >> np.uint64(shift)).astype(np.uint16), kind="stable")
+        keys, index = keys[step], index[step]
     return index
-
-
-@compiled
-def _append(keys: Keys, bits: int, codes: Codes) -> None:
-    """Shift each key left by `bits` and put the code in the room that makes."""
-    by = np.uint64(bits)
-    for i in range(keys.shape[0]):
-        keys[i] = (keys[i] << by) | np.uint64(codes[i])
 
 
 def _bits(values: int) -> int:
@@ -75,13 +46,14 @@ def pack(records: Records, sequence: Sequence[int]) -> list[tuple[Keys, int]]:
         if used + bits > _WORD:
             words.append((key, used))
             key, used = np.zeros(len(records), dtype=np.uint64), 0
-        _append(key, bits, a.codes)
+        key <<= np.uint64(bits)
+        key |= a.codes.astype(np.uint64)
         used += bits
     return [*words, (key, used)]
 
 
 def argsort_words(words: Sequence[tuple[Keys, int]]) -> Order:
-    """Stable argsort by several words, the most significant first. Overwrites the words."""
+    """Stable argsort by several words, the most significant first."""
     order: Order | None = None
     for key, bits in reversed(words):
         step = _radix_argsort(key if order is None else key[order], bits)
@@ -106,41 +78,30 @@ def by_label(labels: Codes) -> Order:
     return argsort_words([(labels.astype(np.uint64), _bits(int(labels.max()) + 1))])
 
 
-@compiled
-def _hilbert_keys(cells: npt.NDArray[np.uint32], bits: int) -> Keys:
-    """Index of each cell on the Hilbert curve through a grid with 2^bits cells a side (Skilling 2004)."""
-    n, m = cells.shape
-    keys = np.zeros(n, np.uint64)
-    x = np.zeros(m, np.uint32)
-    one = np.uint32(1)
-    top = one << np.uint32(bits - 1)
-    for i in range(n):
-        for j in range(m):
-            x[j] = cells[i, j]
-        q = top
-        while q > one:
-            low = q - one
-            for j in range(m):
-                if x[j] & q:
-                    x[0] ^= low
-                else:
-                    t = (x[0] ^ x[j]) & low
-                    x[0] ^= t
-                    x[j] ^= t
-            q >>= one
+def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
+    """Index of each cell on the Hilbert curve through a grid with 2^bits cells a side (Skilling 2004).
+
+    x: shape (m, n), the coordinates of each cell; they are overwritten.
+    """
+    m, n = x.shape
+    for b in range(bits - 1, 0, -1):
+        side, low = np.uint32(1 << b), np.uint32((1 << b) - 1)
+        x[0] ^= np.where(x[0] & side, low, np.uint32(0))
         for j in range(1, m):
-            x[j] ^= x[j - 1]
-        t = np.uint32(0)
-        q = top
-        while q > one:
-            if x[m - 1] & q:
-                t ^= q - one
-            q >>= one
-        key = np.uint64(0)
-        for b in range(bits - 1, -1, -1):
-            for j in range(m):
-                key = (key << np.uint64(1)) | np.uint64(((x[j] ^ t) >> np.uint32(b)) & one)
-        keys[i] = key
+            exchanged = np.where(x[j] & side, np.uint32(0), (x[0] ^ x[j]) & low)
+            x[0] ^= np.where(x[j] & side, low, exchanged)
+            x[j] ^= exchanged
+    for j in range(1, m):
+        x[j] ^= x[j - 1]
+    turned = np.zeros(n, np.uint32)
+    for b in range(bits - 1, 0, -1):
+        turned ^= np.where(x[m - 1] & np.uint32(1 << b), np.uint32((1 << b) - 1), np.uint32(0))
+    x ^= turned
+    keys = np.zeros(n, np.uint64)
+    for b in range(bits - 1, -1, -1):
+        for j in range(m):
+            keys <<= np.uint64(1)
+            keys |= (x[j] >> np.uint32(b)) & np.uint32(1)
     return keys
 
 
@@ -168,7 +129,7 @@ def hilbert(records: Records, threads: int = 1, shuffle: np.random.Generator | N
 
     def share(start: int) -> None:
         part = slice(start, start + _SHARE)
-        cells = np.stack([side.take(a.codes[part]) for side, a in zip(grid, used, strict=True)], axis=1)
+        cells = np.stack([side.take(a.codes[part]) for side, a in zip(grid, used, strict=True)])
         keys[part] = _hilbert_keys(cells, bits)
 
     spread(share, range(0, n, _SHARE), threads)

@@ -31,10 +31,11 @@ from duckanon.rewrite.recognize import (
     summary,
 )
 from duckanon.rewrite.statements import Statement, statements
+from duckanon.specification import functions
 
 # Functions of ours whose results are made to be released. metric_perturb is not among them: beside the perturbed values
 # it shows the table's columns as they are.
-RELEASES = frozenset({"k_anonymize", "dp_group_sizes", "metric_mechanism", "metric_report"})
+RELEASES = frozenset(name for name, one in functions().items() if one.release)
 
 
 class Verdict(StrEnum):

@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 
 from duckanon.functions.sqltext import identifier
 from duckanon.integrations.cli.partial_sql import open_quote
-from duckanon.specification import table_functions
+from duckanon.specification import functions
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -58,9 +58,10 @@ class Vocabulary:
         Raises duckdb.Error inside a transaction that has failed.
         """
         if hasattr(con, "decision"):
-            functions = {name: ", ".join(parameters) for name, parameters in table_functions().items()}
+            callable_ = [one for one in functions().values() if one.analysts]
+            named = {one.name: ", ".join(each.name for each in one.arguments) for one in callable_}
             tables = {name: f"{kind} in {schema}" for schema, name, kind in con.execute(_SEEN).fetchall()}
-            return cls({}, functions, tables, dict(con.execute(_SEEN_COLUMNS).fetchall()))
+            return cls({}, named, tables, dict(con.execute(_SEEN_COLUMNS).fetchall()))
         queries = (_KEYWORDS, _FUNCTIONS, _TABLES, _COLUMNS)
         return cls(*(dict(con.execute(query).fetchall()) for query in queries))
 

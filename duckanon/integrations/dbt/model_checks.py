@@ -16,10 +16,9 @@ from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.audit.corpus import Corpus, Script
 from duckanon.integrations.audit.findings import RELEASES, Listed, Verdict, audit
 from duckanon.integrations.dbt.meta import Declared
-from duckanon.rewrite.calls import TABLES
 from duckanon.rewrite.recognize import Schema, TableName, fold
 from duckanon.rewrite.statements import statements
-from duckanon.specification import table_functions
+from duckanon.specification import functions
 
 # Builds that keep rows of earlier runs beside those of this one.
 _ADDS = ("incremental", "snapshot")
@@ -172,7 +171,7 @@ def _last(word: str) -> str:
 
 def _called(code: str) -> list[str]:
     """The functions of duckanon's that a text calls, in its order."""
-    names, found = {fold(name) for name in table_functions()} & set(TABLES), []
+    names, found = {name for name, one in functions().items() if one.analysts and one.tables}, []
     for statement in statements(code):
         words = [fold(word) for word, _ in statement.words]
         found += [word for word, after in pairwise(words) if word in names and after == "("]

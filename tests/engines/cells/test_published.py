@@ -9,7 +9,7 @@ import pytest
 from duckanon.engines.cells import reachable_sums as sums_module
 from duckanon.engines.cells import viability as viability_module
 from duckanon.engines.cells.audit import audit_table
-from duckanon.engines.cells.knapsack import FREE, knapsack
+from duckanon.engines.cells.knapsack import FREE, Feasible, knapsack
 from duckanon.engines.cells.methods import METHODS
 from duckanon.engines.cells.reduction import Reduced, reduce
 from tests.engines.cells import plain
@@ -109,6 +109,7 @@ def test_table_8() -> None:
     problem, kind = knapsack(table.sums, table.target)
     for method in EXACT:
         found = method.run(problem)
+        assert isinstance(found, Feasible)
         assert found.values(int(kind[4])) == [0, 1, 2, 3, 5, 6, 8, 9, 11, 14, 17], method.name
     fifth = audit_table(table)
     assert (fifth.lower[4], fifth.upper[4], fifth.count[4]) == (1, 18, 11)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def of_units(groups: np.ndarray, step: int, contributions: int, unit: str) -> li
             if other.min() >= 0:
                 found.append(other)
         return found
-    reached = []
+    reached: list[Any] = []
     for comes in (True, False):
         now = {groups.tobytes(): groups}
         for _ in range(contributions):

@@ -325,8 +325,8 @@ def test_intervals_hold_what_they_promise(epsilon: Fraction, totals: Totals, int
         for level, (ours, truth) in enumerate(zip(found.levels, tree.levels(groups), strict=True)):
             inside = (ours.low <= truth) & (truth <= ours.high)
             covered[level] += inside[truth > 0].tolist()
-    for level in covered:
-        assert 0.93 <= np.mean(level) <= 0.99
+    for hits in covered:
+        assert 0.93 <= np.mean(hits) <= 0.99
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in {"auto", "h_exact", "c_exact"}])

@@ -103,7 +103,7 @@ def test_tests_on_counts_from_above(case: Measurements) -> None:
                 used = [*range(len(seen))[before], *range(len(seen))[after]]
                 bound = seen[before].mean() - (seen[after].mean() if seen[after].size else 0.0) + q
                 expected = 0, int(np.floor(bound + 1e-9))
-            assert (low[region, s], high[region, s]) == expected
+            assert (int(low[region, s]), int(high[region, s])) == expected
             # What is noisy in the test had no part in choosing it.
             noisy = [i for i in used if i < case.max_size and (i > 0 or case.totals is None)]
             seen[noisy] = np.nan

@@ -70,4 +70,4 @@ def test_what_is_no_tree(parents: tuple[list[int], ...], words: str) -> None:
 
 def test_the_type_of_parents() -> None:
     with pytest.raises(InvalidInput, match="int64"):
-        Hierarchy((np.array([0.0]),))  # type: ignore[arg-type]
+        Hierarchy((np.array([0.0]),))

@@ -14,7 +14,7 @@ from duckanon.engines.groups.isotonic_regression import pool, whole_rows
 from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
-from duckanon.engines.groups.release import release
+from duckanon.engines.groups.release import Totals, release
 from duckanon.engines.groups.topdown import nearest
 from tests.engines.groups.plain import TREES, best, squares, tables
 from tests.engines.groups.test_hierarchy import trees
@@ -176,7 +176,7 @@ SLOW = {"h_exact", "c_exact"}
 
 
 @pytest.mark.parametrize(("name", "totals"), PLANS)
-def test_promises(name: str, totals: str) -> None:
+def test_promises(name: str, totals: Totals) -> None:
     """On trees of all kinds, few and many groups: `release` checks sums and signs itself, so here is what is left."""
 
     @settings(max_examples=8 if name in SLOW else 40)
@@ -189,7 +189,7 @@ def test_promises(name: str, totals: str) -> None:
             epsilon=Fraction(2),
             mechanism=name,
             totals=totals,
-            source=Seeded(seed),  # type: ignore[arg-type]
+            source=Seeded(seed),
         )
         assert tuple(len(level.groups) for level in found.levels) == tree.sizes
         for level, truth in zip(found.levels, tree.levels(groups), strict=True):

@@ -165,7 +165,7 @@ def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any mechanism's, were its sensitivity a fifth of what it is: here the one that others are built on."""
-    thin = replace(METHODS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))
+    thin = replace(METHODS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))  # type: ignore[arg-type, return-value]
     monkeypatch.setitem(methods.METHODS, "auto", replace(METHODS["auto"], public=thin))
     before, after = pair("public")
     assert loss(seen("auto", "public", before, 400, 1), seen("auto", "public", after, 400, 2)) > EPSILON

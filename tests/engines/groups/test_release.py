@@ -130,7 +130,7 @@ def test_auto_takes_the_noise_that_costs_least() -> None:
         ({"totals": "private", "contributions": 40, "unit": "group"}, "histogram"),
         ({"totals": "private", "contributions": 1, "unit": "group"}, "above"),
     ):
-        assert plan(TREE, GROUPS, epsilon=Fraction(1), **arguments).query.name == expected  # type: ignore[arg-type]
+        assert plan(TREE, GROUPS, epsilon=Fraction(1), **arguments).query.name == expected
 
 
 EXTREMES = st.sampled_from(["one", "all", "few", "wide", "top"])

@@ -1,7 +1,8 @@
 """The same quantities as the engines', computed the slow and obvious way. Twins to test against."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from typing import SupportsInt
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def class_loss(records: Records, members: Sequence[int]) -> float:
     return loss
 
 
-def classes_of(labels: Sequence[int]) -> list[list[int]]:
+def classes_of(labels: Iterable[SupportsInt]) -> list[list[int]]:
     found: dict[int, list[int]] = {}
     for i, label in enumerate(labels):
         found.setdefault(int(label), []).append(i)

@@ -1,5 +1,6 @@
 """Random records for the engines: few and many values, ties, constants, NULLs, weights, both kinds of attribute."""
 
+import numpy as np
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon.orders import canonical
@@ -10,12 +11,12 @@ from duckanon.engines.kanon.records import Attribute, Records, attribute, record
 def attributes(draw: st.DrawFn, n: int, index: int) -> Attribute:
     categorical = draw(st.booleans())
     width = draw(st.sampled_from([0, 1, 2, 5, 1000]))
-    value = st.integers(0, width)
+    value: st.SearchStrategy[int | None] = st.integers(0, width)
     if draw(st.booleans()):
         value = st.none() | value
     values = draw(st.lists(value, min_size=n, max_size=n))
     weight = draw(st.sampled_from([0.0, 0.25, 1.0, 1.0, 3.0]))
-    return attribute(f"a{index}", values, categorical=categorical, weight=weight)
+    return attribute(f"a{index}", np.array(values, dtype=object), categorical=categorical, weight=weight)
 
 
 @st.composite

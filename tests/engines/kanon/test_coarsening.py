@@ -1,5 +1,7 @@
 """Coarser releases: unions of the classes of a finer one, and whether a release is one of a table."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,8 @@ def shown(found: Records, labels: np.ndarray) -> list[Cells]:
     """What a release of these classes shows."""
     cells = []
     for a in found.attributes:
-        low, high, sets = np.empty_like(a.codes), np.empty_like(a.codes), [[] for _ in labels]
+        low, high = np.empty_like(a.codes), np.empty_like(a.codes)
+        sets: list[Any] = [[] for _ in labels]
         for members in plain.classes_of(labels):
             codes = a.codes[members]
             null = a.distinct in codes

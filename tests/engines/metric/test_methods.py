@@ -94,7 +94,7 @@ def test_property_3_2_paths_bound_every_pair(domain: Domain) -> None:
         lengths[i, j] = domain.epsilon * domain.distances[i, j]
     paths = plain.paths(lengths)
     for i in range(len(paths)):
-        for j in np.flatnonzero(np.isfinite(paths[i])):
+        for j in np.flatnonzero(np.isfinite(paths[i])).tolist():
             used = matrix[j] > 0
             assert (matrix[i][used] <= matrix[j][used] * np.exp(paths[i, j]) * (1 + 1e-9)).all()
             assert not matrix[i][~used].any()

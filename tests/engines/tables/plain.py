@@ -89,7 +89,7 @@ def near(exact: Fraction, printed: Fraction, step: int | Fraction | None, ties: 
 
 def rounded(exact: Fraction, step: int | Fraction | None) -> Fraction:
     """The nearest multiple of step, halves up."""
-    return exact if step is None else (exact / step + Fraction(1, 2)) // 1 * step
+    return exact if step is None else Fraction((exact / step + Fraction(1, 2)) // 1 * step)
 
 
 def margin(table: Table, variables: Sequence[int]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -35,7 +36,7 @@ def publications(draw: st.DrawFn, name: str, levels: tuple[int, ...], truth: Tab
     every = product(*(range(levels[v]) for v in (*given, *variables)))
     found, rows = margin(truth, (*given, *variables)), margin(truth, given)
     shown = draw(st.booleans())
-    cells: dict[Cell, int | Fraction | None] = {}
+    cells: dict[Cell, Any] = {}
     for cell in every:
         row = rows[cell[: len(given)]]
         if not row or (shown and not found[cell]):

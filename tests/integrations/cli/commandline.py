@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from typer.testing import CliRunner, Result
 
@@ -21,10 +22,10 @@ def run(*arguments: str, stdin: str | bytes | None = None, columns: int | None =
     return CliRunner(env=env).invoke(app, list(arguments), input=stdin)
 
 
-def process(*arguments: str, **more: object) -> subprocess.Popen[str]:
+def process(*arguments: str, **more: Any) -> subprocess.Popen[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "duckanon.integrations.cli", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env}
     return subprocess.Popen(command, **(pipes | more))
 
 

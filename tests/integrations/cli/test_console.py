@@ -48,7 +48,7 @@ def typed(session, capsys):
                 asked.set()
                 return attach(ready)
 
-            keyboard.attach = attached
+            keyboard.attach = attached  # type: ignore[method-assign]
 
             def fingers():
                 asked.wait(timeout=60)
@@ -118,7 +118,7 @@ def test_ctrl_c_cancels_what_runs(session, capsys, monkeypatch):
 
     monkeypatch.setattr("duckanon.integrations.cli.session.wait", wait)
     started = time.monotonic()
-    assert console._Console(session, console.Format.TABLE).obeys(
+    assert console._Console(session, Format.TABLE).obeys(
         "SELECT count(*) FROM range(1e12::BIGINT) r(i) WHERE i % 3 = 1;"
     )
     assert time.monotonic() - started < 20
@@ -252,12 +252,13 @@ def test_open_quote(text, quote):
 
 
 def drawn(seconds: float, *, terminal: bool, patience: float = 0.1) -> str:
-    screen = Console(force_terminal=terminal, width=80, file=StringIO())
+    written = StringIO()
+    screen = Console(force_terminal=terminal, width=80, file=written)
     line = ProgressLine(screen, patience)
     with line.shown("Reading [red]"):
         line.tell("k_anonymize [red]", 0.5)
         time.sleep(seconds)
-    return screen.file.getvalue()
+    return written.getvalue()
 
 
 def test_progress_is_shown_when_it_takes_long_and_leaves_no_trace():

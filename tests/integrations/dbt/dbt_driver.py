@@ -16,7 +16,12 @@ def main() -> None:
 
     said: list[str] = []
     done: list[dict[str, Any]] = []
-    runner = dbtRunner(callbacks=[lambda event: event.info.level != "debug" and said.append(str(event.info.msg))])
+
+    def listen(event: Any) -> None:
+        if event.info.level != "debug":
+            said.append(str(event.info.msg))
+
+    runner = dbtRunner(callbacks=[listen])
     for arguments in json.loads(sys.argv[1]):
         said.clear()
         result = runner.invoke([*arguments, "--quiet"])

@@ -267,7 +267,7 @@ def ask(con: duckdb.DuckDBPyConnection, function: str, **given: Any) -> dict[str
 def node(name: str = "people", kind: str = "seed", **meta: Any) -> dict[str, Any]:
     columns = {one: {"meta": {"duckanon": {"role": role}}} for one, role in meta.pop("columns", {}).items()}
     path = ["memory", "main", name]
-    known = {"unique_id": f"{kind}.{name}", "resource_type": kind, "name": name, "relation": path}
+    known: dict[str, Any] = {"unique_id": f"{kind}.{name}", "resource_type": kind, "name": name, "relation": path}
     known |= {"file": False, "materialized": "table"}
     return {**known, "meta": {"duckanon": meta}, "columns": columns}
 
@@ -301,7 +301,7 @@ def test_settings() -> None:
     assert Settings.of({"guard": "audit", "threads": 4}, {"threads"}).guard is Mode.AUDIT
     assert Settings.of({}).guard is None
     assert Settings.of({"changes": "apply"}).changes is Changes.APPLY
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "has no setting 'gaurd' in profiles.yml: it is guard, changes or policy.": {"gaurd": "on"},
         "guard in profiles.yml is wrong: it is on, audit or off": {"guard": "maybe"},
         "changes in profiles.yml is wrong: it is refuse or apply": {"changes": True},
@@ -521,7 +521,7 @@ def test_a_policy_with_domains_waits_for_its_table_and_is_set_before_anything_re
     ages = node("ages", "seed", open=True)
     assert policies(con, born, ages) == {"said": [], "problem": None}
     model = {"name": "m", "resource_type": "model", "this": ["memory", "main", "m"], "language": "sql"}
-    reading = {**model, "run": "1", "node": node("m", "model"), "materialized": "table"}
+    reading: dict[str, Any] = {**model, "run": "1", "node": node("m", "model"), "materialized": "table"}
     reading |= {"code": "SELECT 1 AS a", "reads": [["memory", "main", "born"]]}
     con.execute("CREATE TABLE born AS SELECT 1 AS age").fetchall()
     assert "has no policy yet" in ask(con, "_dk_dbt_judge", **reading)["problem"]

@@ -5,7 +5,9 @@ import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -48,12 +50,12 @@ MECHANISM = [
 PLACES = [{"id": f"{LONG}{i}", "lat": 50 + i % 6 / 100, "lon": 8 + i // 6 / 50} for i in range(30)]
 
 
-def columns(rows: list[dict[str, object]]) -> Given:
+def columns(rows: Sequence[Mapping[str, Any]]) -> Given:
     return Given({name: [row[name] for row in rows] for name in rows[0]})
 
 
 ON_MAP = {"places": columns(PLACES), "id": "id", "features": ["lat", "lon"], "metric": "haversine"}
-DRAWN = {
+DRAWN: dict[str, tuple[Given, dict[str, Any]]] = {
     "compare": (columns(COMPARED), {}),
     "bounds": (columns(BOUNDS), {}),
     "sizes": (columns(SIZES), {"epsilon": "1/3"}),
@@ -112,7 +114,7 @@ def test_a_picture_is_800_pixels_wide_and_nothing_leaves_it_or_overlaps(
             assert wide <= 1.5 or high <= 1.5, (text, beside)
 
 
-def _texts(figure: object) -> list:
+def _texts(figure: Any) -> list:
     from matplotlib.text import Text
 
     shown = [one for one in figure.findobj(Text) if one.get_text().strip() and one.get_visible()]
@@ -128,12 +130,12 @@ def _texts(figure: object) -> list:
     return [one for one in shown if id(one) not in hidden | ticks]
 
 
-def _within(axis: object, tick: object) -> bool:
+def _within(axis: Any, tick: Any) -> bool:
     low, high = sorted(axis.get_view_interval())
     return low - 1e-9 <= tick.get_loc() <= high + 1e-9
 
 
-def _all_axes(figure: object) -> list:
+def _all_axes(figure: Any) -> list:
     return list(figure.axes)
 
 

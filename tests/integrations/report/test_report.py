@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -280,7 +281,7 @@ def browser() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_browser_opens_it_without_a_network(browser: object, written: Path, scheme: str) -> None:
+def test_a_browser_opens_it_without_a_network(browser: Any, written: Path, scheme: str) -> None:
     context = browser.new_context(offline=True, viewport={"width": 800, "height": 1000}, color_scheme=scheme)
     page = context.new_page()
     asked, told = [], []

@@ -99,19 +99,13 @@ def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, C
     return float(best[n]), size
 
 
-@compiled
 def _labels(size: Codes) -> Labels:
-    n = size.shape[0] - 1
-    labels = np.empty(n, np.int32)
-    end = n
-    label = 0
+    """The class of each position, the last class 0. size: for each end the size of the class that stops there."""
+    sizes, back, end = [], size.tolist(), len(size) - 1
     while end > 0:
-        start = end - size[end]
-        for i in range(start, end):
-            labels[i] = label
-        label += 1
-        end = start
-    return labels
+        sizes.append(back[end])
+        end -= back[end]
+    return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[::-1]
 
 
 def _grid(k: int) -> int:

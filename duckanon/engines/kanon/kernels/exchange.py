@@ -24,6 +24,22 @@ _NOTHING = 1e-10
 _GRID = 2.0**-44
 
 
+class Scratch(NamedTuple):
+    """Room for the search: of a ring's records so far, and of the best continuations at each step."""
+
+    path: Codes  # (deepest + 1,)
+    spent: Floats  # (deepest + 1,)
+    next_record: Codes  # (deepest, widest)
+    next_spent: Floats  # (deepest, widest)
+    kept: Codes  # (deepest,)
+    tried: Codes  # (deepest,)
+    ring: Codes  # (deepest + 1,)
+    classes: Codes  # (deepest + 1,): those that the ring changed
+    queue: Codes  # (n,): records that may start a ring
+    waiting: Codes  # (n,): 1 for those in the queue
+    seen: Codes  # (classes,)
+
+
 class Links(NamedTuple):
     """The near records of each record of a block, the nearest first."""
 
@@ -51,12 +67,12 @@ def _keep(level: int, count: int, width: int, after: float, j: int, spent: Float
 
 @inner
 def _search(
-    i: int, space: Space, block: Block, rest: Rest, links: Links, beam: Codes, seen: Codes, token: int, ring: Codes
+    i: int, space: Space, block: Block, rest: Rest, links: Links, beam: Codes, scratch: Scratch, token: int
 ) -> tuple[int, float, int]:
-    """The best ring found that starts with record i leaving its class: its records into `ring`.
+    """The best ring found that starts with record i leaving its class: its records into `scratch.ring`.
 
     ring[t] takes the place of ring[t + 1], the last one that of ring[0]. beam: how many continuations are tried at
-    each step. seen: by class, which token it met last; tokens up to the one returned are used up.
+    each step. scratch.seen: by class, which token it met last; tokens up to the one returned are used up.
 
     Returns the number of records in the ring, 0 if there is none, what it gains, and the last token used.
     """
@@ -64,16 +80,11 @@ def _search(
     points, symbols, label, inside, size, cost = block
     low, high, distinct, has_null, held, saved = rest
     start, near, apart = links
+    path, spent, next_record, next_spent, kept, tried, ring, _, _, _, seen = scratch
     q = symbols.shape[1]
     deepest = beam.shape[0]
-    widest = beam.max()
-    path = np.empty(deepest + 1, np.int32)
-    spent = np.zeros(deepest + 1)
-    next_record = np.empty((deepest, widest), np.int32)
-    next_spent = np.empty((deepest, widest))
-    kept = np.zeros(deepest, np.int32)
-    tried = np.zeros(deepest, np.int32)
     home = label[i]
+    spent[0] = 0.0
     least = -_NOTHING
     found = 0
     path[0] = i
@@ -151,29 +162,28 @@ def _turn(ring: Codes, length: int, block: Block, classes: Codes) -> None:
         label[ring[t]] = c
 
 
-@inner
-def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes) -> float:
-    """Turn rings until no record starts one that is found; what that gained."""
+@compiled
+def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes, scratch: Scratch) -> float:
+    """Turn rings until no record starts one that is found; what that gained.
+
+    All records are waiting in the queue, and no class was seen.
+    """
     label, inside, size, cost = block.label, block.inside, block.size, block.cost
+    ring, classes, queue, waiting = scratch.ring, scratch.classes, scratch.queue, scratch.waiting
     n = label.shape[0]
     for c in range(size.shape[0]):
         strip(c, space, block, rest)
-    queue = np.arange(n).astype(np.int32)
-    waiting = np.ones(n, np.bool_)
     head, count = 0, n
-    ring = np.empty(beam.shape[0] + 1, np.int32)
-    classes = np.empty(beam.shape[0] + 1, np.int32)
-    seen = np.full(size.shape[0], -1, np.int32)
     token = 0
     gained = 0.0
     while count > 0:
         i = queue[head]
         head = (head + 1) % n
         count -= 1
-        waiting[i] = False
+        waiting[i] = 0
         if cost[label[i]] <= _NOTHING:
             continue
-        length, gain, token = _search(i, space, block, rest, links, beam, seen, token, ring)
+        length, gain, token = _search(i, space, block, rest, links, beam, scratch, token)
         if length == 0:
             continue
         gained += gain
@@ -183,47 +193,69 @@ def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes) ->
             strip(c, space, block, rest)
             for u in range(size[c]):
                 j = inside[c, u]
-                if not waiting[j]:
-                    waiting[j] = True
+                if waiting[j] == 0:
+                    waiting[j] = 1
                     queue[(head + count) % n] = j
                     count += 1
     return gained
 
 
-@inner
 def _block(space: Space, slot: Codes, members: Codes, base: int, largest: int) -> Block:
     """The classes of some records, numbered from `base` in `slot`, with room for `largest` records each."""
-    n = members.shape[0]
-    points = np.empty((n, space.points.shape[1]))
-    symbols = np.empty((n, space.symbols.shape[1]), np.int32)
-    label = np.empty(n, np.int32)
-    rooms = 0
-    for r in range(n):
-        label[r] = slot[members[r]] - base
-        rooms = max(rooms, label[r] + 1)
-        for a in range(points.shape[1]):
-            points[r, a] = np.rint(space.points[members[r], a] / _GRID) * _GRID
-        for a in range(symbols.shape[1]):
-            symbols[r, a] = space.symbols[members[r], a]
-    inside = np.empty((rooms, largest), np.int32)
-    size = np.zeros(rooms, np.int32)
-    for r in range(n):
-        c = label[r]
-        inside[c, size[c]] = r
-        size[c] += 1
-    return Block(points, symbols, label, inside, size, np.zeros(rooms))
+    label = slot[members] - np.int32(base)
+    size = np.bincount(label).astype(np.int32)
+    order = np.argsort(label, kind="stable").astype(np.int32)
+    rank = np.arange(len(label)) - np.repeat(np.cumsum(size) - size, size)
+    inside = np.zeros((len(size), largest), np.int32)
+    inside[label[order], rank] = order
+    points = np.rint(space.points[members] / _GRID) * _GRID
+    return Block(points, space.symbols[members], label, inside, size, np.zeros(len(size)))
 
 
-@inner
-def _links(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, rooms: int) -> Links:
-    """Near records of each member among the members, whose slots are base .. base + rooms - 1."""
+def _room(block: Block, beam: Codes) -> tuple[Rest, Scratch]:
+    """What the search for rings writes to."""
+    (n, p), q, rooms = block.points.shape, block.symbols.shape[1], len(block.size)
+    deepest, widest = len(beam), int(beam.max())
+    numbers = [np.empty(shape, np.int32) for shape in (deepest + 1, (deepest, widest), deepest, deepest)]
+    path, next_record, kept, tried = numbers
+    ring, classes = np.empty(deepest + 1, np.int32), np.empty(deepest + 1, np.int32)
+    every = np.arange(n, dtype=np.int32)
+    return (
+        Rest(
+            np.empty((n, p)),
+            np.empty((n, p)),
+            np.empty((n, q), np.int32),
+            np.empty((n, q), np.bool_),
+            np.empty((n, q), np.uint64),
+            np.empty(n),
+        ),
+        Scratch(
+            path,
+            np.zeros(deepest + 1),
+            next_record,
+            np.empty((deepest, widest)),
+            kept,
+            tried,
+            ring,
+            classes,
+            every,
+            np.ones(n, np.int32),
+            np.full(rooms, -1, np.int32),
+        ),
+    )
+
+
+@compiled
+def _link(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, rooms: int, links: Links) -> int:
+    """Write into `links` the near records of each member among the members; how many there are.
+
+    Their slots are base .. base + rooms - 1.
+    """
     point, first, near, apart = graph
-    n = members.shape[0]
-    start = np.zeros(n + 1, np.int32)
-    found = np.empty(n * (near.shape[1] + 1) * _COPIES, np.int32)
-    far = np.empty(found.shape[0], np.float32)
+    start, found, far = links
     count = 0
-    for r in range(n):
+    start[0] = 0
+    for r in range(members.shape[0]):
         x = point[members[r]]
         for s in range(-1, near.shape[1]):
             y = x if s < 0 else near[x, s]
@@ -240,10 +272,9 @@ def _links(graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, ro
                     if copies == _COPIES:
                         break
         start[r + 1] = count
-    return Links(start, found[:count], far[:count])
+    return count
 
 
-@compiled
 def exchange(
     space: Space, graph: Graph, slot: Codes, here: Codes, members: Codes, base: int, largest: int, beam: Codes
 ) -> float:
@@ -254,22 +285,14 @@ def exchange(
     continuations of a ring are tried from its first record, its second, and so on; its length is that of the longest
     ring less one.
     """
-    points, caps, symbols, nulls, units, whole = space
-    space = Space(points, np.rint(caps / _GRID) * _GRID, symbols, nulls, units, whole)
-    for r in range(members.shape[0]):
-        here[members[r]] = r
+    space = space._replace(caps=np.rint(space.caps / _GRID) * _GRID)
+    n = len(members)
+    here[members] = np.arange(n, dtype=np.int32)
     block = _block(space, slot, members, base, largest)
-    n, q = block.symbols.shape
-    shape = block.points.shape
-    rest = Rest(
-        np.empty(shape),
-        np.empty(shape),
-        np.empty((n, q), np.int32),
-        np.empty((n, q), np.bool_),
-        np.empty((n, q), np.uint64),
-        np.empty(n),
-    )
-    gained = _rings(space, block, rest, _links(graph, slot, here, members, base, block.size.shape[0]), beam)
-    for r in range(n):
-        slot[members[r]] = base + block.label[r]
+    rest, scratch = _room(block, beam)
+    most = n * (graph.near.shape[1] + 1) * _COPIES
+    links = Links(np.empty(n + 1, np.int32), np.empty(most, np.int32), np.empty(most, np.float32))
+    _link(graph, slot, here, members, base, len(block.size), links)
+    gained = _rings(space, block, rest, links, beam, scratch)
+    slot[members] = base + block.label
     return gained

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.kernels.box import admit, clear, loss_of, new_box, new_marks
+from duckanon.engines.kanon.kernels.box import class_losses
 from duckanon.engines.kanon.kernels.neighbours import Graph
-from duckanon.engines.kanon.records import Codes, Space
+from duckanon.engines.kanon.records import Codes, Floats, Space
 
 Bits = npt.NDArray[np.uint64]
 
@@ -63,13 +63,107 @@ def _classes_nearby(
     return count
 
 
-@compiled
+class Classes(NamedTuple):
+    """The classes of one block, with room for as many as its records could make."""
+
+    inside: Codes  # (rooms, 2k - 1): the records of each
+    size: Codes  # (rooms,): 0 for a class that is not there
+    cost: Floats  # (rooms,): loss, summed over the records
+    free: Codes  # (rooms,): numbers of those that are not there
+    seen: Codes  # (rooms,): in which visit each was met
+
+
+class Pool(NamedTuple):
+    """Records of dissolved classes, those not yet placed in front. One row an attribute."""
+
+    numbers: Floats  # (p, limit)
+    codes: Codes  # (q, limit)
+    names: Codes  # (limit,)
+    after: Floats  # (limit,): the growing class's loss, up to a constant, if this record joined
+    key: Floats  # (limit,): the record with the least one is the next seed
+
+
+class Built(NamedTuple):
+    """The classes that are built from the pool, and what is being dissolved."""
+
+    low: Floats  # (built, p)
+    high: Floats  # (built, p)
+    distinct: Codes  # (built, q)
+    has_null: npt.NDArray[np.bool_]  # (built, q)
+    placed: Codes  # (built, 2k - 1): records
+    filled: Codes  # (built,): how many
+    lost: Floats  # (built,): loss of one record
+    offsets: Codes  # (q + 1,): where each attribute's codes start in `held`
+    held: Codes  # (built, codes): in which visit the class took each code in
+    chosen: Codes  # classes that are dissolved
+    found: Codes  # classes nearby
+
+
+def _classes(space: Space, slot: Codes, members: Codes, base: int, k: int) -> Classes:
+    """The block's classes as they are. members: class by class."""
+    rooms, label = len(members) // k, slot[members] - np.int32(base)
+    size = np.bincount(label, minlength=rooms)
+    starts = np.append(0, np.cumsum(size)).astype(np.int32)
+    order = np.argsort(label, kind="stable")
+    inside = np.zeros((rooms, 2 * k - 1), np.int32)
+    inside[label[order], np.arange(len(order)) - np.repeat(starts[:-1], size)] = members[order]
+    cost = class_losses(space, members[order], starts)
+    cost[size == 0] = 0.0
+    return Classes(inside, size.astype(np.int32), cost, np.empty(rooms, np.int32), np.full(rooms, -1, np.int32))
+
+
+def _room(space: Space, graph: Graph, k: int, ruin: Ruin) -> tuple[Pool, Built]:
+    """What `_rebuild` writes to."""
+    p, q = space.points.shape[1], space.symbols.shape[1]
+    limit, built = 2 * ruin.most * k, 2 * ruin.most + 1
+    offsets = np.append(0, np.cumsum(space.nulls + 1)).astype(np.int32)
+    pool = Pool(
+        np.empty((p, limit)),
+        np.empty((q, limit), np.int32),
+        np.empty(limit, np.int32),
+        np.empty(limit),
+        np.empty(limit),
+    )
+    return pool, Built(
+        np.empty((built, p)),
+        np.empty((built, p)),
+        np.zeros((built, q), np.int32),
+        np.zeros((built, q), np.bool_),
+        np.empty((built, 2 * k - 1), np.int32),
+        np.empty(built, np.int32),
+        np.empty(built),
+        offsets,
+        np.zeros((built, int(offsets[q])), np.int32),
+        np.empty(built, np.int32),
+        np.empty((graph.near.shape[1] + 1) * _COPIES, np.int32),
+    )
+
+
 def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, k: int, ruin: Ruin) -> float:
     """Improve the classes of one block in place; what that gained, summed over records.
 
     members: the block's records, class by class. slot: the class of each record of the table; those of this block
     are base, base + 1, .. and each has k .. 2k - 1 records. Only the block's own entries are changed.
     """
+    classes = _classes(space, slot, members, base, k)
+    pool, built = _room(space, graph, k, ruin)
+    return _rebuild(space, graph, slot, members, base, k, ruin, classes, pool, built, np.empty(1, np.uint64))
+
+
+@compiled
+def _rebuild(
+    space: Space,
+    graph: Graph,
+    slot: Codes,
+    members: Codes,
+    base: int,
+    k: int,
+    ruin: Ruin,
+    classes: Classes,
+    pool: Pool,
+    built: Built,
+    state: Bits,
+) -> float:
     points, caps, symbols, nulls, units, whole = space
     fewest, most, visits, seed, heat = ruin
     p = points.shape[1]
@@ -78,55 +172,18 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
     limit = 2 * most * k
     total = members.shape[0]
     rooms = total // k
-    state = np.empty(1, np.uint64)
     state[0] = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(88172645463325252)
     for _ in range(10):
         _draw(state)
 
-    # The block's classes.
-    inside = np.empty((rooms, largest), np.int32)
-    size = np.zeros(rooms, np.int32)
-    cost = np.zeros(rooms)
-    for t in range(total):
-        c = slot[members[t]] - base
-        inside[c, size[c]] = members[t]
-        size[c] += 1
-    box = new_box(space)
-    marks = new_marks(space)
-    free = np.empty(rooms, np.int32)
+    inside, size, cost, free, seen = classes
+    numbers, codes, names, after, key = pool
+    low, high, distinct, has_null, placed, filled, lost, offsets, held, chosen, found = built
     unused = 0
     for c in range(rooms):
         if size[c] == 0:
             free[unused] = c
             unused += 1
-            continue
-        clear(box)
-        for t in range(size[c]):
-            admit(box, space, inside[c, t], marks, c)
-        cost[c] = size[c] * loss_of(box, space)
-
-    # The pool: records of dissolved classes, one row an attribute, those not yet placed in front.
-    numbers = np.empty((p, limit))
-    codes = np.empty((q, limit), np.int32)
-    names = np.empty(limit, np.int32)
-    after = np.empty(limit)  # the growing class's loss, up to a constant, if this record joined
-    key = np.empty(limit)  # the record with the least one is the next seed
-    # The classes built from it.
-    built = 2 * most + 1
-    low = np.empty((built, p))
-    high = np.empty((built, p))
-    distinct = np.zeros((built, q), np.int32)
-    has_null = np.zeros((built, q), np.bool_)
-    placed = np.empty((built, largest), np.int32)
-    filled = np.empty(built, np.int32)
-    lost = np.empty(built)  # loss of one record
-    offsets = np.zeros(q + 1, np.int32)
-    for j in range(q):
-        offsets[j + 1] = offsets[j] + nulls[j] + 1
-    held = np.zeros((built, offsets[q]), np.int32)
-    chosen = np.empty(max(most, built), np.int32)
-    found = np.empty((graph.near.shape[1] + 1) * _COPIES, np.int32)
-    seen = np.full(rooms, -1, np.int32)
     gained = 0.0
     begin = _draw(state) % total
 
@@ -172,9 +229,9 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
                 for j in range(q):
                     codes[j, left] = symbols[i, j]
                 left += 1
-        classes = left // k
-        if classes > 1 and _draw(state) % 10 == 0:
-            classes -= 1
+        made = left // k
+        if made > 1 and _draw(state) % 10 == 0:
+            made -= 1
 
         # Seeds: any, or outliers first, as seen from one record or from three.
         how = _draw(state) % 3
@@ -182,7 +239,8 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
             for t in range(left):
                 key[t] = float(_draw(state))
         else:
-            key[:left] = 0.0
+            for t in range(left):
+                key[t] = 0.0
             for _ in range(1 if how == 1 else 3):
                 g = _draw(state) % left
                 for j in range(p):
@@ -199,7 +257,7 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
 
         new = 0.0
         complete = True
-        for c in range(classes):
+        for c in range(made):
             g = 0
             least = np.inf
             for t in range(left):
@@ -308,7 +366,7 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
             least = np.inf
             best = -1
             with_it = np.inf
-            for c in range(classes):
+            for c in range(made):
                 if filled[c] == largest:
                     continue
                 loss = 0.0
@@ -352,7 +410,7 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
         for s in range(ruined):
             free[unused] = chosen[s]
             unused += 1
-        for c in range(classes):
+        for c in range(made):
             unused -= 1
             r = free[unused]
             size[r] = filled[c]
@@ -361,6 +419,6 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
                 i = placed[c, t]
                 inside[r, t] = i
                 slot[i] = base + r
-        for t in range(ruined - classes):
+        for t in range(ruined - made):
             size[free[unused - 1 - t]] = 0
     return gained

@@ -21,7 +21,7 @@ from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.kernels.exchange import exchange
 from duckanon.engines.kanon.kernels.neighbours import Graph, neighbours, shuffled_orders
 from duckanon.engines.kanon.kernels.rebuild import Ruin, rebuild
-from duckanon.engines.kanon.orders import hilbert
+from duckanon.engines.kanon.orders import by_label, hilbert
 from duckanon.engines.kanon.points import runs
 from duckanon.engines.kanon.records import Codes, Order, Records, Space
 from duckanon.engines.parallel import spread
@@ -118,39 +118,26 @@ def _cut(
     return members, slot, starts, bases
 
 
-@compiled
 def _renumber(slot: Codes, rooms: int) -> Labels:
     """Labels without gaps, numbered as the records meet them."""
-    numbers = np.full(rooms, -1, np.int32)
-    labels = np.empty_like(slot)
-    used = 0
-    for i in range(slot.shape[0]):
-        if numbers[slot[i]] < 0:
-            numbers[slot[i]] = used
-            used += 1
-        labels[i] = numbers[slot[i]]
+    n = len(slot)
+    first = np.full(rooms, n, np.int32)
+    first[slot[::-1]] = np.arange(n - 1, -1, -1, dtype=np.int32)  # of equal places the last one assigned stays
+    met = np.sort(first[first < n])
+    numbers = np.empty(n, np.int32)
+    numbers[met] = np.arange(len(met), dtype=np.int32)
+    labels: Labels = numbers[first[slot]]
     return labels
 
 
-@compiled
 def _small(labels: Labels, count: int, k: int) -> Labels:
     """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that."""
-    sizes = np.zeros(count, np.int32)
-    for c in labels:
-        sizes[c] += 1
-    parts = np.empty(count, np.int32)
-    used = 0
-    starts = np.empty(count, np.int32)
-    for c in range(count):
-        parts[c] = max(sizes[c] // k, 1)
-        starts[c] = used
-        used += parts[c]
-    met = np.zeros(count, np.int32)
-    split = np.empty_like(labels)
-    for i in range(labels.shape[0]):
-        c = labels[i]
-        split[i] = starts[c] + min(met[c] // k, parts[c] - 1)
-        met[c] += 1
+    sizes = np.bincount(labels, minlength=count)
+    parts = np.maximum(sizes // k, 1)
+    order = by_label(labels)
+    rank = np.empty(len(labels), np.intp)  # of each record in its class
+    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    split: Labels = ((np.cumsum(parts) - parts)[labels] + np.minimum(rank // k, parts[labels] - 1)).astype(np.int32)
     return split
 
 

@@ -50,7 +50,9 @@ def distinct(seed: int, n: int, codes: int = 30) -> Records:
         [
             attribute("x", rng.permutation(100)[:n].tolist()),
             attribute("y", rng.integers(0, 5, n).tolist(), weight=2.0),
-            attribute("z", [None if v == 0 else v for v in rng.integers(0, codes, n).tolist()], categorical=True),
+            attribute(
+                "z", np.array([None if v == 0 else v for v in rng.integers(0, codes, n).tolist()]), categorical=True
+            ),
         ]
     )
     return found.take(canonical(found))

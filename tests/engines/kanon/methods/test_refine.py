@@ -57,8 +57,8 @@ def test_it_mostly_finds_the_optimum_of_small_tables() -> None:
 def with_nulls(n: int) -> Records:
     rng = np.random.default_rng(5)
 
-    def holes(values: np.ndarray) -> list[object]:
-        return [None if rng.random() < 0.1 else v for v in values.tolist()]
+    def holes(values: np.ndarray) -> np.ndarray:
+        return np.array([None if rng.random() < 0.1 else v for v in values.tolist()])
 
     found = records(
         [

@@ -9,8 +9,8 @@ from duckanon.engines.kanon import methods
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.control import Work
 from duckanon.engines.kanon.kernels import consecutive
-from duckanon.engines.kanon.methods import greedy
 from duckanon.engines.kanon.methods.bestcut import bestcut
+from duckanon.engines.kanon.methods.greedy import greedy
 from duckanon.engines.kanon.methods.greedy_binary import decomposed
 from duckanon.engines.kanon.methods.mondrian import mondrian
 from duckanon.engines.kanon.records import Records
@@ -75,7 +75,7 @@ def methods_table(rng: np.random.Generator, n: int) -> Records:
 @given(tables(), st.integers(2, 5), st.booleans())
 def test_greedy_is_algorithm_2(records: Records, k: int, by_class: bool) -> None:
     k = min(k, len(records))
-    labels = greedy.greedy(records.space, k, lambda share: None, "class" if by_class else "total")
+    labels = greedy(records.space, k, lambda share: None, "class" if by_class else "total")
     found = sorted(sorted(c) for c in plain.classes_of(labels))
     assert found == sorted(sorted(c) for c in plain.greedy(records, k, by_class))
 
@@ -102,7 +102,7 @@ def test_greedy_on_binary_attributes(records: Records, k: int) -> None:
 @given(tables(), st.integers(2, 5))
 def test_kmember_grows_around_the_farthest(records: Records, k: int) -> None:
     k = min(k, len(records))
-    labels = greedy.greedy(records.space, k, lambda share: None, farthest=True)
+    labels = greedy(records.space, k, lambda share: None, farthest=True)
     found = sorted(sorted(c) for c in plain.classes_of(labels))
     assert found == sorted(sorted(c) for c in plain.greedy(records, k, farthest=True))
 
@@ -116,12 +116,12 @@ def test_mondrian_halves_at_the_median(records: Records, k: int, relaxed: bool) 
 
 def test_greedy_in_small_steps_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     records = methods_table(np.random.default_rng(2), 700)
-    whole = greedy.greedy(records.space, 4, lambda share: None)
-    far = greedy.greedy(records.space, 4, lambda share: None, farthest=True)
+    whole = greedy(records.space, 4, lambda share: None)
+    far = greedy(records.space, 4, lambda share: None, farthest=True)
     shares: list[float] = []
     monkeypatch.setattr(greedy, "_STRIDE", 5000)
-    assert (greedy.greedy(records.space, 4, shares.append) == whole).all()
-    assert (greedy.greedy(records.space, 4, lambda share: None, farthest=True) == far).all()
+    assert (greedy(records.space, 4, shares.append) == whole).all()
+    assert (greedy(records.space, 4, lambda share: None, farthest=True) == far).all()
     assert len(shares) > 10
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
@@ -135,7 +135,7 @@ def slow_bestcut(records: Records, k: int) -> list[int]:
         if len(members) < 2 * k:
             return members
         here = plain.class_loss(records, members)
-        best = (len(members) * here, None, 0)
+        best: tuple[float, int | None, int] = (len(members) * here, None, 0)
         if here <= 0:
             return members
         for j in range(m):

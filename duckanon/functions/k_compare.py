@@ -1,0 +1,127 @@
+"""k_compare: from a call to the query that answers it, and the engine's call inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Self
+
+import pyarrow as pa
+
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments, privacy_criteria
+from duckanon.functions.arrow import columns_of, row_type
+from duckanon.functions.encoding import encode, sensitive_columns
+from duckanon.functions.k_anonymize import check_columns, records_of
+from duckanon.functions.privacy_criteria import Criteria
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import HASHES, THREADS, absent, call, check, fill, literal, packed
+from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
+
+
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind k_compare on a database instance."""
+    on.function("k_compare", KCompare)
+    register_check(on, "_dk_k_compare_problem", _check, KCompare)
+    kind = f"{row_type(columns_of('k_compare'))}[]"
+    register_engine(on, "_dk_k_compare", partial(_compare, host.progress), "runs", kind, KCompare)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KCompare(Request):
+    """A call of k_compare. target: a column that a user of the release would predict."""
+
+    tbl: str
+    qi: tuple[str, ...]
+    k: tuple[int, ...]
+    methods: tuple[str, ...]
+    weights: tuple[float, ...]
+    categorical: tuple[str, ...]
+    seconds: float | None
+    target: str | None
+    criteria: Criteria
+    options: Mapping[str, int]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        table = arguments.table(given["tbl"])
+        columns = arguments.names(given["qi"], "qi", empty=False)
+        sets = arguments.names(given["categorical"], "categorical", empty=True)
+        arguments.subset(sets, columns, "categorical")
+        weights = arguments.weights(given["weights"], columns)
+        target = None if given["target"] is None else arguments.text(given["target"], "target")
+        arguments.disjoint([] if target is None else [target], columns, "target")
+        return cls(
+            tbl=table,
+            qi=tuple(columns),
+            categorical=tuple(sets),
+            weights=tuple(weights),
+            target=target,
+            k=tuple(arguments.whole(one, "k") for one in arguments.many(given["k"], "k")),
+            methods=tuple(arguments.text(one, "methods") for one in arguments.many(given["methods"], "methods")),
+            criteria=privacy_criteria.read(given, columns),
+            seconds=arguments.seconds(given["seconds"]),
+            options=arguments.options(given["options"]),
+        )
+
+    def query(self) -> str:
+        learned, hidden = [] if self.target is None else [self.target], self.criteria.sensitive
+        return fill(
+            "k_measure",
+            table=literal(self.tbl),
+            absent=absent([*self.qi, *learned, *hidden]),
+            problem=check("_dk_k_compare_problem", self.literal),
+            source="_dk_source",
+            answer=call(
+                "_dk_k_compare",
+                request=self.literal,
+                rows=packed(self.qi),
+                target=packed(learned),
+                hashes=HASHES if hidden else "NULL",
+                sensitive=packed(hidden),
+                threads=THREADS,
+            ),
+            rows="unnest(answer.runs, recursive := true)",
+        )
+
+
+def _check(request: KCompare, names: list[str], types: list[str]) -> None:
+    target = [] if request.target is None else [request.target]
+    found = Table(request.tbl, names, types)
+    check_columns(found, request.qi, request.categorical, target, request.criteria.sensitive)
+
+
+def _compare(
+    progress: Progress,
+    request: KCompare,
+    rows: pa.Scalar,
+    target: pa.Scalar,
+    hashes: pa.Scalar,
+    sensitive: pa.Scalar,
+    threads: pa.Scalar,
+) -> pa.Array:
+    from duckanon.engines.kanon.compare import Comparison, check, compare
+
+    n, workers = len(rows.values) if rows.is_valid else 0, max(1, int(threads.as_py()))
+    check(request.methods, request.k, n, request.seconds, request.options, sensitive.is_valid)
+    records = records_of(rows, request.categorical, request.weights, workers)
+    learned = None
+    if target.is_valid:
+        column = target.values.field(0)
+        if pa.types.is_nested(column.type):
+            raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
+        learned = encode("target", column, categorical=True).codes
+    asked = Comparison(
+        methods=request.methods,
+        conditions=[request.criteria.conditions(k) for k in request.k],
+        seconds=request.seconds,
+        options=request.options,
+        content=hashes.values.to_numpy() if hashes.is_valid else None,
+        target=learned,
+        sensitive=sensitive_columns(sensitive),
+        threads=workers,
+        progress=progress,
+    )
+    return pa.array([[asdict(run) for run in compare(records, asked)]])

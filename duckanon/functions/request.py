@@ -1,0 +1,63 @@
+"""A call of a SQL function: its arguments under their own names, checked. It crosses SQL as one literal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from fractions import Fraction
+from functools import cache
+from types import UnionType
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+
+from duckanon.functions.sqltext import literal
+
+
+@dataclass(frozen=True)
+class Request:
+    """The base of all requests: frozen dataclasses of texts, numbers, fractions, tuples, mappings and dataclasses."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """The request of a call with these arguments. Raises InvalidInput for what contradicts itself."""
+        raise NotImplementedError
+
+    def query(self) -> str:
+        """The query that answers it."""
+        raise NotImplementedError
+
+    def dump(self) -> str:
+        """As JSON; fractions as text, exactly."""
+        return json.dumps(asdict(self), default=str)
+
+    @property
+    def literal(self) -> str:
+        """As a SQL literal, for the functions inside the query."""
+        return literal(self.dump())
+
+    @classmethod
+    def load(cls, text: str) -> Self:
+        """The request that was dumped."""
+        found: Self = _loaded(cls, json.loads(text))
+        return found
+
+
+@cache
+def _hints(of: type) -> Mapping[str, Any]:
+    return get_type_hints(of)
+
+
+def _loaded(kind: Any, given: Any) -> Any:
+    """What was dumped, as a value of the type that its field declares."""
+    if given is None:
+        return None
+    if is_dataclass(kind):
+        hints = _hints(kind)  # type: ignore[arg-type] # a class
+        return kind(**{one.name: _loaded(hints[one.name], given[one.name]) for one in fields(kind)})  # type: ignore[operator] # a class
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        found = next((one for one in inner if isinstance(one, type) and isinstance(given, one)), None)
+        return given if found else _loaded(next(one for one in inner if one not in (type(None), int)), given)
+    if origin is tuple:
+        return tuple(_loaded(inner[0], one) for one in given)
+    return Fraction(given) if kind is Fraction else given
