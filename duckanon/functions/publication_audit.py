@@ -48,7 +48,7 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         _check_copy(con, candidate)
     else:
         half_up = check_numbers(con, candidate)
-        _check_table(con, candidate, half_up)
+        check_table(con, candidate, half_up)
 
 
 # --- together with what was published before --------------------------------------------------------------------------
@@ -79,8 +79,11 @@ def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
             )
 
 
-def _check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
-    """A table of counts or shares: it follows from what is published, or all variables together are safe."""
+def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
+    """Raises InvalidInput for a table of counts or shares that is not proven safe with all that is published.
+
+    half_up: whether its halves were rounded up. The release itself is not read.
+    """
     terms, copies = candidate.terms, [one for one in candidate.earlier if one.kind == "records"]
     if any(follows(candidate, one) for one in candidate.earlier):
         return
