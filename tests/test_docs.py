@@ -21,7 +21,7 @@ FUNCTIONS = {
     "table_designs", "group_sizes", "dp_group_sizes", "protect", "unprotect", "privacy_ledger", "privacy_budget",
     "metric_mechanism", "metric_report", "metric_perturb", "policies", "explain_privacy", "open_table", "close_table",
     "new_edition", "editions", "propose_domains",
-    "publish", "unpublish", "publications",
+    "publish", "unpublish", "publications", "suppress",
 }  # fmt: skip
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
