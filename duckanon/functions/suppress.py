@@ -15,7 +15,7 @@ from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, lists, row_type
 from duckanon.functions.cells import Cells
-from duckanon.functions.schema import Table, is_number
+from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import absent, call, check, fill, identifier, literal, literals, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
@@ -59,7 +59,7 @@ class Suppress(Cells):
     """A call of suppress. n, p, contributors, percent: as given or by default; None where no rule asks for them."""
 
     value: str | None
-    digits: int | None
+    digits: int
     unit: str | None
     rule: tuple[str, ...]
     n: int | None
@@ -78,10 +78,10 @@ class Suppress(Cells):
         _apart(rows, cols, value, unit)
         if not isinstance(given["audit"], bool):
             raise InvalidInput("audit must be true or false: true adds columns for the officer's eyes only.")
-        digits = None if given["digits"] is None else arguments.whole(given["digits"], "digits")
-        if digits is not None and not 0 <= digits <= 9:
+        digits = arguments.whole(given["digits"], "digits")
+        if not 0 <= digits <= 9:
             raise InvalidInput("digits must be between 0 and 9: how many decimals the values have.")
-        if digits is not None and value is None:
+        if digits and value is None:
             raise InvalidInput("digits are those of a column of values: name it, as in value := 'turnover'.")
         rules = _rules(given["rule"])
         if value is None and unit is None and rules != ("threshold",):
@@ -104,7 +104,7 @@ class Suppress(Cells):
     def query(self) -> str:
         named = [*self.categories, *(one for one in (self.value, self.unit) if one)]
         cell = struct({name: name for name in ("row_place", "col_place", "amount", "contributors", "largest")})
-        audited = ', status, coalesce(_dk_cells.amount, 0) AS true_value, _dk_found."lower", _dk_found."upper"'
+        audited = f', status, {self._sum} AS true_value, _dk_found."lower", _dk_found."upper"'
         return fill(
             "suppress",
             table=literal(self.tbl),
@@ -128,6 +128,7 @@ class Suppress(Cells):
                 col_levels=_levels("col"),
             ),
             released=self._released,
+            sum=self._sum,
             audited=audited if self.audit else "",
         )
 
@@ -150,10 +151,9 @@ class Suppress(Cells):
 
     @property
     def _amount(self) -> str:
-        if self.value is None:
-            return "1::BIGINT"
-        value = identifier(self.value)
-        return value if self.digits is None else f"TRY_CAST({value} AS DECIMAL(38, {self.digits}))"
+        """What a record adds to its cell."""
+        # Sums of so many digits still fit 38 after ten billion records.
+        return "1" if self.value is None else f"TRY_CAST({identifier(self.value)} AS DECIMAL(28, {self.digits}))"
 
     @property
     def _exact(self) -> str:
@@ -161,27 +161,32 @@ class Suppress(Cells):
         if self.value is None:
             return "true"
         value = identifier(self.value)
-        if self.digits is None:
-            return f"system.main.typeof({value}) <> 'DOUBLE' OR {value} = system.main.trunc({value})"
+        # Doubles are compared as doubles: as decimals they would change their last digits.
         return (
-            f"CASE WHEN system.main.typeof({value}) = 'DOUBLE' THEN CAST({self._amount} AS DOUBLE) = {value} "
+            f"CASE WHEN system.main.typeof({value}) IN ('DOUBLE', 'FLOAT') "
+            f"THEN TRY_CAST({value} AS DOUBLE) = TRY_CAST({self._amount} AS DOUBLE) "
             f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) = {self._amount} END"
         )
+
+    @property
+    def _sum(self) -> str:
+        """A cell's sum, in a type that holds the largest possible."""
+        kind = f"DECIMAL(18, {self.digits})" if self.digits else "BIGINT"
+        return f"CAST(coalesce(_dk_cells.amount, 0) AS {kind})"
 
     @property
     def _flaws(self) -> str:
         """What may be wrong with the records, as an aggregate: a sentence, or NULL."""
         said = f'Column "{self.value}" holds '
-        decimals = (
-            "numbers that are not whole: say how many decimals they have, as in digits := 2."
-            if self.digits is None
-            else f"numbers with more than {self.digits} decimals: round them, or choose larger digits."
+        more = (
+            f"numbers with more than {self.digits} decimals: round them, or choose larger digits."
+            if self.digits
+            else "numbers that are not whole: say how many decimals they have, as in digits := 2."
         )
         flaws = [
-            ("NOT system.main.isfinite(amount)", f"{said}NaN or infinity: leave those rows out."),
-            ("amount IS NULL", f"{said}NULL, or no number that fits: replace it by 0, or leave those rows out."),
+            ("amount IS NULL", f"{said}NULL, infinity or too large a number: replace it, or leave those rows out."),
             ("amount < 0", f"{said}a negative number: contributions must be at least 0."),
-            ("NOT exact", said + decimals),
+            ("exact IS NOT true", said + more),
         ]
         if self.value is None:
             flaws = []
@@ -200,11 +205,9 @@ class Suppress(Cells):
         levels = f"{_level(self.in_rows)} AS row_level, {_level(self.in_cols)} AS col_level"
         sets = ", ".join(f"ROLLUP ({', '.join(own)})" for own in (self.in_rows, self.in_cols) if own)
         sound = "FROM _dk_records WHERE (SELECT fine FROM _dk_sound)"
-        total = "system.main.sum(amount)" if self.value else "CAST(system.main.sum(amount) AS BIGINT)"
         top = f"system.main.max(amount, {self.largest})" if self.largest else "NULL"
-        measures = (
-            f"{total} AS amount, system.main.count(*) FILTER (WHERE amount > 0) AS contributors, {top} AS largest"
-        )
+        contributors = "system.main.count(*) FILTER (WHERE amount > 0)"
+        measures = f"system.main.sum(amount) AS amount, {contributors} AS contributors, {top} AS largest"
         if self.unit is None:
             return f"SELECT {keys}, {levels}, {measures} {sound} GROUP BY {sets}"
         each = f"SELECT {keys}, {levels}, system.main.sum(amount) AS amount {sound} GROUP BY {sets}, unit"
@@ -301,14 +304,8 @@ def _check(request: Suppress, names: list[str], types: list[str], released: list
     found = Table(request.tbl, names, types)
     found.has([*request.categories, *(one for one in (request.value, request.unit) if one)])
     found.apart(request.categories, released)
-    if request.value is None:
-        return
-    found.plain([request.value], "value")
-    if not is_number(found.kind(request.value)) or found.kind(request.value) == "FLOAT":
-        raise InvalidInput(
-            f'Column "{request.value}" is not a number that adds up exactly and cannot be value: '
-            "cast it to DECIMAL, as in DECIMAL(18, 2)."
-        )
+    if request.value is not None:
+        found.number(request.value, "value", "DECIMAL")
 
 
 # --- the engine's call ------------------------------------------------------------------------------------------------
@@ -326,7 +323,7 @@ def _suppress(request: Suppress, cells: pa.Scalar, row_levels: pa.Scalar, col_le
     status = np.full(suppressed.shape, "published", dtype=object)
     status[suppressed] = "secondary"
     status[found.primary.ravel()] = "primary"
-    lower, upper = _ends(one, suppressed, _scale(packed.field("amount").type)) if request.audit else _no_ends(status)
+    lower, upper = _ends(one, suppressed, request.digits) if request.audit else _no_ends(status)
     places = np.indices(one.table.units.shape).reshape(2, -1)
     return lists(list(_FOUND), (*places, pa.array(status, pa.string()), lower, upper))
 
@@ -342,21 +339,20 @@ def _problem(request: Suppress, cells: pa.StructArray, row_levels: list[int], co
     if shape[0] * shape[1] > _MOST_CELLS:
         raise InvalidInput("The table would have more than 1,000,000 cells: name fewer columns in rows or cols.")
     at = integers(cells.field("row_place")), integers(cells.field("col_place"))
-    scale = _scale(cells.field("amount").type)
 
     def grid(values: npt.ArrayLike) -> Ints:
         found = np.zeros(shape, dtype=np.int64)
         found[at] = values
         return found
 
-    units = grid(_units(cells.field("amount").to_pylist(), scale))
+    units = grid(_units(cells.field("amount").to_pylist(), request.digits))
     table = Totals.of(units, _parents(row_levels), _parents(col_levels))
     counts, largest = None, None
     if not request.counted:
         counts = grid(integers(cells.field("contributors")))
     if request.largest:
         tops = [top + [0] * (request.largest - len(top)) for top in cells.field("largest").to_pylist()]
-        largest = np.array([grid(_units(kth, scale)) for kth in zip(*tops, strict=True)])
+        largest = np.array([grid(_units(kth, request.digits)) for kth in zip(*tops, strict=True)])
     return problem(table, levels(Contributions.of(table, counts, largest), _asked(request)))
 
 
@@ -383,29 +379,24 @@ def _parents(levels: Sequence[int]) -> Ints:
     return found
 
 
-def _scale(kind: pa.DataType) -> int:
-    """The decimals of a type's numbers."""
-    return int(kind.scale) if pa.types.is_decimal(kind) else 0
-
-
-def _units(values: Sequence[Decimal | float | int], scale: int) -> list[int]:
+def _units(values: Sequence[Decimal | int], digits: int) -> list[int]:
     """Values in units of their last digit. Raises InvalidInput where they are too many to add up exactly."""
     from duckanon.engines.suppression.table import MOST_UNITS
 
-    found = [value.scaleb(scale) if isinstance(value, Decimal) else value for value in values]
+    found = [Decimal(value).scaleb(digits) for value in values]
     if any(value > MOST_UNITS for value in found):
         raise InvalidInput("The values add up to more than 2^45 of their last digits: sum them in thousands.")
     return [int(value) for value in found]
 
 
-def _ends(one: Problem, suppressed: npt.NDArray[np.bool_], scale: int) -> tuple[pa.Array, pa.Array]:
+def _ends(one: Problem, suppressed: npt.NDArray[np.bool_], digits: int) -> tuple[pa.Array, pa.Array]:
     """The intervals of the suppressed cells that the published table leaves; NULL for the others."""
     from duckanon.engines.suppression.audit import Published, intervals
 
     cells = np.flatnonzero(suppressed)
     found = intervals(Published.of(one.table, suppressed, one.least, one.most), cells.tolist())
     ends = np.zeros((2, len(suppressed)))
-    ends[:, cells] = np.array([found.lower, found.upper]) / 10**scale
+    ends[:, cells] = np.array([found.lower, found.upper]) / 10**digits
     lower, upper = (pa.array(end, mask=~suppressed) for end in ends)
     return lower, upper
 

@@ -6,7 +6,8 @@
 --   $cells     the cells of the table with all totals  $row_order  totals before their parts, and so $col_order
 --   $row_keys  row_level, r1, ...                      $col_keys   col_level, c1, ...
 --   $answer    the engine's call
---   $released  the columns under their own names       $audited    the columns for the officer
+--   $released  the columns under their own names       $sum       a cell's sum
+--   $audited   the columns for the officer
 WITH
 -- include source.sql
 _dk_records AS MATERIALIZED (
@@ -48,7 +49,7 @@ SELECT
   $released,
   _dk_rows.row_level,
   _dk_columns.col_level,
-  CASE WHEN status = 'published' THEN coalesce(_dk_cells.amount, 0) END AS "value",
+  CASE WHEN status = 'published' THEN $sum END AS "value",
   status <> 'published' AS suppressed
   $audited
 FROM _dk_found
