@@ -97,7 +97,8 @@ def _of(given: Mapping[str, Any]) -> str:
 
 
 def _form(given: object, argument: str) -> PublishedTable:
-    found = PublishedTable.read(given, argument)
+    example = "candidates := [{vars: ['age']}]" if argument == "candidates" else "candidate := {vars: ['age']}"
+    found = PublishedTable.read(given, argument, example)
     if found.tbl is not None or found.value is not None:
         raise InvalidInput(
             "A candidate is made from the protected table: say vars, given, digits and base of it, and no tbl or value."
