@@ -31,12 +31,16 @@ class Argument:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the answer; with `several`, as many as the call asks for, in turns with its neighbours."""
+    """A column of the answer.
+
+    several: as many as the call asks for, in turns with its neighbours. optional: there only if the call asks for it.
+    """
 
     name: str
     type: str
     meaning: str
     several: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True)
