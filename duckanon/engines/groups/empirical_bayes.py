@@ -1,4 +1,4 @@
-"""Empirical Bayes: how far shapes lie from their parent's, and what that says of each region.
+"""Empirical Bayes: how much shapes differ from their parent's, estimated from all regions, then used for each.
 
 The model of a region with G groups under a parent with m_s of size s out of M, share w = G / M:
 
@@ -26,7 +26,7 @@ from duckanon.engines.groups.kalman_smoother import smooth
 
 FACTORS = 2
 ROUNDS = 30
-# What is believed before the data speaks: shapes differ by a tenth, with the weight of so many regions (or sizes).
+# The prior: shapes differ from their parent's by a tenth, with the weight of so many regions (or sizes).
 _TENTH = 0.01
 _TAU_WEIGHT, _KAPPA_WEIGHT = 5.0, 4.0
 # Cells that are worked on at a time.
