@@ -97,6 +97,8 @@ def test_an_analyst_may_call_these_and_no_others() -> None:
     """Which functions, and which of their arguments name tables: what the guard checks, so it is written out twice."""
     assert {one.name: one.tables for one in FUNCTIONS if one.analysts} == {
         "cell_bounds": {"tbl", "known"},
+        "cell_key": {"tbl", "ptable"},
+        "cell_key_table": set(),
         "cell_values": {"tbl", "known"},
         "conditional_bounds": {"tbl"},
         "disclosure_report": {"tbl"},
