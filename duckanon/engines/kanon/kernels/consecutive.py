@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.kernels.box import Box, clear, new_box
-from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Order, Space
 from duckanon.engines.parallel import spread
 
@@ -29,13 +28,20 @@ _STRETCH = 4096
 def _next_occurrence(space: Space, order: Order) -> Codes:
     """For each position of the order the next one with the same code, n if there is none. Shape (n, q)."""
     n, q = len(order), len(space.nulls)
-    following = np.full((n, q), n, np.int32)
-    for j in range(q):
-        code = space.symbols[order, j]
-        places = by_label(code)
-        again = np.flatnonzero(code[places[1:]] == code[places[:-1]])
-        following[places[again], j] = places[again + 1]
+    following = np.empty((n, q), np.int32)
+    last = np.full((q, max(space.nulls + 1, default=0)), n, np.int32)
+    _walk_back(space.symbols, order, last, following)
     return following
+
+
+@compiled
+def _walk_back(symbols: Codes, order: Order, last: Codes, following: Codes) -> None:
+    """Fill in `following`. last: (q, codes), where each code was met last; n as long as it was not."""
+    for i in range(order.shape[0] - 1, -1, -1):
+        for j in range(last.shape[0]):
+            code = symbols[order[i], j]
+            following[i, j] = last[j, code]
+            last[j, code] = i
 
 
 class _Window(NamedTuple):
