@@ -31,8 +31,9 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
     on = Instance(con)
+    # Every connection is remembered: charges are recorded by any that is still open.
+    governance = governance_of(on.identity, con)
     if not on.is_complete:
-        governance = governance_of(on.identity, con)
         host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
         for module in dict.fromkeys(one.module for one in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)

@@ -31,12 +31,16 @@ class Argument:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the answer; with `several`, as many as the call asks for, in turns with its neighbours."""
+    """A column of the answer.
+
+    several: as many as the call asks for, in turns with its neighbours. optional: there only if the call asks for it.
+    """
 
     name: str
     type: str
     meaning: str
     several: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class Function:
     def macro(self) -> str:
         """The statement that defines it: a macro that runs the query which `_dk_write` writes for the arguments."""
         head = ", ".join(one.name if one.default is None else f"{one.name} := {one.default}" for one in self.arguments)
-        given = ", ".join(f"'{one.name}': {one.name}" for one in self.arguments)
+        # A name such as "by" is a word of SQL.
+        given = ", ".join(f"'{one.name}': \"{one.name}\"" for one in self.arguments)
         written = f"system.main._dk_write('{self.name}'{f', {{{given}}}' if given else ''})"
         answer = f"FROM system.main.query({written})"
         body = f"TABLE {answer}" if self.is_table else f"(SELECT said {answer} AS _dk_answer(said))"

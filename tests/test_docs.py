@@ -11,18 +11,12 @@ import pytest
 
 from duckanon.integrations.cli.console import converse
 from duckanon.integrations.cli.session import Session
+from duckanon.specification import functions
 from tests.documents import cells, examples, run
 from tests.extras import needs
 from tests.walk import shell, steps, walk
 
 ROOT = Path(__file__).parents[1]
-FUNCTIONS = {
-    "k_anonymize", "k_report", "k_compare", "cell_bounds", "cell_values", "conditional_bounds", "disclosure_report",
-    "table_designs", "group_sizes", "dp_group_sizes", "protect", "unprotect", "privacy_ledger", "privacy_budget",
-    "metric_mechanism", "metric_report", "metric_perturb", "policies", "explain_privacy", "open_table", "close_table",
-    "new_edition", "editions", "propose_domains",
-    "publish", "unpublish", "publications",
-}  # fmt: skip
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 
@@ -99,14 +93,7 @@ def test_the_readme_shows_what_the_console_prints(
 
 
 def test_every_sql_function_has_a_page_with_an_example() -> None:
-    names = {
-        name
-        for file in (ROOT / "sql" / "macros").glob("*.sql")
-        for name in re.findall(r"TEMP MACRO (\w+)", file.read_text(encoding="utf-8"))
-        if not name.startswith("_")
-    }
-    assert names == FUNCTIONS
-    for name in names:
+    for name in functions():
         assert any(f"{name}(" in example.sql for example in examples(ROOT / "docs" / f"{name}.md")), name
 
 

@@ -18,6 +18,7 @@ OVERVIEWS = {
     "cells": "cell-methods.md",
     "groups": "group-size-mechanisms.md",
     "metric": "metric-methods.md",
+    "tables": "table-methods.md",
 }
 
 

@@ -61,9 +61,14 @@ def pattern(columns: Iterable[Column]) -> str:
     """What the columns look like, a line each; neighbours that may be several come in any number and turn."""
     parts = []
     for several, same in groupby(columns, key=lambda column: column.several):
-        lines = [f"{_name(column)} {_type(column)}\n" for column in same]
+        lines = [_line(column) for column in same]
         parts.append(f"(?:{'|'.join(lines)})+" if several else "".join(lines))
     return "".join(parts)
+
+
+def _line(column: Column) -> str:
+    line = f"{_name(column)} {_type(column)}\n"
+    return f"(?:{line})?" if column.optional else line
 
 
 def _name(column: Column) -> str:
@@ -92,6 +97,8 @@ def test_an_analyst_may_call_these_and_no_others() -> None:
     """Which functions, and which of their arguments name tables: what the guard checks, so it is written out twice."""
     assert {one.name: one.tables for one in FUNCTIONS if one.analysts} == {
         "cell_bounds": {"tbl", "known"},
+        "cell_key": {"tbl", "ptable"},
+        "cell_key_table": set(),
         "cell_values": {"tbl", "known"},
         "conditional_bounds": {"tbl"},
         "disclosure_report": {"tbl"},
@@ -110,6 +117,7 @@ def test_an_analyst_may_call_these_and_no_others() -> None:
         "privacy_budget": set(),
         "privacy_ledger": set(),
         "publications": set(),
+        "suppress": {"tbl"},
         "table_designs": {"tbl"},
     }
 

@@ -15,7 +15,7 @@ from duckanon.errors import InvalidInput
 
 Run = TypeVar("Run")
 
-_FAMILIES = ("kanon", "cells", "groups", "metric")
+_FAMILIES = ("kanon", "cells", "groups", "metric", "tables")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from duckanon.functions.udf import Host, Instance, register_check, register_engi
 _RELEASED = ("lower", "upper", "feasible", "disclosed")
 # Digits before or after the point. The least double has 324 places.
 _LONGEST = 1100
+_UNREADABLE = "A proportion cannot be read as a number: write 0.25 or 1/4."
 _FOUND = ("cells", "lower", "upper", "feasible")
 
 
@@ -96,8 +97,11 @@ def _check(request: ConditionalBounds, names: list[str], types: list[str]) -> No
     found.apart(request.categories, _RELEASED)
 
 
-def _number(text: str) -> Fraction:
-    """The number as written. One with hundreds of digits, as '1e999999999' would have, is refused unwritten."""
+def as_written(text: str, problem: str = _UNREADABLE) -> Fraction:
+    """The number as written. One with hundreds of digits, as '1e999999999' would have, is refused unwritten.
+
+    problem: what InvalidInput says of a text that is no number.
+    """
     try:
         above, slash, below = text.partition("/")
         if slash:
@@ -107,7 +111,7 @@ def _number(text: str) -> Fraction:
             raise ValueError
         return Fraction(value)
     except (ValueError, ArithmeticError):
-        raise InvalidInput("A proportion cannot be read as a number: write 0.25 or 1/4.") from None
+        raise InvalidInput(problem) from None
 
 
 def _bounds(request: ConditionalBounds, cells: pa.Scalar, kind: pa.Scalar) -> pa.Array:
@@ -122,7 +126,7 @@ def _bounds(request: ConditionalBounds, cells: pa.Scalar, kind: pa.Scalar) -> pa
     place = integers(packed.field("place"))[order] - 1
     texts = packed.field("share").take(pa.array(order)).to_pylist()
     total, places, name = request.n, request.digits, request.place
-    shares = [_number(text) for text in texts]
+    shares = [as_written(text) for text in texts]
     for row, share in zip(place.tolist(), shares, strict=True):
         if not 0 <= share <= 1:
             raise InvalidInput(f"A proportion of {name(row)} is not between 0 and 1: divide percentages by 100.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ from duckanon.engines.tables.single import single_conditional
 from duckanon.engines.tables.truth import Records
 from duckanon.errors import DuckanonError, InvalidInput
 
+# From releases, the part that matters, the target and its cells, if listed: cells, least and largest counts.
+ClosedForm = Callable[[Releases, Part, Sequence[int], Ints | None], tuple[Ints, Ints, Ints] | None]
 # Seconds that the programs may take.
 TIME_LIMIT = 60.0
 
@@ -97,23 +99,45 @@ def bounds_around(
     truth: the true records, which are a witness. width: only whether each cell's ends are so far apart is of interest.
     """
     try:
-        for closed_form in (decomposable, single_conditional):
-            found = closed_form(releases, part, target, listed)
+        for form in (decomposable, single_conditional):
+            found = by_closed_form(form, releases, part, target, listed)
             if found is not None:
-                cells, least, largest = found
-                return checked(TargetBounds(cells, least, largest, least, largest))
-        model = build(releases, part, target, listed)
-        search = Search(model.system, time_limit)
-        if truth is not None:
-            solution = model.solution(truth.codes, truth.counts, releases.levels)
-            if solution is None or not search.witness(solution):
-                raise DuckanonError("The true records do not solve the equations of their tables: please report it.")
-        columns, first = np.unique(model.column[model.column >= 0], return_index=True)
-        scale = model.scale[model.column >= 0][first]
-        ends = search.run(columns, None if width is None else -(-width // scale))
+                return found
+        return by_programs(releases, part, target, listed, time_limit, truth, width)
     except NoSolutionError:
         raise contradiction(releases, target) from None
-    return checked(_of_cells(model, ends))
+
+
+def by_closed_form(
+    form: ClosedForm, releases: Releases, part: Part, target: Sequence[int], listed: Ints | None
+) -> TargetBounds | None:
+    """The bounds of a closed form; None where it does not apply. Raises NoSolutionError if no records fit."""
+    found = form(releases, part, target, listed)
+    if found is None:
+        return None
+    cells, least, largest = found
+    return checked(TargetBounds(cells, least, largest, least, largest))
+
+
+def by_programs(
+    releases: Releases,
+    part: Part,
+    target: Sequence[int],
+    listed: Ints | None,
+    time_limit: float,
+    truth: Records | None = None,
+    width: int | None = None,
+) -> TargetBounds:
+    """The bounds that programs find, arguments as in `bounds_around`. Raises NoSolutionError if no records fit."""
+    model = build(releases, part, target, listed)
+    search = Search(model.system, time_limit)
+    if truth is not None:
+        solution = model.solution(truth.codes, truth.counts, releases.levels)
+        if solution is None or not search.witness(solution):
+            raise DuckanonError("The true records do not solve the equations of their tables: please report it.")
+    columns, first = np.unique(model.column[model.column >= 0], return_index=True)
+    scale = model.scale[model.column >= 0][first]
+    return checked(_of_cells(model, search.run(columns, None if width is None else -(-width // scale))))
 
 
 def wanted_cells(releases: Releases, target: Sequence[int], codes: npt.ArrayLike) -> Ints:

@@ -70,3 +70,13 @@ def test_moves_take_from_every_other_corner() -> None:
     cells = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     down, up = swings(cells, np.array([2, 1, 5, 3]), (2, 2), np.array([0, 1]), [[0, 1]], 100)
     assert (down.tolist(), up.tolist()) == ([2, 1], [1, 2])
+
+
+@settings(max_examples=many(100), deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=9, max_size=9))
+def test_moves_one_after_another_reach_the_frechet_bounds(cells: list[int]) -> None:
+    table = np.array(cells).reshape(3, 3)
+    down, up = swings(np.argwhere(table >= 0), table.ravel(), (3, 3), np.arange(9), [[0, 1]], 1000)
+    row, column = table.sum(axis=1)[:, None], table.sum(axis=0)[None, :]
+    assert (table - down.reshape(3, 3) == np.maximum(0, row + column - table.sum())).all()
+    assert (table + up.reshape(3, 3) == np.minimum(row, column)).all()

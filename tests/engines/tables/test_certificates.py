@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.engines.tables import search
 from duckanon.engines.tables.bounds import TargetBounds, checked
 from duckanon.engines.tables.junction import acyclic, tree, triangulate
 from duckanon.engines.tables.knapsacks import settle
@@ -108,6 +109,19 @@ def test_few_equations_settle_their_columns(system: System) -> None:
         ends = np.min(expected, axis=0), np.max(expected, axis=0)
         assert lower[settled].tolist() == ends[0][settled].tolist()
         assert upper[settled].tolist() == ends[1][settled].tolist()
+
+
+@settings(max_examples=many(100), deadline=None)
+@given(systems())
+def test_branch_and_bound_that_is_cut_short_is_valid(system: System) -> None:
+    expected = solutions(system)
+    if not expected:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_NODES", 1)
+        found = Search(system, 30).run(np.arange(COLUMNS))
+    assert (found.lower <= np.min(expected, axis=0)).all()
+    assert (found.upper >= np.max(expected, axis=0)).all()
 
 
 def test_a_search_without_time_is_valid() -> None:

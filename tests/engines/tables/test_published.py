@@ -10,7 +10,7 @@ import pytest
 
 from duckanon.engines.tables.bounds import TargetBounds, table_bounds
 from duckanon.engines.tables.cells import Ints, product
-from duckanon.engines.tables.released import Released, Releases, counts, structural_zeros, support
+from duckanon.engines.tables.released import Released, Releases, counts, shares, structural_zeros, support
 
 # Edwards and Havranek 1985: risk factors of 1,841 Czech autoworkers; the last of the variables A to F changes fastest.
 CZECH = np.array(
@@ -87,3 +87,11 @@ def test_structure_that_everybody_knows() -> None:
     assert ends(found) == {(0, 0): (4, 4), (1, 1): (6, 6)}
     assert found.disclosed.all()
     assert found.small_disclosed().tolist() == [True, False]
+
+
+def test_counts_beyond_the_target_tell_the_margin_of_a_separator() -> None:
+    cells = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    beyond = counts("b by c", [1, 2], cells, [1, 3, 4, 2])
+    half = shares("a given b", [0], [1], cells, ["0.5", "0.5", "0.5", "0.5"])
+    found = table_bounds(Releases((2, 2, 2), (beyond, half)), [0, 1])
+    assert ends(found) == {(0, 0): (2, 2), (0, 1): (3, 3), (1, 0): (2, 2), (1, 1): (3, 3)}

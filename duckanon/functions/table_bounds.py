@@ -1,0 +1,326 @@
+"""table_bounds: what several published tables tell together, from a call to the query and the engine's call inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.catalog.names import fold
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arrow import one_list, struct
+from duckanon.functions.cells import small_counts
+from duckanon.functions.conditional_bounds import as_written
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table, is_number, is_text, plain_type
+from duckanon.functions.sqltext import absent, call, fill, identifier, literal
+from duckanon.functions.sqltext import struct as sql_struct
+from duckanon.functions.udf import Host, Instance, register_check, register_engine
+
+_FOUND = "STRUCT(codes BIGINT[][], lower BIGINT[], upper BIGINT[], exact BOOLEAN[], disclosed BOOLEAN[])"
+_RELEASED = ("lower", "upper", "exact", "disclosed")
+_EXAMPLE = "tables := [{tbl: 't1', vars: ['age'], value: 'n'}]"
+# What DuckDB calls the type of a column that holds nothing but NULL.
+_UNTYPED = '"NULL"'
+
+
+def register(on: Instance, host: Host) -> None:  # noqa: ARG001
+    """Put the functions behind table_bounds on a database instance."""
+    on.function("table_bounds", TableBounds)
+    register_check(on, "_dk_table_bounds_problem", _check, TableBounds)
+    register_engine(on, "_dk_table_bounds", _bounds, "found", _FOUND, TableBounds)
+
+
+# --- from a call to a query -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One of the tables, as a caller describes it. tbl: None where only its form is described.
+
+    value: the column of its numbers; None: each row is a record. digits: of shares. base: of counts.
+    """
+
+    tbl: str | None
+    vars: tuple[str, ...]
+    given: tuple[str, ...]
+    value: str | None
+    digits: int | None
+    base: int | None
+
+    @classmethod
+    def read(cls, given: object, argument: str) -> PublishedTable:
+        """From a struct. argument: which one it is in. Raises InvalidInput."""
+        if not isinstance(given, dict):
+            raise InvalidInput(f"{argument} must be made of structs, as in {_EXAMPLE}.")
+        fields = {name.lower(): value for name, value in given.items()}
+        for name in given:
+            if name.lower() not in _FIELDS:
+                raise InvalidInput(f'A table has a field "{name}": its fields are {", ".join(_FIELDS[:-1])} and base.')
+        told = {name: fields.get(name) for name in _FIELDS}
+        for name in ("tbl", "value"):
+            if told[name] is not None and (not isinstance(told[name], str) or not told[name]):
+                raise InvalidInput(f"{name} of a table must be a name in quotes, as in {_EXAMPLE}.")
+        by = arguments.names(told["vars"], "vars", empty=True)
+        within = arguments.names(told["given"], "given", empty=True)
+        if {fold(one) for one in by} & {fold(one) for one in within}:
+            raise InvalidInput("A column is both in vars and in given of a table: name it in one of them.")
+        if within and not by:
+            raise InvalidInput("Shares within given need vars that tell them apart: name them.")
+        digits, base = told["digits"], told["base"]
+        if digits is not None and (not within or not 0 <= arguments.whole(digits, "digits") <= _MOST_DIGITS):
+            raise InvalidInput(f"digits are said of shares, and are from 0 to {_MOST_DIGITS}; for counts say base.")
+        if base is not None and (within or arguments.whole(base, "base") < 2):
+            raise InvalidInput("base is said of counts, and is 2 or more: they are rounded to its multiples.")
+        return cls(told["tbl"], tuple(by), tuple(within), told["value"], digits, base)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What tells its cells apart."""
+        return (*self.given, *self.vars)
+
+
+_FIELDS = ("tbl", "vars", "given", "value", "digits", "base")
+_MOST_DIGITS = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableBounds(Request):
+    """A call of table_bounds. variables: of all tables, each once. target: positions among them."""
+
+    tables: tuple[PublishedTable, ...]
+    variables: tuple[str, ...]
+    n: int | None
+    target: tuple[int, ...]
+    small: int
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        tables = _tables(given["tables"])
+        named: dict[str, str] = {}
+        for name in (name for one in tables for name in one.columns):
+            named.setdefault(fold(name), name)
+        order = list(named)
+        target = arguments.names(given["target"], "target", empty=True)
+        for name in target:
+            if fold(name) not in named:
+                raise InvalidInput(f"No table has {name}, so nothing bounds it: leave it out of the target.")
+        if not order:
+            raise InvalidInput(f"No table has a variable: name them, as in {_EXAMPLE}.")
+        n = None if given["n"] is None else arguments.whole(given["n"], "n")
+        if n is not None and n < 1:
+            raise InvalidInput("n must be 1 or more: it is the number of records behind the tables.")
+        return cls(
+            tables=tables,
+            variables=tuple(named.values()),
+            n=n,
+            target=tuple(order.index(fold(name)) for name in target) or tuple(range(len(order))),
+            small=small_counts(given["small"]),
+        )
+
+    def places(self, table: PublishedTable) -> list[int]:
+        """The variables of a table, by their positions among all."""
+        order = [fold(name) for name in self.variables]
+        return [order.index(fold(name)) for name in table.columns]
+
+    def query(self) -> str:
+        described = [
+            "(SELECT {'names': system.main.list(column_name), 'types': system.main.list(column_type)} "
+            f"FROM (DESCRIBE FROM system.main.query_table({literal(one.tbl or '')})))"
+            for one in self.tables
+        ]
+        cells = [self._cells(at, one) for at, one in enumerate(self.tables)]
+        levels = [self._levels(place) for place in range(len(self.variables))]
+        sizes = ", ".join(f"(SELECT system.main.count(*) FROM _dk_levels_{place})" for place in range(len(levels)))
+        packed = ", ".join(self._packed(at, one) for at, one in enumerate(self.tables))
+        names = {place: identifier(self.variables[place]) for place in self.target}
+        return fill(
+            "table_bounds",
+            described=", ".join(described),
+            problem=call("_dk_table_bounds_problem", request=self.literal, described="described"),
+            sources=",\n".join([*cells, *levels]),
+            answer=call("_dk_table_bounds", request=self.literal, tables=f"[{packed}]", levels=f"[{sizes}]"),
+            shown=", ".join(f"_dk_levels_{place}.value AS {name}" for place, name in names.items()),
+            joined=" ".join(
+                f"JOIN _dk_levels_{place} ON _dk_levels_{place}.code = codes[{at}]"
+                for at, place in enumerate(self.target, 1)
+            ),
+            order=", ".join(f"codes[{at}]" for at in range(1, len(self.target) + 1)),
+        )
+
+    def _cells(self, at: int, table: PublishedTable) -> str:
+        """The CTEs that read a table."""
+        keys = [f"{identifier(name)} AS k{place}, " for name, place in self._keyed(table)]
+        value = None if table.value is None else identifier(table.value)
+        return fill(
+            "table_bounds_source",
+            at=str(at),
+            table=literal(table.tbl or ""),
+            absent=absent([*table.columns, *([table.value] if table.value else [])]),
+            keys="".join(keys),
+            number=f"system.main.any_value({value})" if value else "system.main.count(*)",
+        ).strip()
+
+    def _levels(self, place: int) -> str:
+        """The CTE of a variable's values, numbered in their order."""
+        shown = [at for at, one in enumerate(self.tables) if place in self.places(one)]
+        union = " UNION ".join(f"SELECT DISTINCT k{place} AS value FROM _dk_cells_{at}" for at in shown)
+        return (
+            f"_dk_levels_{place} AS MATERIALIZED (SELECT value, system.main.row_number() OVER "
+            f"(ORDER BY value ASC NULLS LAST) - 1 AS code FROM ({union}))"
+        )
+
+    def _packed(self, at: int, table: PublishedTable) -> str:
+        """All cells of a table as one value: codes in the order of its columns, and numbers as text."""
+        places = self.places(table)
+        codes = ", ".join(f"_dk_levels_{place}.code" for place in places)
+        joins = " ".join(
+            f"JOIN _dk_levels_{place} ON _dk_levels_{place}.value IS NOT DISTINCT FROM k{place}" for place in places
+        )
+        cell = sql_struct({"codes": f"[{codes}]::BIGINT[]", "number": "CAST(number AS VARCHAR)", "times": "times"})
+        fields = {"cells": f"system.main.list({cell})", "kind": "system.main.any_value(typeof(number))"}
+        return f"(SELECT {sql_struct(fields)} FROM _dk_cells_{at} {joins})"
+
+    def _keyed(self, table: PublishedTable) -> list[tuple[str, int]]:
+        return list(zip(table.columns, self.places(table), strict=True))
+
+
+def _tables(given: object) -> tuple[PublishedTable, ...]:
+    if not isinstance(given, list) or not given:
+        raise InvalidInput(f"tables is empty: give one published table at least, as in {_EXAMPLE}.")
+    found = tuple(PublishedTable.read(one, "tables") for one in given)
+    for one in found:
+        if one.tbl is None:
+            raise InvalidInput(f"A table has no tbl: name it, as in {_EXAMPLE}.")
+        if one.value is None and one.given:
+            raise InvalidInput(
+                f"The table '{one.tbl}' is given {', '.join(one.given)}, so it holds shares: name their column, as in "
+                "value := 'share'."
+            )
+        if one.value is not None and fold(one.value) in {fold(name) for name in one.columns}:
+            raise InvalidInput(f'Column "{one.value}" cannot be value and tell cells apart: name it in one of them.')
+    return found
+
+
+# --- checks that need the tables' columns -----------------------------------------------------------------------------
+
+
+def _check(request: TableBounds, described: list[dict[str, list[str]]]) -> None:
+    kinds: dict[int, str] = {}
+    for table, columns in zip(request.tables, described, strict=True):
+        found = Table(table.tbl or "", columns["names"], columns["types"])
+        found.has([*table.columns, *([table.value] if table.value else [])])
+        found.plain(table.columns, "variable")
+        found.apart(table.columns, _RELEASED)
+        if table.value is not None:
+            _check_value(found, table.value)
+        for name, place in zip(table.columns, request.places(table), strict=True):
+            _check_kind(found, name, kinds.setdefault(place, found.kind(name)))
+
+
+def _check_value(found: Table, name: str) -> None:
+    kind = found.kind(name)
+    if not is_number(kind) and not is_text(kind) and kind != _UNTYPED:
+        raise InvalidInput(
+            f'Column "{name}" of {found.name} is neither a number nor text and cannot be value: cast it to BIGINT, '
+            "DOUBLE or DECIMAL."
+        )
+    if kind == "FLOAT":
+        raise InvalidInput(
+            f'Column "{name}" of {found.name} is FLOAT, which is too short to tell fractions apart: compute it as '
+            "DOUBLE."
+        )
+
+
+def _check_kind(found: Table, name: str, first: str) -> None:
+    """DuckDB would cast one table's values to the other's type, and quote the one that cannot be cast."""
+    kinds = {found.kind(name), first}
+    if len(kinds) > 1 and _UNTYPED not in kinds and not all(map(is_number, kinds)):
+        raise InvalidInput(
+            f'Column "{name}" of {found.name} has another type than in a table before it: cast it to '
+            f"{plain_type(first)}."
+        )
+
+
+# --- the engine's call ------------------------------------------------------------------------------------------------
+
+
+def _bounds(request: TableBounds, tables: pa.Scalar, levels: pa.Scalar) -> pa.Array:
+    from duckanon.engines.tables.bounds import table_bounds
+    from duckanon.engines.tables.released import Releases
+
+    read = [_read(table, packed) for table, packed in zip(request.tables, tables.as_py(), strict=True)]
+    total = _total(request, read)
+    released = [
+        _released(table, request.places(table), one, total) for table, one in zip(request.tables, read, strict=True)
+    ]
+    sizes = tuple(levels.as_py())
+    found = table_bounds(Releases(sizes, tuple(released), request.n, request.variables), request.target)
+    disclosed = (found.lower >= 1) & (found.upper < request.small)
+    codes = pa.array(found.codes.tolist(), pa.list_(pa.int64()))
+    arrays = {"lower": found.lower, "upper": found.upper, "exact": found.exact, "disclosed": disclosed}
+    return struct({"codes": one_list(codes), **{name: one_list(array) for name, array in arrays.items()}})
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """A table as it was read. codes: shape (cells, columns). numbers: None for a suppressed cell. double: its type."""
+
+    codes: np.ndarray[Any, np.dtype[np.int64]]
+    numbers: Sequence[Fraction | None]
+    texts: Sequence[str | None]
+    double: bool
+
+
+def _read(table: PublishedTable, packed: dict[str, Any]) -> _Cells:
+    if packed["cells"] is None:
+        raise InvalidInput(f"The table '{table.tbl}' has no rows: there is nothing to bound.")
+    cells = packed["cells"]
+    if table.value is not None and any(cell["times"] > 1 for cell in cells):
+        raise InvalidInput(f"The table '{table.tbl}' has a cell more than once: give one number for each combination.")
+    texts = [cell["number"] for cell in cells]
+    problem = f"A number of the table '{table.tbl}' cannot be read: write 7, 0.25 or 1/4."
+    numbers = [None if text is None else as_written(text, problem) for text in texts]
+    codes = np.array([cell["codes"] for cell in cells], dtype=np.int64).reshape(len(cells), len(table.columns))
+    return _Cells(codes, numbers, texts, packed["kind"] == "DOUBLE")
+
+
+def _total(request: TableBounds, read: Sequence[_Cells]) -> int | None:
+    """No more records than this: n, or what a table of counts adds up to. None where neither is known."""
+    found = [] if request.n is None else [request.n]
+    for table, cells in zip(request.tables, read, strict=True):
+        if not table.given and None not in cells.numbers:
+            half = Fraction(table.base or 0, 2)
+            found.append(int(sum((number or 0) + half for number in cells.numbers)))
+    return min(found, default=None)
+
+
+def _released(table: PublishedTable, places: Sequence[int], cells: _Cells, total: int | None) -> Any:
+    from duckanon.engines.tables.released import counts, shares
+
+    name, given = table.tbl or "", len(table.given)
+    if not given:
+        return counts(name, places, cells.codes, cells.numbers, base=table.base)
+    numbers = cells.numbers
+    if table.digits is None and cells.double:
+        numbers = _fractions(name, cells, total)
+    return shares(name, places[given:], places[:given], cells.codes, numbers, digits=table.digits)
+
+
+def _fractions(name: str, cells: _Cells, total: int | None) -> list[Fraction | None]:
+    """The fractions that shares of type DOUBLE stand for: those with a denominator up to the number of records."""
+    from duckanon.engines.cells.proportions import MOST_FOR_DOUBLE, from_double
+
+    if total is None:
+        raise InvalidInput(f"The shares of '{name}' are DOUBLE, and no table tells how many records there are: give n.")
+    if total > MOST_FOR_DOUBLE:
+        raise InvalidInput(
+            f"The shares of '{name}' are DOUBLE, which tells fractions apart only while there are fewer than 94906266 "
+            "records: give shares as text, as in '3/7', or as DECIMAL."
+        )
+    return [None if text is None else from_double(float(text), total) for text in cells.texts]

@@ -1,0 +1,34 @@
+-- What one call of cell_key runs. functions/cell_key.py fills in, beside source.sql:
+--   $keys      the columns of the table as c1, ...     $order     them in ascending order
+--   $key       the cell's key, as an aggregate         $flaws     what may be wrong with records' keys, as an aggregate
+--   $given     the caller's perturbation table, as a list, or NULL
+--   $answer    the engine's call                       $released  the columns under their own names
+WITH
+-- include source.sql
+_dk_counted AS MATERIALIZED (
+  SELECT $keys system.main.count(*) AS records, $key AS cell_key, $flaws AS flaws FROM _dk_source GROUP BY ALL
+),
+_dk_sound AS (
+  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM _dk_counted
+),
+_dk_given AS MATERIALIZED (
+  SELECT $given AS given
+),
+_dk_answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM _dk_given WHERE (SELECT fine FROM _dk_sound)
+),
+_dk_ptable AS MATERIALIZED (
+  SELECT unnest(answer.ptable, recursive := true) FROM _dk_answered WHERE _dk_unless(answer.problem)
+),
+_dk_last AS (
+  SELECT system.main.max(i) AS i FROM _dk_ptable
+)
+SELECT $released _dk_counted.records + _dk_ptable.v AS n
+FROM _dk_counted
+CROSS JOIN _dk_last
+JOIN _dk_ptable
+  ON _dk_ptable.i = CASE WHEN records < _dk_last.i THEN records ELSE _dk_last.i END
+  AND cell_key >= _dk_ptable.first_key
+  AND cell_key < _dk_ptable.beyond_key
+WHERE records + _dk_ptable.v > 0
+ORDER BY $order

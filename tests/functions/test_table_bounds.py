@@ -1,0 +1,186 @@
+"""table_bounds in SQL: against the list of all tables, against its one-table siblings, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import duckanon
+from tests.amounts import many
+from tests.engines.tables.plain import Publication, bounds
+from tests.engines.tables.strategies import Case, cases
+from tests.engines.tables.test_published import CZECH, UPPER
+
+NAMES = "abcd"
+
+
+def create(con: duckdb.DuckDBPyConnection, one: Publication) -> str:
+    """The table as SQL holds it, and the struct that names it."""
+    columns = [f"{NAMES[v]} INTEGER" for v in one.scope]
+    con.execute(f"CREATE OR REPLACE TABLE {one.name} ({', '.join([*columns, 'value VARCHAR'])})").fetchall()
+    for cell, value in one.cells.items():
+        con.execute(
+            f"INSERT INTO {one.name} VALUES ({', '.join('?' * (len(cell) + 1))})",
+            [*cell, None if value is None else str(value)],
+        ).fetchall()
+    fields = {"tbl": repr(one.name), "vars": str(listed(one.variables)), "value": "'value'"}
+    if one.given:
+        fields["given"] = str(listed(one.given))
+    if one.to is not None:
+        fields["digits" if one.kind == "shares" and one.given else "base"] = str(one.to)
+    return "{" + ", ".join(f"{name}: {value}" for name, value in fields.items()) + "}"
+
+
+def listed(variables: Iterable[int]) -> list[str]:
+    return [NAMES[v] for v in variables]
+
+
+def as_sql_says(case: Case) -> Case:
+    """SQL knows no table that lists some cells only, and none that is known to list no zero."""
+    return replace(
+        case, published=tuple(replace(one, complete=True, shown=False, ties="any") for one in case.published)
+    )
+
+
+def can_be_said(case: Case) -> bool:
+    return all(one.complete and (one.kind == "counts" or one.given) for one in case.published) and all(
+        any(v in one.scope for one in case.published) for v in case.target
+    )
+
+
+@settings(max_examples=many(60), deadline=None)
+@given(cases().filter(can_be_said).map(as_sql_says), st.booleans())
+def test_bounds_are_those_of_all_tables(case: Case, reverse: bool) -> None:
+    expected = bounds(case.levels, case.published, [case.n], case.target)
+    with duckdb.connect() as con:
+        duckanon.register(con)
+        tables = [create(con, one) for one in case.published]
+        if reverse:
+            tables = tables[::-1]
+        target = listed(case.target)
+        found = con.execute(
+            f"FROM table_bounds([{', '.join(tables)}], n := {case.n}, target := {target}, small := 3)"
+        ).fetchall()
+    told = {row[: len(target)]: row[len(target) :] for row in found}
+    assert list(told) == sorted(told)
+    for cell, (low, high) in expected.items():
+        assert told.pop(cell, (0, 0, True, False)) == (low, high, True, low >= 1 and high < 3)
+    assert not told
+
+
+@pytest.fixture
+def wards(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    con.execute(
+        "CREATE TABLE people AS SELECT ['A', 'B', NULL][1 + i % 3] AS ward, i % 7 < 3 AS ill, i % 2 AS sex "
+        "FROM range(41) r(i)"
+    ).fetchall()
+    return con
+
+
+@pytest.mark.parametrize(("number", "more"), [("count(*) / sum(count(*)) OVER (PARTITION BY ward)", ""),
+    ("round(count(*) / sum(count(*)) OVER (PARTITION BY ward), 2)", "digits := 2")])  # fmt: skip
+def test_one_table_of_shares_is_conditional_bounds(wards: duckdb.DuckDBPyConnection, number: str, more: str) -> None:
+    wards.execute(f"CREATE TABLE s AS SELECT ward, ill, {number} AS p FROM people GROUP BY ward, ill").fetchall()
+    siblings = wards.execute(
+        f"SELECT ward, ill, lower, upper FROM conditional_bounds('s', ['ward'], ['ill'], 'p', 41, {more})"
+        if more
+        else "SELECT ward, ill, lower, upper FROM cell_bounds('people', ['ward'], ['ill'])"
+    ).fetchall()
+    field = f", {more.replace(':=', ':')}" if more else ""
+    found = wards.execute(
+        "SELECT ward, ill, lower, upper FROM table_bounds("
+        f"[{{tbl: 's', vars: ['ill'], given: ['ward'], value: 'p'{field}}}], n := 41, target := ['ward', 'ill'])"
+    ).fetchall()
+    assert found == siblings
+    assert len(found) == 6
+
+
+def test_tables_of_every_kind(wards: duckdb.DuckDBPyConnection) -> None:
+    """A CTE, a view, a frame; values of their own types; names in any case."""
+    wards.execute(
+        'CREATE VIEW v AS SELECT ill AS "ILL", sex, count(*)::DOUBLE AS n FROM people GROUP BY ALL'
+    ).fetchall()
+    frame = wards.execute("SELECT ward, ill, count(*)::VARCHAR AS n FROM people GROUP BY ALL").df()  # noqa: F841
+    found = wards.sql(
+        "WITH c AS (SELECT ward, sex FROM people) SELECT * FROM table_bounds([{tbl: 'v', vars: ['ill', 'sex'], value: "
+        "'n'}, {tbl: 'frame', vars: ['ward', 'Ill'], value: 'n'}, {tbl: 'c', vars: ['ward', 'sex']}])"
+    )
+    assert found.columns == ["ill", "sex", "ward", "lower", "upper", "exact", "disclosed"]
+    assert [str(kind) for kind in found.types[:3]] == ["BOOLEAN", "BIGINT", "VARCHAR"]
+    rows = found.fetchall()
+    counted = wards.execute("SELECT ill, sex, ward, count(*) FROM people GROUP BY ALL").fetchall()
+    true = {tuple(row[:3]): row[3] for row in counted}
+    assert len(rows) == 12
+    for *cell, lower, upper, exact, _ in rows:
+        assert lower <= true.get(tuple(cell), 0) <= upper
+        assert exact
+
+
+@pytest.mark.parametrize(
+    ("tables", "more", "sentence"),
+    [
+        ("[{tbl: 'ws', vars: ['ward', 'sex'], value: 'n'}, {tbl: 'wx', vars: ['ward', 'ill'], value: 'n'}]", "",
+         "The tables 'ws' and 'wx' contradict each other: no records have them all."),
+        ("[{tbl: 'ws', vars: ['ward', 'sex'], value: 'n'}]", ", n := 40",
+         "The counts of the table ws add up to another number of records than n or another table."),
+        ("[{tbl: 'p', vars: ['ill'], given: ['ward'], value: 'p'}]", "",
+         "The shares of 'p' are DOUBLE, and no table tells how many records there are: give n."),
+        ("[{tbl: 'd', vars: ['ill'], given: ['ward'], value: 'p', digits: 2}]", "",
+         "No table tells how many records there are: give n."),
+        ("[{tbl: 'ws', vars: ['ward'], value: 'n'}]", "",
+         "The table 'ws' has a cell more than once: give one number for each combination."),
+        ("[{tbl: 'ws', vars: ['ward', 'sex'], value: 'ward'}]", "",
+         'Column "ward" cannot be value and tell cells apart'),
+        ("[{tbl: 'ws', vars: ['ward', 'sex'], value: 'm'}]", "", 'There is no column "m" in ws'),
+        ("[{tbl: 'text', vars: ['ward'], value: 'n'}]", "", "A number of the table 'text' cannot be read"),
+        ("[{tbl: 'people', vars: ['ward']}, {tbl: 'other', vars: ['ward']}]", "",
+         'Column "ward" of other has another type than in a table before it: cast it to VARCHAR.'),
+        ("[{tbl: 'people', vars: ['ward'], digits: 2}]", "", "digits are said of shares"),
+        ("[{tbl: 'people', vars: ['ill'], given: ['ward'], value: 'p', base: 5}]", "", "base is said of counts"),
+        ("[{tbl: 'people', vars: ['ward'], given: ['ward'], value: 'p'}]", "", "A column is both in vars and in given"),
+        ("[{vars: ['ward']}]", "", "A table has no tbl"),
+        ("['people']", "", "tables must be made of structs"),
+        ("[{tbl: 'people', vars: ['ward']}]", ", n := 0", "n must be 1 or more"),
+        ("[{tbl: 'empty', vars: ['ward'], value: 'n'}]", "", "The table 'empty' has no rows"),
+        ("[{tbl: 'wide', vars: ['a']}, {tbl: 'wide', vars: ['b']}]", "",
+         "The cross-classification that ties these tables and the target together has more than 3,000,000 cells"),
+    ],
+)  # fmt: skip
+def test_bad_input(wards: duckdb.DuckDBPyConnection, tables: str, more: str, sentence: str) -> None:
+    wards.execute("CREATE TABLE ws AS SELECT ward, sex, count(*) AS n FROM people GROUP BY ALL").fetchall()
+    wards.execute("CREATE TABLE wx AS SELECT ward, ill, count(*) + (ward = 'A')::INT - (ward = 'B')::INT AS n "
+                  "FROM people WHERE ward IS NOT NULL GROUP BY ward, ill").fetchall()  # fmt: skip
+    wards.execute(
+        "CREATE TABLE p AS SELECT ward, ill, count(*) / sum(count(*)) OVER (PARTITION BY ward) AS p FROM people "
+        "GROUP BY ward, ill"
+    ).fetchall()
+    wards.execute("CREATE TABLE d AS SELECT ward, ill, round(p, 2)::DECIMAL(3, 2) AS p FROM p").fetchall()
+    wards.execute("CREATE TABLE text AS SELECT 'A' AS ward, 'much' AS n").fetchall()
+    wards.execute("CREATE TABLE other AS SELECT 1 AS ward; CREATE TABLE empty AS FROM ws LIMIT 0").fetchall()
+    wards.execute("CREATE TABLE wide AS SELECT i AS a, i AS b FROM range(2000) r(i)").fetchall()
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        wards.execute(f"FROM table_bounds({tables}{more})").fetchall()
+    assert str(raised.value).removeprefix("Invalid Input Error: ").startswith(sentence)
+
+
+def test_the_czech_autoworkers(con: duckdb.DuckDBPyConnection) -> None:
+    """Dobra and Fienberg 2000: upper bounds from [BF][ABCE][ADE], and no lower ones."""
+    con.execute("CREATE TABLE workers (A INTEGER, B INTEGER, C INTEGER, D INTEGER, E INTEGER, F INTEGER, n BIGINT)")
+    cells = [[*map(int, cell), int(n)] for cell, n in np.ndenumerate(CZECH)]
+    con.executemany("INSERT INTO workers VALUES (?, ?, ?, ?, ?, ?, ?)", cells).fetchall()
+    tables = []
+    for by in ("BF", "ABCE", "ADE"):
+        con.execute(f"CREATE TABLE {by} AS SELECT {', '.join(by)}, sum(n) AS n FROM workers GROUP BY ALL").fetchall()
+        tables.append(f"{{tbl: '{by}', vars: {list(by)}, value: 'n'}}")
+    found = con.execute(
+        f"SELECT lower, upper, exact FROM table_bounds([{', '.join(tables)}], target := ['F', 'E', 'D', 'C', 'B', 'A'])"
+    ).fetchall()
+    rows = [part.split() for part in UPPER.replace("\n", "|").split("|") if part.strip()]
+    published = np.array(rows, dtype=np.int64).reshape((2,) * 6).transpose(0, 1, 2, 3, 4, 5)
+    assert found == [(0, upper, True) for upper in published.ravel().tolist()]
