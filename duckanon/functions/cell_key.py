@@ -185,8 +185,8 @@ def _read(given: pa.Scalar) -> PTable:
     """The caller's perturbation table. Raises InvalidInput for what is none."""
     from duckanon.engines.suppression.cell_key import PTable
 
-    told = given.values if given.is_valid else []
-    if not 0 < len(told) <= _MOST_ROWS or any(told.field(name).null_count for name in ("i", "v", "p")):
+    told: Any = given.values if given.is_valid else None
+    if told is None or len(told) > _MOST_ROWS or any(told.field(name).null_count for name in ("i", "v", "p")):
         raise InvalidInput(
             "A ptable has whole numbers i, and v or j, and probabilities p: fill it, and leave out NULL."
         )

@@ -147,6 +147,63 @@ def k_anonymize(
 
 
 @app.command()
+def suppress(
+    source: In,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write. Its suffix tells the format.")],
+    rows: Annotated[
+        list[str],
+        typer.Option("--rows", metavar="COLUMNS", help="The table's rows; a hierarchy's widest column first."),
+    ],
+    cols: Annotated[
+        list[str] | None, typer.Option("--cols", metavar="COLUMNS", help="Its columns, the same way.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", metavar="COLUMN", help="The column to sum. Default: records are counted.")
+    ] = None,
+    digits: Annotated[int | None, typer.Option("--digits", help="How many decimals the values have.")] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", metavar="RULES", help="threshold, p% or dominance, or several.")
+    ] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Threshold: cells with fewer contributors. Default: 3.")] = None,
+    p: Annotated[float | None, typer.Option("--p", help="p%: the percentage. Default: 10.")] = None,
+    contributors: Annotated[
+        int | None, typer.Option("--contributors", help="Dominance: how many are looked at together. Default: 1.")
+    ] = None,
+    percent: Annotated[
+        float | None, typer.Option("--percent", help="Dominance: the share that is too much. Default: 75.")
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", metavar="COLUMN", help="Whose each record is. Default: somebody else's each."),
+    ] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Add what only the officer may see.")] = False,
+    table: TableName = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+) -> None:
+    """Write a table of counts or sums with all totals, without cells that say too much.
+
+    Besides the sensitive cells as many others are left out as it takes so that
+    nobody can compute them from the totals. A row of OUT is a cell: row_level
+    and col_level say how many of the columns it tells apart, 0 for totals.
+    """
+    with one_sentence(as_options):
+        from duckanon.integrations.cli.suppress import suppressed
+
+        given = {
+            "value": value,
+            "digits": digits,
+            "rule": split(rule) or None,
+            "n": n,
+            "p": p,
+            "contributors": contributors,
+            "percent": percent,
+            "unit": unit,
+            "audit": audit or None,
+        }
+        suppressed(source, out, table, split(rows), split(cols), given, force=force)
+
+
+@app.command()
 def report(
     source: In,
     qi: Annotated[

@@ -1,0 +1,51 @@
+"""From a data file to a table with totals that may be published, and a sentence on what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duckanon.integrations.calls import call
+from duckanon.integrations.cli.data_files import source, target
+from duckanon.integrations.cli.session import Session
+from duckanon.integrations.cli.terminal import say
+from duckanon.integrations.results import fetch
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+_TABLE = '"duckanon.suppressed"'
+_COUNTED = 'SELECT count(*) AS cells, count(*) FILTER (WHERE suppressed) AS gone FROM "duckanon.suppressed"'
+
+
+def suppressed(
+    path: Path,
+    out: Path,
+    table: str | None,
+    rows: Sequence[str],
+    cols: Sequence[str],
+    given: Mapping[str, object],
+    *,
+    force: bool,
+) -> None:
+    """Write the table of `path` to `out` and say on stderr how much of it is suppressed.
+
+    given: the other arguments of suppress; None is left out. Raises InvalidInput, duckdb.Error, OSError or Cancelled;
+    then there is no file.
+    """
+    file = target(out, force=force)
+
+    def work(con: Connection) -> Mapping[str, Any]:
+        # What tells cells apart stays as it stands in a text file: 007 is not 7.
+        typed = [str(given["value"])] if given["value"] is not None else []
+        made = call("suppress", source(con, path, table, typed=typed), list(rows), list(cols), **given)
+        con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
+        file.write(con, _TABLE)
+        return fetch(con.execute(_COUNTED)).records()[0]
+
+    with Session(role="steward") as session:
+        made = session.run(f"Suppressing cells of {path.name}", work)
+    say(f"Wrote {file.path}: {made['cells']:,} cells, {made['gone']:,} of them suppressed.")
+    if given["audit"]:
+        say("It holds the audit's columns, which undo the suppression: publish no more than value and suppressed.")
