@@ -1,7 +1,7 @@
-"""The only door to entropy: exact discrete noise, by integers alone.
+"""Exact discrete Laplace noise, and the only module that reads the operating system's randomness.
 
-No float takes part, so the distribution is the one on paper, to the last bit (Mironov 2012 shows what floats give
-away).
+All arithmetic is in integers, so draws have exactly the stated distribution. With floating point they would not, and
+the difference can reveal the value under the noise (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Octets = NDArray[np.uint8]
 
 # Random octets are taken this many at a time.
 _BLOCK = 1 << 20
-# Numerators below it leave the compiled sampler room for 126 whole units in 64 bits; e^-127 of the draws need more.
+# The compiled sampler takes numerators below this: 126 of them add up to less than 2^63. A draw needs more than 126
+# with probability e^-127.
 _NARROW = 1 << 56
-# Wider noise could leave 64 bits once added to a count.
+# The largest scale. Wider noise, added to a count, could overflow 64 bits.
 _WIDEST = 1 << 55
 
 
@@ -35,7 +36,7 @@ class Source(Protocol):
 
 
 class Entropy:
-    """The operating system's generator. The only source that production code makes."""
+    """The operating system's generator: the only source that production code uses."""
 
     def octets(self, count: int) -> bytes:
         return os.urandom(count)
@@ -66,10 +67,10 @@ def check_scale(scale: Fraction) -> None:
 
 
 def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:
-    """The compiled sampler over blocks of octets.
+    """Draw with the compiled sampler, from one block of octets after another.
 
-    A draw that a block's end cuts short starts again with the same octets and more behind them: dropping it would
-    favour draws that need few.
+    A draw that the end of a block cuts short starts again from the same octets, followed by the next block's. Were it
+    dropped instead, draws that need few octets would be too frequent.
     """
     done, left = 0, b""
     while done < len(flat):
@@ -81,7 +82,7 @@ def _fill(flat: NDArray[np.int64], scale: Fraction, source: Source) -> None:
 
 @inlined
 def _octets_for(bound: int) -> tuple[int, int]:
-    """How many octets hold a number below `bound`, and a mask of as many bits as it needs."""
+    """How many octets hold any number below `bound`, and a mask for the bits it can have."""
     mask = 0
     while mask < bound - 1:
         mask = 2 * mask + 1
@@ -93,7 +94,7 @@ def _octets_for(bound: int) -> tuple[int, int]:
 
 @inlined
 def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[int, int]:
-    """A uniform number below `bound`, and the place after the octets it took; -1 where they run out."""
+    """A uniform number below `bound`, by rejection, and the place after the octets it took; -1 if they run out."""
     if size == 0:
         return 0, at
     while at + size <= len(octets):
@@ -109,9 +110,10 @@ def _below(octets: Octets, at: int, size: int, mask: int, bound: int) -> tuple[i
 
 @inlined
 def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int) -> tuple[int, int]:
-    """Bernoulli(exp(-part / whole)) for part <= whole (Algorithm 1); -1 where the octets run out.
+    """Bernoulli(exp(-part / whole)) for part <= whole (Algorithm 1), and the place after the octets it took.
 
-    The coin of step k, with chance part / (k whole), is two coins: 1 / k and part / whole. Nothing outgrows 64 bits.
+    -1 if the octets run out. Step k needs a coin with probability part / (k whole); two coins with probabilities 1 / k
+    and part / whole give the same, and their numbers fit into 64 bits.
     """
     k = 1
     while True:
@@ -133,7 +135,7 @@ def _decays(octets: Octets, at: int, part: int, whole: int, size: int, mask: int
 
 @compiled
 def _narrow(octets: Octets, out: NDArray[np.int64], numerator: int, denominator: int) -> tuple[int, int]:
-    """Fill `out` as far as the octets go: how many draws are complete, and how many octets they took (Algorithm 2)."""
+    """Fill `out` as far as the octets go. Returns how many draws are complete, and how many octets they took."""
     size, mask = _octets_for(numerator)
     done, at = 0, 0
     while done < len(out):
@@ -172,6 +174,7 @@ def _narrow(octets: Octets, out: NDArray[np.int64], numerator: int, denominator:
 
 
 def _uniform(bound: int, source: Source) -> int:
+    """A uniform number below `bound`, of any size, by rejection."""
     bits = (bound - 1).bit_length()
     size = (bits + 7) // 8
     while True:
@@ -189,7 +192,7 @@ def _coin(part: int, whole: int, source: Source) -> bool:
 
 
 def _wide(scale: Fraction, source: Source) -> int:
-    """One draw by integers of any size: slow, for scales whose numerator is too long for 64 bits."""
+    """One draw with integers of any size: slow, for scales whose numerator does not fit the compiled sampler."""
     while True:
         rest = _uniform(scale.numerator, source)
         if not _coin(rest, scale.numerator, source):

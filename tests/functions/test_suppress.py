@@ -1,6 +1,7 @@
 """suppress through SQL: against DuckDB's ROLLUP, against all tables that agree, and what it refuses."""
 
 from itertools import product
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import duckanon
 from tests.amounts import many
 
 RECORDS = """
@@ -219,3 +221,18 @@ def test_an_empty_table(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t (a INTEGER, b INTEGER)").fetchall()
     with pytest.raises(duckdb.InvalidInputException, match="The table has no rows: there is nothing to publish"):
         con.execute("FROM suppress('t', ['a'], ['b'])").fetchall()
+
+
+def test_an_analyst_calls_it_on_tables_that_nobody_protects(tmp_path: Path) -> None:
+    path = tmp_path / "x.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        con.execute(
+            "CREATE TABLE secret AS SELECT i AS id, i % 3 AS a, 0.5 AS record_key FROM range(90) r(i)"
+        ).fetchall()
+        con.execute("CREATE TABLE free AS SELECT a, record_key FROM secret").fetchall()
+        con.execute("SELECT protect('secret', epsilon := 1), open_table('free')").fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        for call in ("suppress('{}', ['a'], [])", "cell_key('{}', ['a'])"):
+            assert con.execute(f"SELECT a FROM {call.format('free')}").fetchall()
+            with pytest.raises(duckanon.errors.DuckanonError):
+                con.execute(f"SELECT a FROM {call.format('secret')}").fetchall()

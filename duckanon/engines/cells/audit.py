@@ -1,4 +1,4 @@
-"""What a table's exact conditional proportions and sample size give away: the whole way from counts to answers."""
+"""What a table's exact conditional proportions and sample size disclose: from counts to bounds and totals of risk."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from duckanon.engines.cells.reduction import Reduced, reduce
 from duckanon.engines.cells.residues import residues
 from duckanon.errors import DuckanonError, Infeasible, InvalidInput
 
-# Combinations of values beyond this have no place in a number of DuckDB's.
+# The most combinations of values: their number must fit DuckDB's widest integer.
 MOST_PLACES = 10**38 - 1
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Feasible multiples of each nonzero row: its cells are the reduced counts times any of them, and nothing else.
+    """Feasible multiples of each nonzero row: its cells can be the reduced counts times any of them, and nothing else.
 
     kind: int64 of shape (rows,), which of `feasible` holds the row's nu. offset: int64 of shape (rows,): a multiple
     of the row is offset + nu; offset is 1 unless something is known of the row.
@@ -64,9 +64,9 @@ def audit(sums: Ints, target: int, facts: Sequence[Fact] = (), name: Callable[[i
 
 
 def audit_table(table: Reduced, facts: Sequence[Fact] = (), name: Callable[[int], str] = "row {}".format) -> Audit:
-    """Bound the rows of a table that is at hand, and check that its own counts lie within what is found.
+    """Bound the rows of a table whose counts are known, and check that these lie within the bounds.
 
-    Raises Infeasible as `audit`; DuckanonError if true counts, where the facts allow them, are not among the answers.
+    Raises Infeasible as `audit`; DuckanonError if the facts are true and a true count lies outside of its bounds.
     """
     found = audit(table.sums, table.target, facts, name)
     outside = (found.lower > table.divisors) | (found.upper < table.divisors)
@@ -76,12 +76,13 @@ def audit_table(table: Reduced, facts: Sequence[Fact] = (), name: Callable[[int]
 
 
 def _holds(fact: Fact, table: Reduced) -> bool:
+    """Whether the fact is true of the table."""
     true = fact.part * int(table.divisors[fact.row])
     return fact.lower <= true and (fact.upper is None or true <= fact.upper)
 
 
 def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
-    """Totals of what is given away, as in Table 13.
+    """Totals of what is disclosed (Wright and Smucker 2014, Table 13).
 
     rows, counts: int64 of shape (cells,), each cell's row number and count.
     small: counts from 1 to small - 1 are small.
@@ -90,20 +91,20 @@ def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
     table = reduce(rows, counts)
     found = audit_table(table)
     disclosed = found.lower == found.upper
-    open_to_all = np.isin(rows, table.rows[disclosed])
+    exposed = np.isin(rows, table.rows[disclosed])
     return {
         "n": table.total,
         "nonzero_rows": len(table.rows),
         "unit_rows": int((table.sums == 1).sum()),
         "disclosed_rows": int(disclosed.sum()),
         "nonzero_cells": int((counts > 0).sum()),
-        "disclosed_small_cells": int((open_to_all & (counts > 0) & (counts < small)).sum()),
+        "disclosed_small_cells": int((exposed & (counts > 0) & (counts < small)).sum()),
         "reduced_total": table.reduced_total,
     }
 
 
 def shape(measures: dict[str, int], row_levels: Sequence[int], col_levels: Sequence[int]) -> dict[str, int]:
-    """What a report says of the places of a table, those of zeros included.
+    """How many rows, columns and zeros a table has, combinations without records included.
 
     measures: as `report` gives them. row_levels, col_levels: how many values each row and column variable has.
     Raises InvalidInput for more than MOST_PLACES combinations of values.

@@ -1,7 +1,8 @@
-"""Compiled bit sets up to a number from which on every sum can be made, whichever row is left out.
+"""Compiled bit sets of sums up to a number from which on every sum can be made, whichever row is left out.
 
-Residue tables of a few rows each, which share no row, give that number: at most one of them misses the row. Below it
-only minimal generators are left out one by one: without a sum that smaller ones can make, all can be made as before.
+Two residue tables of a few rows each, with no row in common, give that number: the row that is left out is in at most
+one of them. Below it only the minimal generators need to be left out one by one: a sum that smaller ones make adds
+nothing, so leaving it out changes nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from duckanon.engines.compiled import compiled, inner
 
 Words = npt.NDArray[np.uint64]
 
-# Rows that each of the small tables takes in.
-_TASTE = 12
-# A bit set this narrow needs no table to cut it.
+# Rows in each of the two tables.
+_TABLE_ROWS = 12
+# A bit set up to this width is cheap enough without looking for a smaller one.
 _NARROW = 2**14
-# Bits for each entry of a residue table, up to which bit sets are the cheaper of the two.
+# Bit sets are cheaper than residue tables if they have up to so many bits for each entry of a table.
 _WORTH = 64
 
 
@@ -37,22 +38,22 @@ def _complete_from(modulus: int, items: Ints) -> int:
 
 
 @compiled
-def _least(sums: Ints, copies: Ints, taste: int) -> int:
-    """The number from which on all sums can be made whichever row is left out; NEVER if this shows none."""
-    # A sum that several rows have is never missed, and may serve in both tables.
+def _least(sums: Ints, copies: Ints, rows: int) -> int:
+    """A number from which on all sums can be made whichever row is left out; NEVER if so few rows show none."""
+    # A sum of several rows remains when one of them is left out, so it may be in both tables.
     odd = np.arange(1, len(sums)) % 2 == 1
     several = copies[1:] > 1
     least = max(
-        _complete_from(sums[0], sums[1:][odd | several][:taste]),
-        _complete_from(sums[0], sums[1:][~odd | several][:taste]),
+        _complete_from(sums[0], sums[1:][odd | several][:rows]),
+        _complete_from(sums[0], sums[1:][~odd | several][:rows]),
     )
     if copies[0] == 1 and least < NEVER:
-        least = max(least, _complete_from(sums[1], sums[2:][:taste]))
+        least = max(least, _complete_from(sums[1], sums[2:][:rows]))
     return least
 
 
 def window(problem: Knapsack) -> int | None:
-    """The last sum that bit sets have to hold, no more than the target. None where they do not serve."""
+    """The largest sum that bit sets have to hold, at most the target. None where residue tables are cheaper."""
     if problem.bounded:
         return None
     target = problem.target
@@ -65,7 +66,7 @@ def window(problem: Knapsack) -> int | None:
     smallest = int(sums[0])
     if smallest > _NARROW * _WORTH:
         return None
-    least = int(_least(sums, copies, _TASTE))
+    least = int(_least(sums, copies, _TABLE_ROWS))
     width = min(least, target)
     return width if width <= smallest * _WORTH else None
 
@@ -83,7 +84,7 @@ def _take(words: Words, item: int) -> None:
         step *= 2
     skip, low = step // 64, np.uint64(step % 64)
     high = np.uint64(64) - low
-    # Ascending, words that are done already pass the item on.
+    # In ascending order, so that words that have been changed carry the item on to later ones.
     if low == 0:
         for i in range(skip, len(words)):
             words[i] |= words[i - skip]
@@ -96,6 +97,7 @@ def _take(words: Words, item: int) -> None:
 
 @inner
 def _has(words: Words, c: int) -> bool:
+    """Whether the sum c can be made."""
     return bool((words[c // 64] >> np.uint64(c % 64)) & np.uint64(1))
 
 

@@ -1,4 +1,4 @@
-"""The classical dynamic program (Algorithm 3.4), run anew for every row: a baseline, and a twin to test against."""
+"""The classical dynamic program (Algorithm 3.4), run again for every row: a baseline, and a reference for tests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack, cons
 from duckanon.engines.compiled import compiled
 from duckanon.errors import InvalidInput
 
-# Numbers in one table of the dynamic program: 512 MiB.
+# The most numbers in one table of the dynamic program: 512 MiB.
 _MOST = 2**26
 
 
 @compiled
 def _stages(sums: Ints, uppers: Ints, copies: Ints, last: int, target: int) -> Ints:
-    """g(c) after every row but one of the kind `last`: 0 where c can be made, a mark above every count elsewhere."""
+    """g(c) once all rows but one of the kind `last` are in: 0 if their multiples can add up to c, else target + 1."""
     g = np.full(target + 1, target + 1, dtype=np.int64)
     g[0] = 0
     before = g.copy()
@@ -34,7 +34,7 @@ def _stages(sums: Ints, uppers: Ints, copies: Ints, last: int, target: int) -> I
 
 
 def classical(problem: Knapsack) -> Feasible:
-    """Every feasible nu of each kind: the last stage is read for all nu at once. O((N - R) rows) steps for each kind.
+    """Every feasible nu of each kind. O((N - R) rows) steps for each kind; its last stage gives all nu at once.
 
     Source: Wright and Smucker 2014, Algorithm 3.4; bounded rows by Update 3.3. Raises InvalidInput for N - R >= 2^26.
     """

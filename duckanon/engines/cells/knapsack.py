@@ -1,4 +1,4 @@
-"""The knapsack behind every cell bound, with equal rows collapsed, and its answers in compact form."""
+"""The knapsack problem that cell bounds solve, with equal rows collapsed, and the form of its solutions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from duckanon.errors import Infeasible, InvalidInput
 
 Ints = npt.NDArray[np.int64]
 
-# The largest sample size. Twice of it, and the mark for what cannot be reached, still fit into 64 bits.
+# The largest sample size. Twice this number, and the mark of sums that cannot be reached (2^62), fit into 64 bits.
 LARGEST = 10**18
-# An upper bound that is none.
+# Stands for "no upper bound".
 FREE = -1
 
 
@@ -26,8 +26,8 @@ class Knapsack:
     Rows with equal r and u have equal answers, so they are one kind.
 
     sums: int64 of shape (kinds,), r >= 1 of each kind, in records. Ascending; equal sums by ascending upper bound.
-    uppers: int64 of shape (kinds,), u >= 0 of each row of the kind; FREE where nothing but the target bounds it,
-        and 0 where r is above the target.
+    uppers: int64 of shape (kinds,), u >= 0 of each row of the kind; FREE where only the target bounds it, 0
+        where r is above the target.
     copies: int64 of shape (kinds,), how many rows are of the kind.
     target: what the multiples must add up to: N - R, less what lower bounds take for certain.
     """
@@ -42,7 +42,7 @@ class Knapsack:
 
     @cached_property
     def bounded(self) -> bool:
-        """Whether some row that could be used has an upper bound."""
+        """Whether a row whose sum is no larger than the target has an upper bound."""
         return bool((self.uppers > 0).any() or ((self.uppers == 0) & (self.sums <= self.target)).any())
 
 
@@ -63,7 +63,7 @@ def knapsack(sums: Ints, target: int, uppers: Ints | None = None) -> tuple[Knaps
     if uppers is None:
         bounds = np.where(most == 0, 0, FREE)
     else:
-        # A bound that the target implies is none.
+        # A bound that the target implies anyway is left out.
         bounds = np.where((uppers == FREE) | (uppers >= most), FREE, uppers)
         bounds[most == 0] = 0
     order = np.lexsort((bounds, sums))
@@ -103,10 +103,11 @@ class Feasible:
         return len(self.begin)
 
     def _over(self, what: Ints, reduce: np.ufunc, nothing: int) -> Ints:
+        """`what`, a number for each run, reduced over the runs of each kind; `nothing` for kinds without runs."""
         out = np.full(len(self), nothing, dtype=np.int64)
         some = np.flatnonzero(self.end > self.begin)
         if len(some):
-            # Every other segment of reduceat lies between two kinds and is thrown away.
+            # reduceat also gives the segments between two kinds; they are dropped.
             cuts = np.stack([self.begin[some], self.end[some]], axis=1).ravel()
             padded = np.append(what, what[-1])
             out[some] = reduce.reduceat(padded, cuts)[::2]
@@ -136,7 +137,7 @@ class Feasible:
 
 
 def feasible(runs: list[list[range]]) -> Feasible:
-    """A Feasible from each kind's runs."""
+    """The Feasible made of each kind's runs."""
     ends = np.cumsum([len(one) for one in runs], dtype=np.int64)
     flat = [(run.start, run.step, len(run)) for one in runs for run in one]
     first, step, size = np.array(flat, dtype=np.int64).reshape(-1, 3).T.copy()
@@ -144,7 +145,7 @@ def feasible(runs: list[list[range]]) -> Feasible:
 
 
 def consecutive(values: list[int]) -> list[range]:
-    """Ascending numbers as runs of neighbours."""
+    """Ascending numbers as runs of consecutive ones."""
     found: list[range] = []
     for value in values:
         if found and found[-1].stop == value:

@@ -8,7 +8,7 @@ from duckanon.engines.cells.knapsack import FREE, Extremes, Knapsack
 from duckanon.engines.cells.viability import simplify
 from duckanon.errors import DuckanonError, InvalidInput
 
-# Above it the solver's floats no longer hold every whole number that may occur.
+# From here on the solver's floats are not exact enough for the whole numbers that may occur.
 _MOST = 2**31
 
 
@@ -25,7 +25,7 @@ def milp(problem: Knapsack) -> Extremes:
         raise InvalidInput("The sample is too large for the integer program: use residues.")
     found = simplify(problem)
     kinds, target = len(problem), problem.target
-    # One variable for one row of the kind, one for the others of it together.
+    # Two variables a kind: one for one of its rows, one for its other rows together.
     own = target // problem.sums
     own = np.where(problem.uppers == FREE, own, np.minimum(own, problem.uppers))
     alike = np.minimum(target // problem.sums, own * (problem.copies - 1))

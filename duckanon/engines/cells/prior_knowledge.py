@@ -1,4 +1,4 @@
-"""What an attacker knows beforehand: bounds on sums of cells of a row become bounds on nu (section 2 of the paper)."""
+"""Prior knowledge of an attacker: bounds on sums of a row's cells become bounds on its nu (section 2 of the paper)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def bounds_of_nu(rows: int, facts: Sequence[Fact], name: Callable[[int], str]) -
 def _knapsack(
     sums: Ints, target: int, lower: Sequence[int], upper: Sequence[int | None]
 ) -> tuple[Knapsack, Ints] | None:
-    """The knapsack of what lies above the lower bounds, and each row's kind; None if they alone exceed the target."""
+    """The knapsack that is left above the lower bounds, and each row's kind; None if the bounds exceed the target."""
     left = target - sum(int(r) * low for r, low in zip(sums, lower, strict=True) if low)
     if left < 0:
         return None
@@ -68,6 +68,7 @@ def _knapsack(
 
 
 def _possible(problem: Knapsack) -> bool:
+    """Whether there is a solution."""
     return bool(residues(problem).count.all())
 
 
@@ -77,14 +78,14 @@ def with_facts(
     """The knapsack under the facts, each row's kind, and the lower bound that each row's nu starts from.
 
     name: how to call a row in an error. Raises Infeasible if no table fits all facts; it names the first row, in the
-    order of the rows, whose facts cannot be joined to those of the rows before it.
+    order of the rows, whose facts contradict those of the rows before it.
     """
     lower, upper = bounds_of_nu(len(sums), facts, name)
     found = _knapsack(sums, target, lower, upper)
     if found is not None and _possible(found[0]):
         return *found, lower
     concerned = sorted({fact.row for fact in facts})
-    # Facts only narrow: the first row with which no table is left can be found by halving.
+    # More facts never make more tables possible, so bisection finds the first row that leaves none.
     good, bad = 0, len(concerned)
     while bad - good > 1:
         middle = (good + bad) // 2

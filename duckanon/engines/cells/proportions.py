@@ -1,4 +1,4 @@
-"""From published exact proportions to reduced counts: what an outsider starts from."""
+"""Bounds from published exact proportions: they give the reduced counts, as an outsider would compute them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckanon.engines.cells.knapsack import LARGEST, Ints
 from duckanon.engines.cells.rounded_proportions import CellBounds
 from duckanon.errors import Infeasible, InvalidInput
 
-# Two fractions with denominators up to this differ by more than a double's last digit.
+# Different fractions with denominators up to this have different doubles.
 MOST_FOR_DOUBLE = 94_906_265
 
 

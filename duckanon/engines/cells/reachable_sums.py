@@ -1,4 +1,4 @@
-"""Sorted lists of all reachable sums: for few rows whose reduced sums are huge."""
+"""Feasible multiples from sorted lists of all reachable sums: for few rows with very large reduced sums."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack, consecutive, feasible
 from duckanon.errors import InvalidInput
 
+# The longest list of sums.
 _MOST = 2**21
 
 
@@ -29,6 +30,7 @@ def _update(sums: Ints, item: int, supply: int, target: int) -> Ints:
 
 
 def _read(sums: Ints, item: int, upper: int, target: int) -> list[range]:
+    """Every nu from 0 to upper for which target - nu * item is one of the sums."""
     rest = target - sums
     found = np.sort(rest[rest % item == 0] // item)
     if upper != FREE:
@@ -39,7 +41,7 @@ def _read(sums: Ints, item: int, upper: int, target: int) -> list[range]:
 def reachable_sums(problem: Knapsack, only: int | None = None) -> Feasible:
     """Every feasible nu of each kind, or of one only, from lists of all sums of the others up to the target.
 
-    Its cost follows the number of different sums, not their size. Raises InvalidInput beyond 2^21 sums.
+    The cost depends on the number of different sums, not on their size. Raises InvalidInput beyond 2^21 sums.
     Source: Wright and Smucker 2014, section 3.1 (Tables 3 to 5), where the sums are listed too.
     """
     target = problem.target

@@ -30,7 +30,7 @@ class Reduced:
 
     @property
     def target(self) -> int:
-        """N - R: what the multiples of reduced sums have to bridge."""
+        """N - R: what the rows' multiples, beyond the first of each, must add up to."""
         return self.total - self.reduced_total
 
 
@@ -46,7 +46,7 @@ def reduce(rows: npt.ArrayLike, counts: npt.ArrayLike) -> Reduced:
         raise InvalidInput("The table has no rows: there is nothing to bound.")
     if count.min() < 0:
         raise InvalidInput("A count is negative: counts of records are zero or more.")
-    # As floats first: a sum that would wrap is far beyond the limit.
+    # In floats first, because the sum of the integers may overflow.
     if float(count.astype(np.float64).sum()) > 1.1 * LARGEST or (total := int(count.sum())) > LARGEST:
         raise InvalidInput("The counts add up to more than 10^18, which is more than cell bounds are made for.")
     if total == 0:

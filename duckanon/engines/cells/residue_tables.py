@@ -1,6 +1,6 @@
 """Residue tables: for each q mod m the smallest number congruent to q that some rows can make.
 
-Taking in a row walks once around the cycles of q -> q + r mod m (Boecker and Liptak 2007, "A fast and simple
+Adding a row goes once around each cycle of q -> q + r mod m (Boecker and Liptak 2007, "A fast and simple
 algorithm for the money changing problem").
 """
 
@@ -10,12 +10,13 @@ from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import Ints
 from duckanon.engines.compiled import inner
 
-# What a residue that no sum has reached is marked with.
+# Marks a residue that no sum has reached.
 NEVER = 2**62
 
 
 @inner
 def gcd(a: int, b: int) -> int:
+    """The greatest common divisor."""
     while b:
         a, b = b, a % b
     return a
@@ -78,7 +79,7 @@ def take_in(table: Ints, spare: Ints, item: int, supply: int, target: int) -> No
 def take_in_all(
     table: Ints, spare: Ints, items: Ints, supplies: Ints, begin: int, end: int, target: int, plain: bool
 ) -> None:
-    """Take in items begin..end-1. plain: nothing is bounded, so what can be made already adds nothing."""
+    """Take in items begin..end-1. plain: no row is bounded, so an item that is a sum already adds nothing."""
     m = len(table)
     for i in range(begin, end):
         if plain and table[items[i] % m] <= items[i]:

@@ -1,4 +1,4 @@
-"""Exact bounds whose cost does not depend on N: one smallest sum for each residue class.
+"""Exact bounds at a cost that does not depend on N: the smallest sum in each residue class.
 
 Let m be the reduced sum of a row without an upper bound. For each residue q mod m keep the smallest number congruent
 to q that the other rows can make; c can be made exactly if it is no smaller than the number kept for c mod m, since
@@ -20,7 +20,7 @@ from duckanon.engines.cells.residue_tables import NEVER, append_run, gcd, shape,
 from duckanon.engines.cells.viability import LONGEST, viability
 from duckanon.engines.compiled import compiled, inner
 
-# Numbers that the tables of all levels may hold together: 1 GiB.
+# The most numbers in the tables of all levels together: 1 GiB.
 _ROOM = 2**27
 
 
@@ -38,7 +38,7 @@ def _read(
         top = min(top, upper)
     period = m // gcd(m, item % m)
     if top >= period and (most < 0 or most // item > period):
-        # In each class of nu mod period the residue stays, so all nu up to a last one are feasible.
+        # All nu of a class mod period have the same residue, so all of them up to a last one are feasible.
         for nu in range(period):
             least = table[(target - nu * item) % m]
             if least <= target - nu * item:
@@ -48,7 +48,7 @@ def _read(
         return runs, used
     step, nu = 1, 0
     if most >= 0:
-        # Only one class of nu makes the rest a multiple of the divisor.
+        # The rest is a multiple of the divisor for only one class of nu.
         step = divisor // gcd(divisor, item % divisor)
         while nu < step and (target - (nu % divisor) * (item % divisor)) % divisor:
             nu += 1
@@ -155,16 +155,17 @@ def _leave_out(
 
 
 def _room(modulus: int, leaves: int) -> bool:
+    """Whether the tables for leaving out so many rows one by one fit into memory."""
     return modulus * (leaves.bit_length() + 4) <= _ROOM
 
 
 def residues(problem: Knapsack) -> Feasible:
     """Every feasible nu of each kind, for any N up to 10^18, in O(kinds log(kinds) m) steps.
 
-    m is the smallest reduced sum of a row without an upper bound; a row of that sum, if it is the only one, is
-    measured by the second smallest. Where two small tables show that all sums from some number on can be made,
-    whichever row is left out, bit sets up to that number finish the work (`windows`). Where no other row is free of
-    bounds, bit sets serve (`viability`); where m is so large that its tables would take more than 1 GiB, lists of all
+    m is the smallest reduced sum of a row without an upper bound. If only one row has it, that row itself is left out
+    with the second smallest such sum as m. Where small tables show that all sums from some number on can be made
+    whichever row is left out, bit sets up to that number replace the tables (`windows`). Where no other row is without
+    an upper bound, bit sets are used (`viability`), and where the tables for m would take more than 1 GiB, lists of all
     reachable sums (`reachable_sums`).
 
     Source: papers' README, section 1; Wright and Smucker 2014, section 3. Raises InvalidInput if every way is too
@@ -190,7 +191,7 @@ def residues(problem: Knapsack) -> Feasible:
     kept = np.flatnonzero(usable & (frees >= 2))
     if not _room(int(sums[smallest]), len(single)):
         return reachable_sums(problem)
-    # Leaving out one row changes the table for the rows of single sums; their own bounded rows then remain.
+    # Where a sum has at most one free row, leaving a row out changes the table: only bounded rows of that sum remain.
     moved = usable[group] & (frees[group] < 2) & (problem.uppers != 0)
     alone = free & (group == smallest) & (frees[smallest] == 1)
     asked = np.flatnonzero(moved)
@@ -223,7 +224,7 @@ def residues(problem: Knapsack) -> Feasible:
 
 
 def _bounded_supply(problem: Knapsack, kinds: Iterable[int], less: int = 0) -> int:
-    """How often the bounded rows among `kinds`, which share their sum, can use it; no more than the target can hold."""
+    """How often the bounded rows among `kinds`, which have the same sum, can use it, up to what the target allows."""
     found, most = -less, 0
     for k in kinds:
         most = problem.target // int(problem.sums[k]) + 1
@@ -251,7 +252,7 @@ def _remaining(problem: Knapsack, group: npt.NDArray[np.intp], frees: Ints, kind
 
 
 def _without_the_only(problem: Knapsack, kind: int, smallest: int, sums: Ints, frees: Ints, supplies: Ints) -> Ints:
-    """Runs of the only free row of the smallest sum: another sum is the modulus."""
+    """Runs of the smallest sum's only free row: with it left out, another sum is the modulus."""
     others = np.flatnonzero(frees)[1:]
     if not len(others) or not _room(int(sums[others[0]]), 0):
         one = by_all_sums(problem, kind)
@@ -277,7 +278,7 @@ def _without_the_only(problem: Knapsack, kind: int, smallest: int, sums: Ints, f
 
 
 def by_all_sums(problem: Knapsack, only: int | None = None) -> Feasible:
-    """Where residues cannot serve: bit sets if all sums fit into them, lists of sums otherwise."""
+    """Feasible nu without residue tables: by bit sets if all sums fit into them, otherwise by lists of sums."""
     most = 0
     for k in range(len(problem)):
         upper, copies = int(problem.uppers[k]), int(problem.copies[k]) - (k == only)

@@ -21,15 +21,15 @@ from duckanon.errors import Infeasible, InvalidInput
 
 Bools = npt.NDArray[np.bool_]
 
-# How a half was rounded: unknown, up, to the even digit, or down.
+# How ties (halves) were rounded: unknown, up, to the even digit, or down.
 TIES = ("any", "up", "even", "down")
-# Added to a rule: the cell is known to hold a record, however small its share.
+# Added to a tie rule: the cell is known to have a record, even if its share is published as 0.
 _SHOWN = 4
-# The widest set of totals: a transform over it takes about a second.
+# The widest set of totals: a Fourier transform of it takes about a second.
 _WIDEST = 10**7
-# The totals of all rows together: 1 GB.
+# The most bytes for the totals of all rows together.
 _ROOM = 10**9
-# Up to so many members a set is added by shifts, above by a Fourier transform.
+# A set of up to so many members is added by shifts, a larger one by a Fourier transform.
 _FEW = 600
 
 
@@ -51,6 +51,7 @@ def _ends(q: int, t: int, scale: int, rule: int) -> tuple[int, int]:
 
 @inner
 def _is_total(q: Ints, rules: Ints, t: int, scale: int) -> bool:
+    """Whether a row with total t can have the published proportions q."""
     low = high = 0
     for j in range(len(q)):
         least, most = _ends(q[j], t, scale, rules[j])
@@ -63,7 +64,7 @@ def _is_total(q: Ints, rules: Ints, t: int, scale: int) -> bool:
 
 @compiled
 def _first_total(q: Ints, rules: Ints, scale: int, most: int) -> int:
-    """The least row total above zero that has these proportions; 0 if none up to `most` has."""
+    """The smallest row total above zero that can have these proportions; 0 if none up to `most` can."""
     for t in range(1, most + 1):
         if _is_total(q, rules, t, scale):
             return t
@@ -81,7 +82,7 @@ def _totals(q: Ints, rules: Ints, scale: int, first: int, width: int) -> Bools:
 
 @compiled
 def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bools) -> tuple[int, int, int]:
-    """Smallest and largest count of cell `which` over the totals that are left, and how many counts it can have."""
+    """Smallest and largest count of cell `which` over all possible totals, and how many counts it can have."""
     steps = np.zeros(first + len(totals) + 1, dtype=np.int64)
     for x in range(len(totals)):
         if not totals[x]:
@@ -112,13 +113,14 @@ def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bool
 
 @dataclass(frozen=True)
 class _Set:
-    """Bit x of `bits` tells whether x is in the set, for x <= gamma; every x above gamma is, up to the slack."""
+    """A set of numbers up to the slack: x <= gamma if bit x of `bits` is set, and every x above gamma."""
 
     bits: int
     gamma: int
 
 
 def _cut(bits: int, gamma: int) -> _Set:
+    """The set with gamma as small as it can be."""
     outside = ~bits & ((1 << (gamma + 1)) - 1)
     gamma = outside.bit_length() - 1
     return _Set(bits & ((1 << (gamma + 1)) - 1), gamma)
@@ -140,7 +142,7 @@ def _members(bits: int) -> list[int]:
 
 
 def _sum(one: _Set, other: _Set) -> _Set:
-    """All sums of a member of each. Both hold 0, so only what `one` lacks is in question."""
+    """All sums of a member of each. Both contain 0, so the sums contain both sets: only x up to both gammas matter."""
     gamma = min(one.gamma, other.gamma)
     if gamma < 0:
         return _Set(0, -1)
@@ -173,7 +175,7 @@ def _times(one: _Set, copies: int, slack: int) -> _Set:
 
 
 def _leave_out(sets: Sequence[_Set], copies: Sequence[int], slack: int, answer: Callable[[int, _Set], None]) -> None:
-    """Tell `answer`, for each set, the sums of all sets with one copy of it left out."""
+    """Call `answer` with each set's number and the sums of all sets, one copy of it left out."""
 
     def divide(members: list[int], rest: _Set) -> None:
         if len(members) == 1:

@@ -1,4 +1,4 @@
-"""Algorithm 3.1 of the paper on bit sets: which sums the other rows can make, one bit for each sum up to N - R."""
+"""Algorithm 3.1 of the paper on bit sets: one bit for each sum up to N - R, set if the other rows can make the sum."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from duckanon.engines.cells.knapsack import FREE, Extremes, Feasible, Knapsack, consecutive, feasible
 
-# Bits that one set may have: 128 MiB.
+# The most bits in one set: 128 MiB.
 LONGEST = 2**30
 
 
 @dataclass(frozen=True)
 class _Viable:
-    """Bit c of `bits` tells whether c can be made, for c <= gamma; every c from gamma + 1 to the target can."""
+    """Sums that can be made: c <= gamma if bit c of `bits` is set, and every c from gamma + 1 to the target."""
 
     bits: int
     gamma: int
@@ -24,16 +24,17 @@ class _Viable:
 
 
 def _cut(bits: int, gamma: int) -> _Viable:
-    """Note two of section 3.2: nothing above the largest c that cannot be made needs attention."""
+    """Drop the bits above the largest sum that cannot be made (section 3.2, note two)."""
     mask = (1 << (gamma + 1)) - 1
     gamma = (~bits & mask).bit_length() - 1
     return _Viable(bits & ((1 << (gamma + 1)) - 1), gamma)
 
 
 def _update(viable: _Viable, item: int, supply: int, *, plain: bool) -> _Viable:
-    """Update 3.2 (plain: nothing is bounded, an item that can be made adds nothing), else Update 3.3.
+    """Let sums use `item` up to `supply` times: Update 3.2 if `plain`, else Update 3.3.
 
-    A bounded item is taken in by shifts of 1, 2, 4, ... and the rest: that makes every multiple up to the supply.
+    plain: no row is bounded, so an item that the others can make adds nothing. Shifts by 1, 2, 4, ... times the
+    item, and by the rest, make every multiple up to the supply.
     """
     bits, gamma = viable.bits, viable.gamma
     if item > gamma or supply == 0 or (plain and bits >> item & 1):
@@ -50,14 +51,14 @@ def _update(viable: _Viable, item: int, supply: int, *, plain: bool) -> _Viable:
 
 
 def _read(viable: _Viable, item: int, upper: int, target: int) -> list[range]:
-    """Step 1 of Algorithm 3.1: stride back from the target."""
+    """Every nu from 0 to upper for which target - nu * item can be made (Algorithm 3.1, step 1)."""
     top = target // item if upper == FREE else min(upper, target // item)
     runs: list[range] = []
     nu = 0
     if target > viable.gamma:
         nu = min(top, (target - viable.gamma - 1) // item) + 1
         runs.append(range(nu))
-    # Bits beyond the last one that is set are clear.
+    # No smaller nu can be found: its bit lies beyond the last one that is set.
     first = max(nu, -((viable.bits.bit_length() - 1 - target) // item))
     found = [n for n in range(first, top + 1) if viable.bits >> (target - n * item) & 1]
     runs += consecutive(found)
@@ -67,9 +68,9 @@ def _read(viable: _Viable, item: int, upper: int, target: int) -> list[range]:
 
 
 def simplify(problem: Knapsack) -> Extremes:
-    """The three simplifications of section 3.2, as lower and upper bounds of nu; -1 where they tell nothing.
+    """Bounds of nu by the three simplifications of section 3.2; -1 where they give none.
 
-    They hold only where nothing is known a priori, so with an upper bound they tell nothing.
+    They hold only without prior knowledge: if a row has an upper bound, all are -1.
     """
     k = len(problem)
     lower, upper = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
@@ -91,7 +92,7 @@ def simplify(problem: Knapsack) -> Extremes:
 
 
 def _simplified(problem: Knapsack) -> list[list[range] | None]:
-    """All values where the simplifications tell them."""
+    """The feasible nu of the kinds that the simplifications settle; None for the others."""
     known = simplify(problem)
     ones = int(problem.copies[problem.sums == 1].sum()) if not problem.bounded else 0
     answers: list[list[range] | None] = []
@@ -106,7 +107,8 @@ def _simplified(problem: Knapsack) -> list[list[range] | None]:
     return answers
 
 
-def _alike(problem: Knapsack) -> list[tuple[int, int]]:
+def _supplies(problem: Knapsack) -> list[tuple[int, int]]:
+    """Each kind's sum, and how often all its rows together can use it."""
     return [
         (int(r), FREE if u == FREE else int(u) * int(c))
         for r, u, c in zip(problem.sums, problem.uppers, problem.copies, strict=True)
@@ -116,20 +118,18 @@ def _alike(problem: Knapsack) -> list[tuple[int, int]]:
 def viability(problem: Knapsack, only: int | None = None) -> Feasible:
     """Every feasible nu of each kind, or of one only, in O((N - R) kinds log(kinds) / 64) steps.
 
-    Equal rows are collapsed: a kind that several rows are of stays in with one row less.
+    Rows of a kind are equal: leaving one out leaves the kind with one row less.
 
     Source: Wright and Smucker 2014, Algorithm 3.1, Updates 3.2 and 3.3 and the notes of section 3.2.
     """
     target, plain = problem.target, not problem.bounded
-    supplies = _alike(problem)
+    supplies = _supplies(problem)
     answers: list[list[range] | None] = [None] * len(problem)
 
     def rest(k: int) -> int:
-        return (
-            FREE
-            if int(problem.copies[k]) > 1 and problem.uppers[k] == FREE
-            else (0 if problem.uppers[k] == FREE else int(problem.uppers[k]) * (int(problem.copies[k]) - 1))
-        )
+        """How often the kind's sum can be used once one of its rows is left out."""
+        upper, others = int(problem.uppers[k]), int(problem.copies[k]) - 1
+        return FREE if upper == FREE and others else max(upper, 0) * others
 
     def leaf(k: int, viable: _Viable) -> None:
         item = supplies[k][0]
@@ -153,7 +153,7 @@ def viability(problem: Knapsack, only: int | None = None) -> Feasible:
         leaf(only, take(empty, [k for k in range(len(problem)) if k != only]))
         return feasible([answers[only] or []])
     answers = _simplified(problem)
-    # Kinds that stay in whole when one of their rows is left out go first, and are never taken out again.
+    # Kinds that supply as much with one row less are in every set of the others, so they go in first.
     always = [k for k in range(len(problem)) if rest(k) == supplies[k][1]]
     single = [k for k in range(len(problem)) if rest(k) != supplies[k][1]]
     base = take(empty, always)
@@ -165,7 +165,7 @@ def viability(problem: Knapsack, only: int | None = None) -> Feasible:
     if whole or not wanted:
         full = take(base, wanted)
         if target not in full:
-            # The simplifications take for granted that there is a solution.
+            # There is no solution, which the simplifications presuppose.
             return feasible([[] for _ in answers])
         for k in whole:
             leaf(k, full)

@@ -1,8 +1,8 @@
-"""Two-sided tests of a number that is seen through noise, short where the number was expected: their inversion.
+"""Two-sided tests of a number with noise on it, and their inversion to intervals: short near the expected number.
 
 For each whole number d that might be true, less what was expected, the test accepts the noisy value, less the same, in
-d - lo(d) .. d + hi(d), with P(-lo <= X <= hi) >= 95 %. How the 5 % are dealt out over the two sides depends on d and on
-what was expected, never on the noise; so {d : accepted} holds the truth 95 times in a hundred, whatever the data.
+d - lo(d) .. d + hi(d), with P(-lo <= X <= hi) >= 95 %. How the 5 % are split between the two sides depends on d and on
+what was expected, never on the noise, so {d : accepted} contains the truth with probability 95 %, whatever the data.
 Source: Pratt 1961; Yu and Hoff 2018, for a normal prior.
 """
 
@@ -101,8 +101,8 @@ def _inverse(bins: Ints, width: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
 def _splits(terms: int) -> tuple[Ints, Floats]:
     """In scales, for Laplace noise: which split is best at each d, for each variance, and half the expected length.
 
-    The best accepts the least of what the prior predicts: a normal one, by 41 nodes. What is chosen here can make
-    intervals longer, and never wrong.
+    The best accepts the least of what the prior predicts: a normal one, by 41 nodes. The choice affects the
+    length of intervals, not their coverage.
     """
     x = np.linspace(-60, 60, 6001)
     middle = np.arange(-_FAR * _FINE, _FAR * _FINE + 1) / _FINE

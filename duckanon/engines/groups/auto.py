@@ -1,4 +1,4 @@
-"""The default mechanism: empirical Bayes from the root down, margins kept in whole numbers.
+"""The default mechanism: empirical Bayes from the root down, rounded to whole numbers that add up.
 
 Noise on t_s = n_s + n_(s+1) + ..., or on n_s where that takes much less of it (`Mechanism.query`). The root by isotonic
 regression (Hay et al. 2010); then, level by level, each region's numbers are shrunk toward its parent's shape by as
@@ -27,7 +27,7 @@ _WIDTH = 1.96
 
 
 def auto(measured: Measurements) -> Estimate:
-    """See above. The release has every region's total where totals are public."""
+    """The mechanism described at the top of this module. Where totals are public, every region keeps its own."""
     tree, plain = measured.hierarchy, measured.query is HISTOGRAM
     curves, variances = upwards(tree, measured.values, tuple(map(variance, measured.scales)))
     if measured.totals is not None and not plain:
@@ -55,7 +55,7 @@ def auto(measured: Measurements) -> Estimate:
 
 
 def _whole(numbers: Floats) -> Ints:
-    """As int64, within what there may be."""
+    """As int64, cut to [0, MOST]."""
     return np.clip(numbers, 0, MOST).astype(np.int64)
 
 
@@ -70,7 +70,7 @@ def _root(curve: Floats, total: int | None) -> Ints:
 
 
 def _plain_root(noisy: Floats, doubt: float, total: int | None) -> Ints:
-    """The root's groups from n_s, (max_size,): without the noise on what is next to none, and adding up if known."""
+    """The root's groups from n_s, (max_size,): sizes with hardly a group lose their noise; a public total is kept."""
     found, doubts = sparse(noisy, doubt)
     if total is None:
         rounded = _whole(np.rint(found))
@@ -83,7 +83,7 @@ def _plain_root(noisy: Floats, doubt: float, total: int | None) -> Ints:
 
 
 def _root_interval(measured: Measurements, groups: Ints) -> tuple[Ints, Ints]:
-    """From the noise alone, cut to what is possible and widened to hold what is released."""
+    """The root's intervals: from the noise alone, cut to what is possible, and widened to include the release."""
     total, noisy = measured.total, measured.histogram(0)
     q = margin(measured.scales[0], measured.query.terms, LEVEL)
     low = np.minimum(np.maximum(noisy - q, 0), groups)
@@ -109,7 +109,7 @@ def _spread(
 
 
 def _interval(groups: Ints, spread: Floats, above: Ints, parent: Ints, totals: Ints, most: Ints) -> tuple[Ints, Ints]:
-    """Normal intervals where the parent has groups; elsewhere what chance could give it of the parent's high."""
+    """Normal intervals where the parent has groups; elsewhere from 0 to a likely share of the parent's upper end."""
     reach = _WIDTH * np.sqrt(spread)
     low, high = _whole(np.floor(groups - reach)), _whole(np.ceil(groups + reach))
     share = totals / np.maximum(above.sum(axis=1), 1)[parent]

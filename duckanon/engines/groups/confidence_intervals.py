@@ -1,20 +1,20 @@
-"""95 % intervals that hold for any data, each as short as likeness lets it be.
+"""95 % intervals that hold for any data, and are shorter where regions are like their parents.
 
-A region's number of groups is tested by noisy values of its own level, X; which test is inverted follows from A: noisy
-values of its parent's level (for the root, of the level below), and of the region itself such as the test does not use.
-All noise is independent, so X's is, given A, what it always is. Whatever test A chooses, given A it accepts the truth
-with probability at least 95 %; so does the interval, the set of what it accepts, on average over A: for every number,
-every table, every epsilon. That the parent is like its regions is used to choose alone: where it is not, intervals are
-longer and not wrong. The tests, for n_s = t_s - t_(s+1):
+An interval is the set of numbers that a test accepts. The test uses noisy values X of the region's own level. Which
+test it is depends on other noisy values A: those of the parent's level (for the root, of the level below), and those of
+the region that the test does not use. All noise is independent, so X has the same distribution whatever A is. Hence,
+given A, the chosen test accepts the truth with probability at least 95 %, and so the interval holds it, for every
+number, table and epsilon. Whether regions are like their parents matters for the choice alone: where they are not,
+intervals are longer, but still hold. The tests, for n_s = t_s - t_(s+1):
 
 two-sided   y_s - y_(s+1) has noise of known tails, exactly; regions of acceptance: `acceptance_regions`.
 one-sided   t only falls, so n_s <= (mean of t over sizes up to s) - (mean of t over sizes from s + 1) for any window
             on either side. The same of y is less by more than `reaches` 5 times in a hundred. Where next to
             nothing is expected long windows make this bound a fraction of the noise on one value.
 
-With noise on n_s itself there is the two-sided one, with a single draw. Cutting to what holds without noise, 0 <= n_s
-<= total, loses no truth, and widening to what is released with it neither. Noise of a scale above 2^40 tells next to
-nothing of at most 10^15 groups: there the interval is all that is possible.
+With noise on n_s itself there is the two-sided one, with a single draw. Intervals are cut to what is certain, 0 <= n_s
+<= total, and widened to include what is released; neither lowers their coverage. Noise of a scale above 2^40 hides at
+most 10^15 groups almost completely: there the interval is everything that is possible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from duckanon.engines.groups.measurements import MOST, Measurements
 from duckanon.engines.groups.queries import HISTOGRAM
 
 _WIDEST = 1 << 40
-# How far shapes are thought to lie from what is expected, as a part of it: it chooses tests, and no more.
+# The assumed relative deviation of a number from its expectation. It only affects which test is chosen.
 _APART = 0.1
 _NEVER = 1e300
 
@@ -60,10 +60,10 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
 
 
 def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, float, Ints | None] | None:
-    """Noisy values from which the tests of a level may be chosen: independent of the level's own.
+    """Noisy values, independent of the level's own, by which its tests may be chosen.
 
-    Which of their rows is for which region; the rows; the variance of their noise; their totals where public. The
-    parents', or, for the root, its children's sum; None if the root is all.
+    They are the parents' or, for the root, the sum of its children's; None if the root is the only level. Returns which
+    row is for which region, the rows, the variance of their noise, and their totals where public.
     """
     tree, totals = measured.hierarchy, measured.totals
     if level:
@@ -76,7 +76,7 @@ def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, float, I
 
 
 def _blocks(regions: int, sizes: int) -> Iterator[slice]:
-    """Rows of a table, so many at a time that what is worked out from them stays in the processor's cache."""
+    """Slices of a table's rows, short enough for all intermediate results to stay in the processor's cache."""
     step = max(1, _BLOCK // sizes)
     return (slice(start, start + step) for start in range(0, regions, step))
 
@@ -99,7 +99,7 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
     share, unsure = np.maximum(seen[:, 0], 0) / whole_of, np.zeros(len(seen))
     first_share, first_unsure = share, unsure
     if not known:
-        # y_1 is the total's; for size 1, which it tests, the later values are, by least squares.
+        # y_1 estimates the total. Size 1 is tested by y_1, so there the later values do, by least squares.
         unsure = noise / whole_of**2
         squares = np.maximum((curve[:, 2:] ** 2).sum(axis=1), 1e-6)[parent]
         first_share = np.maximum((seen[:, 2:] * curve[parent, 2:]).sum(axis=1) / squares, 0)
@@ -114,7 +114,7 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
 
 
 def _curve(rows: Ints, whole: Ints | None) -> Floats:
-    """t_1 to t_(max_size + 1) of each row, nearest to the noisy values and falling."""
+    """t_1 to t_(max_size + 1) of each row: the decreasing sequence nearest to the noisy values."""
     falling = pool_rows(np.ascontiguousarray(rows[:, ::-1]).astype(np.float64), 0.0, np.inf)[:, ::-1]
     if whole is not None:
         falling = np.column_stack([whole, np.minimum(falling, whole[:, None])])
@@ -185,7 +185,7 @@ class _Above:
         before = (own - np.take_along_axis(own, np.maximum(place - back, 0), axis=1)) / np.maximum(back, 1)
         before[:, 0] = self.seen[:, 0]
         after = (np.take_along_axis(own, np.minimum(place + ahead, sizes - 1), axis=1) - own) / np.maximum(ahead, 1)
-        # Floats round: outward, by more than they can.
+        # Outward by more than the rounding error.
         bound = before - after + reach.reshape(-1)[chosen] + 1e-9 + 1e-15 * (np.abs(before) + np.abs(after))
         return np.where(expected < _NEVER, bound, 0.0), expected
 
@@ -212,7 +212,7 @@ def _terms(sizes: int, known: bool) -> Ints:
 
 
 def _spread(mean: Floats) -> Floats:
-    """The variance of a number around its expectation, as it is thought to be; at least that of rounding."""
+    """The assumed variance of a number around its expectation; at least that of rounding."""
     return mean + (_APART * mean) ** 2 + 0.25
 
 

@@ -1,4 +1,4 @@
-"""Empirical Bayes: how far shapes lie from their parent's, and what that says of each region.
+"""Empirical Bayes: how much shapes differ from their parent's, estimated from all regions, then used for each.
 
 The model of a region with G groups under a parent with m_s of size s out of M, share w = G / M:
 
@@ -26,11 +26,11 @@ from duckanon.engines.groups.kalman_smoother import smooth
 
 FACTORS = 2
 ROUNDS = 30
-# What is believed before the data speaks: shapes differ by a tenth, with the weight of so many regions (or sizes).
+# The prior: shapes differ from their parent's by a tenth, with the weight of so many regions (or sizes).
 _TENTH = 0.01
 _TAU_WEIGHT, _KAPPA_WEIGHT = 5.0, 4.0
 # Cells that are worked on at a time.
-_BLOCK = 1 << 12
+_BLOCK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +120,12 @@ def _expect(
     found: Cells, tau: Floats, kappa: Floats, factors: Floats, squares: Floats, crossed: Floats, squared: Floats
 ) -> tuple[Floats, Floats]:
     """The posterior mean and variance of each cell's deviation; what maximisation needs, as in `_moments`."""
-    own_variance = tau[found.size] * np.repeat(kappa, np.diff(found.start)) * (found.expected * found.expected)
-    trends = found.expected * factors[:, found.size]
+    # Numbers in [0, sizes), so clipping changes none of them, and `take` is faster than indexing.
+    own_variance = tau.take(found.size, mode="clip")
+    own_variance *= np.repeat(kappa, np.diff(found.start))
+    own_variance *= found.expected * found.expected
+    trends = factors.take(found.size, axis=1, mode="clip")
+    trends *= found.expected
     model = Model(found.start, own_variance + found.chance, trends, found.blur)
     posterior = condition(model, found.seen) if found.plain else smooth(model, found.seen)
     _moments(
@@ -170,7 +174,8 @@ def _moments(
     The sums: into squares, (sizes,), e_s^2 / kappa; into crossed, (sizes, factors), the relative deviation times
     f / kappa; into squared, (sizes, factors, factors), f f' / kappa. f: the posterior means, (regions, factors).
     """
-    many = len(factors)
+    # A constant, so that the compiler unrolls the loops over it.
+    many = FACTORS
     for c in range(len(start) - 1):
         if start[c] == start[c + 1]:
             continue

@@ -1,4 +1,4 @@
-"""What a mechanism's second half may see: noisy counts and public facts, never the data."""
+"""What the second half of a mechanism works on: noisy counts and public facts, never the data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.queries import Query
 
-# As many groups as there may be at all, so that sums of counts and of noise stay exact in floats. Public.
+# The most groups that a table may have, so that sums of counts and noise are exact in floats. A public constant.
 MOST = 10**15
 
 
@@ -37,7 +37,7 @@ class Measurements:
         return tuple(self.histogram(level) for level in range(len(self.values)))
 
     def histogram(self, level: int) -> Ints:
-        """Of one level."""
+        """As `histograms`, of one level."""
         return self.query.back(self.values[level], None if self.totals is None else self.totals[level])
 
 
@@ -46,7 +46,7 @@ class Estimate:
     """What a mechanism makes of its measurements.
 
     leaves: int64 of shape (leaves, max_size); the levels above are its sums. intervals: the low and the high ends, one
-    int64 array a level, of 95 % intervals; None leaves them to the noise alone.
+    int64 array a level, of 95 % intervals, if the mechanism has a model for them.
     """
 
     leaves: Ints

@@ -1,4 +1,4 @@
-"""What is counted, and how far one privacy unit moves it: the queries that noise is added to, level by level.
+"""The queries that noise is added to, and their sensitivity: how far one privacy unit changes them at one level.
 
 Neighbours differ in one privacy unit, by default one record. A record is added or removed, so one group changes its
 size by at most `step` (1; with a quantity, its declared bound). Totals public: the group is there before and after,
@@ -41,7 +41,7 @@ Unit = Literal["record", "group"]
 
 @dataclass(frozen=True)
 class Privacy:
-    """What two neighbouring tables differ in: public facts that every sensitivity follows from.
+    """What two neighbouring tables may differ in: the public facts that determine every sensitivity.
 
     step: by how many sizes one record can move a group. contributions: how many records one unit has at most.
     unit: 'record', or 'group': all records of a unit are one group, and lie in one region of each level.

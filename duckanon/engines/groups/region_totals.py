@@ -1,4 +1,4 @@
-"""How many groups each region has, where that is private: from all its noisy counts, not from t_1 alone."""
+"""Estimates of each region's number of groups where it is private: from all its noisy counts, not from t_1 alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from duckanon.engines.groups.controlled_rounding import column, weigh
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 
-# How far a region's shape is taken to lie from its parent's, relative variance of each size. Seen one by one the sizes
-# also tell the sum, which needs no likeness: there a doubtful look at shapes is the better one, as measured.
+# The assumed relative variance of each size around the parent's shape. With noise on n_s itself the sizes also give the
+# total by their sum, whatever the shape; a larger variance, which relies less on the shape, was measured to be better.
 _APART, _PLAIN_APART = 0.01, 0.2
 
 
@@ -38,7 +38,7 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
         p = parent[c]
         if whole[p] == 0:
             continue
-        # Twice: the walk's variance needs a first idea of the total.
+        # Twice, because the variance of the random walk depends on the total.
         guess = max(noisy[c, 0], 1.0)
         for _ in range(2):
             squares, products = 0.0, 0.0
@@ -61,7 +61,7 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
                     walk = walk * (1 - gain) + guess * part + _APART * (guess * part) ** 2
                     curve -= part
                     pooled, sights = 0.0, 0
-            # After the last size nothing is left, which is known without noise.
+            # After the last size nothing is left, which is exact.
             if walk > 0:
                 squares += expected * expected / walk
                 products += expected * seen / walk
@@ -87,7 +87,7 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
         for s in range(above.shape[1]):
             if above[p, s] > 0:
                 guess += noisy[c, s]
-        # Three times: the deviations' variances need a first idea of the total, and the sum is a rough one.
+        # Three times, because the deviations' variances depend on the total, and the sum is a rough first estimate.
         for _ in range(3):
             guess = max(guess, 1.0)
             squares, products, moved, pinned, left = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -110,6 +110,7 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
 
 @compiled
 def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
+    """Whole totals near the estimates, by least squares with their variances, into `totals`; families add up."""
     for p in range(len(whole)):
         a, b = families[p], families[p + 1]
         column(weigh(found[a:b], doubt[a:b], float(whole[p])), whole[p], totals[a:b])

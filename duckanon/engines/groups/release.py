@@ -1,4 +1,4 @@
-"""The whole way from true group sizes to a private release: budget, noise, mechanism, check."""
+"""From true group sizes to a private release: check the request, add noise, run the mechanism, check the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELATIONS: dict[Totals, str] = {
 
 
 def relation(totals: Totals, *, unit: Unit = "record", contributions: int = 1) -> str:
-    """The neighbours in words, for the ledger: what sets two tables apart that a release can hardly tell apart."""
+    """The neighbouring tables in words, for the ledger: what is added or removed from one to the other."""
     if unit == "group":
         return f"one group added or removed, with all of its records, at most {contributions:,}"
     if contributions > 1:
@@ -80,10 +80,11 @@ def release(
     sensitivity: by how many sizes one record can move a group. contributions: how many records a privacy unit has at
     most. unit: 'record', its records lie in any groups; 'group', they are one whole group, in one leaf region. More
     than one record a unit, and groups as units, need private totals. What noise follows: `queries`.
-    intervals: 'guaranteed' ones hold for any data; 'model' ones of `auto` lean on regions being like their parents.
+    intervals: 'guaranteed' ones hold for any data; 'model' ones, of `auto` alone, assume that regions are
+    like their parents.
     source: of randomness; None: the operating system.
-    Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism breaks
-    its own promises (consistent, whole, non-negative, totals kept), with nothing released.
+    Raises InvalidInput for arguments that make no sense, before any noise is drawn; DuckanonError if a mechanism's
+    result is inconsistent, not whole, negative, or does not keep the totals; nothing is released then.
     """
     return plan(
         hierarchy,
@@ -111,7 +112,7 @@ def check(
     unit: Unit = "record",
     intervals: Intervals = "guaranteed",
 ) -> tuple[Fraction, ...]:
-    """Refuse, with InvalidInput, what can be refused without the data. The charge for each of the `depth` levels."""
+    """The charge for each of the `depth` levels. Raises InvalidInput for whatever can be refused without the data."""
     chosen = _mechanism(mechanism, totals)
     if sensitivity < 1:
         raise InvalidInput("One person must be able to move a group by at least one size: sensitivity >= 1.")
@@ -125,7 +126,7 @@ def check(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A release that nothing stands against any more: it can be charged, and then drawn.
+    """A release whose checks have all passed: it can be charged, and then drawn.
 
     groups: int64 of shape (leaves, max_size). query: what gets noise. charges, scales: of each level, the epsilon and
     the scale of the noise.
@@ -148,7 +149,7 @@ class Plan:
         return guaranteed(measured, levels) if METHODS[self.mechanism].model else from_noise(measured, levels)
 
     def release(self, source: Source | None = None) -> Release:
-        """Draw the noise, make a release of what was measured. source: of randomness; None: the operating system."""
+        """Draw the noise and compute the release. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
         measured = measure(tree, truth, self.query, self.scales, self.totals == "public", source or Entropy())
@@ -173,11 +174,11 @@ def plan(
     unit: Unit = "record",
     intervals: Intervals = "guaranteed",
 ) -> Plan:
-    """Check everything that a release may be refused for, and say what it will cost. Arguments are those of `release`.
+    """Check everything that a release may be refused for, and compute its charges. Arguments are those of `release`.
 
-    Levels compose in sequence. The regions of a level are disjoint, and the sensitivity is that of the whole level.
-    What is refused follows from the arguments and from the shape of `groups`; of its contents only what no table of
-    records has: a number below zero, or more than 10^15 groups.
+    The levels' charges add up (sequential composition). The regions of a level are disjoint; the sensitivity is that of
+    the whole level. Refusals depend on the arguments and on the shape of `groups`, not on its contents, except for what
+    no table of records can have: a number below zero, or more than 10^15 groups.
     """
     charges = check(
         epsilon=epsilon,
@@ -271,7 +272,7 @@ def _check_groups(hierarchy: Hierarchy, groups: Ints) -> None:
 
 
 def _check(levels: tuple[Ints, ...], measured: Measurements) -> None:
-    """Every release is checked before anybody sees it."""
+    """Raises DuckanonError for a release that is inconsistent, negative, or does not keep the total."""
     whole = all(level.dtype == np.int64 and bool((level >= 0).all()) for level in levels)
     total = measured.total
     kept = total is None or all(int(level.sum()) == total for level in levels)

@@ -16,7 +16,7 @@ Keys = npt.NDArray[np.uint64]
 
 _WORD = 64
 # Records whose place on the curve a thread computes at a time.
-_SHARE = 65_536
+_SHARE = 8_192
 
 
 def _radix_argsort(keys: Keys, bits: int) -> Codes:
@@ -78,6 +78,10 @@ def by_label(labels: Codes) -> Order:
     return argsort_words([(labels.astype(np.uint64), _bits(int(labels.max()) + 1))])
 
 
+def _bit(x: npt.NDArray[np.uint32], b: int) -> npt.NDArray[np.uint32]:
+    return (x >> np.uint32(b)) & np.uint32(1)
+
+
 def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
     """Index of each cell on the Hilbert curve through a grid with 2^bits cells a side (Skilling 2004).
 
@@ -85,23 +89,24 @@ def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
     """
     m, n = x.shape
     for b in range(bits - 1, 0, -1):
-        side, low = np.uint32(1 << b), np.uint32((1 << b) - 1)
-        x[0] ^= np.where(x[0] & side, low, np.uint32(0))
+        low = np.uint32((1 << b) - 1)
+        x[0] ^= _bit(x[0], b) * low
         for j in range(1, m):
-            exchanged = np.where(x[j] & side, np.uint32(0), (x[0] ^ x[j]) & low)
-            x[0] ^= np.where(x[j] & side, low, exchanged)
+            turned = _bit(x[j], b) * low
+            exchanged = (x[0] ^ x[j]) & (turned ^ low)
+            x[0] ^= turned | exchanged
             x[j] ^= exchanged
     for j in range(1, m):
         x[j] ^= x[j - 1]
     turned = np.zeros(n, np.uint32)
     for b in range(bits - 1, 0, -1):
-        turned ^= np.where(x[m - 1] & np.uint32(1 << b), np.uint32((1 << b) - 1), np.uint32(0))
+        turned ^= _bit(x[m - 1], b) * np.uint32((1 << b) - 1)
     x ^= turned
     keys = np.zeros(n, np.uint64)
     for b in range(bits - 1, -1, -1):
         for j in range(m):
             keys <<= np.uint64(1)
-            keys |= (x[j] >> np.uint32(b)) & np.uint32(1)
+            keys |= _bit(x[j], b)
     return keys
 
 

@@ -1,4 +1,4 @@
-"""The proof that a mechanism holds: every pair of neighbours and every output, as the probabilities stand."""
+"""The check of a finished mechanism: the ratio of probabilities for every pair of neighbours and every output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duckanon.engines.parallel import spread
 
 Floats = npt.NDArray[np.float64]
 
-# What dividing, taking the logarithm and multiplying by epsilon may be wrong by, relative to 1 + epsilon d.
+# The rounding error of the division, the logarithm and the product with epsilon, at most, relative to 1 + epsilon d.
 _ROUNDING = 2.0**-50
 
 
@@ -20,8 +20,8 @@ _ROUNDING = 2.0**-50
 class Certificate:
     """pairs: how many pairs of records are neighbours.
 
-    max_violation: the largest logarithm of a ratio of probabilities, less epsilon times the distance, rounded up by
-        more than the arithmetic can be wrong: not above 0 if and only if every ratio is proved. -inf without pairs.
+    max_violation: the largest logarithm of a ratio of probabilities, less epsilon times the distance, plus
+        more than the rounding error: if it is not above 0, every ratio is proved to hold. -inf without pairs.
     row_sum_error: how far the probabilities of a record are from adding up to 1, at most.
     """
 

@@ -9,10 +9,10 @@ from duckanon.errors import InvalidInput
 
 
 def exponential(program: Program, _: Limits) -> Solution:
-    """Near outputs are likely, whatever they cost. No bound is proved.
+    """Nearer outputs are likelier; what they cost is not used. No lower bound is proved.
 
-    Where distances satisfy the triangle inequality they are used as they are; elsewhere shortest paths in the graph
-    are, which never lead out of a component. Raises InvalidInput if a component then has no output at all.
+    Distances that satisfy the triangle inequality are used as they are. Otherwise shortest paths in the graph are, and
+    outputs in other components get no probability. Raises InvalidInput if a component then has no output at all.
     """
     lengths = program.reach()
     nearest = lengths.min(axis=1, keepdims=True)

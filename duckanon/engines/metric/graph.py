@@ -1,6 +1,6 @@
-"""The mDP graph: which records must look alike, and how much alike (Qiu 2024, definition 3.1).
+"""The mDP graph: which records are neighbours, and how much their probabilities may differ (Qiu 2024, definition 3.1).
 
-All lengths here are privacy lengths, epsilon times distance: the logarithm that a ratio of probabilities may reach.
+Lengths are epsilon times distance: the largest logarithm that a ratio of two neighbours' probabilities may have.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from duckanon.engines.parallel import spread
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# Records this near (epsilon times distance) share a row of the mechanism, which satisfies any bound on their ratio.
+# Records no further apart than this (epsilon times distance) get the same row of the mechanism: all ratios are 1.
 NEAR = 2.0**-30
-# What is kept back of each bound, so that rounding can never lead across it.
+# Subtracted from each bound, so that rounding cannot exceed it.
 MARGIN = 2.0**-40
-# Up to so many nodes, threads take longer to start than their work does.
+# With no more nodes than this, starting threads takes longer than the work.
 FEW = 64
 
 
@@ -125,7 +125,7 @@ def reduced(edges: Edges, threads: int = 1) -> Edges:
         threads,
     )
     first, second = edges.ends
-    # Both directions go or stay together, however their sums are rounded.
+    # An edge is kept in both directions or in neither, however the sums were rounded.
     kept = needed & needed[_reverse(first, second, edges.nodes)]
     ptr = np.concatenate([[0], np.cumsum(np.bincount(first[kept], minlength=edges.nodes))])
     return Edges(ptr.astype(np.int64), second[kept], edges.length[kept])
@@ -137,6 +137,7 @@ def _reverse(first: Ints, second: Ints, nodes: int) -> Ints:
 
 
 def _parts(joined: npt.NDArray[np.bool_]) -> Ints:
+    """The connected component of each node, numbered from 0. joined: the adjacency matrix."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -147,7 +148,7 @@ def mdp_graph(distances: Floats, epsilon: float, radius: float | None = None, th
     """The graph of records no further apart than `radius`; all pairs without one.
 
     distances: shape (records, records), symmetric, infinity where two records are no neighbours whatever the radius.
-    Records that are as good as equal (`NEAR`) become one node, whose distances are the shortest of theirs.
+    Records closer than `NEAR` become one node; its distance to another is the shortest of its records' distances.
     """
     lengths = epsilon * distances
     if radius is not None:

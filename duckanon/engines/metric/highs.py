@@ -1,4 +1,4 @@
-"""HiGHS as a model that grows: rows come one after another, and each solve starts where the last one ended."""
+"""A linear program in HiGHS to which rows are added; each solve starts from the last one's solution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# How HiGHS is asked: from the last basis; from nothing; less finely; and by its interior point method too.
+# What is tried in turn until HiGHS finds an optimum: from the last basis; from scratch; with coarser tolerances; with
+# its interior point method.
 _COARSE = {"primal_feasibility_tolerance": 1e-8, "dual_feasibility_tolerance": 1e-8}
 _ATTEMPTS: tuple[dict[str, Any], ...] = ({}, {"presolve": "choose"}, _COARSE, {**_COARSE, "solver": "ipm"})
 
@@ -77,7 +78,7 @@ class Model:
             for option, value in attempt.items():
                 self._highs.setOptionValue(option, value)
             if attempt:
-                # What the last solve left can lead astray.
+                # The last solve's basis may be what made HiGHS fail.
                 self._highs.clearSolver()
             # HiGHS's clock runs on from solve to solve.
             left = max(0.0, until - monotonic())

@@ -1,7 +1,7 @@
 """A primal-dual interior-point method for a dense program with few rows: min f . x, G x = b, x >= 0.
 
-Mehrotra's predictor-corrector (1992). Column generation wants its duals from the middle of the optimal
-face and stops it early, which no simplex method can do.
+Mehrotra's predictor-corrector (1992). Column generation needs duals from the middle of the optimal face, and
+stops the method early; a simplex method offers neither.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _longest(values: Floats, direction: Floats) -> float:
 def _factor(rows: Floats, weight: Floats, accurate: bool) -> tuple[Any, bool]:
     """A triangular factor of rows * weight * rows'.
 
-    accurate: by QR, which sees the rows' digits once where the product sees them squared, and takes twice as long.
+    accurate: by QR, which does not square the condition number as the product does, and takes twice as long.
     """
     from scipy.linalg import LinAlgError, cho_factor, qr
 
@@ -116,7 +116,7 @@ def _solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, *, accur
     x, s = x + 0.5 * product / s.sum(), s + 0.5 * product / x.sum()
     right_size, cost_size = 1 + np.linalg.norm(right), 1e-300 + np.linalg.norm(cost)
     gap, step, converged = np.inf, 0, False
-    for step in range(_STEPS):  # noqa: B007 # how many were taken is told
+    for step in range(_STEPS):  # noqa: B007 # the number of steps is returned
         primal, dual = right - rows @ x, cost - transposed @ y - s
         upper, lower = float(cost @ x), float(right @ y)
         gap = abs(upper - lower) / (abs(upper) + 1e-300)

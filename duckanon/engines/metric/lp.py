@@ -9,14 +9,14 @@ from duckanon.engines.metric.problem import Limits, Program, Solution, Step
 from duckanon.engines.metric.scaled_program import FINEST, Scaled
 from duckanon.errors import InvalidInput
 
-# HiGHS takes about 1.3 kB for each: ten gigabytes.
+# The most ratios: HiGHS needs about 1.3 kB for each, ten gigabytes in all.
 MANY_RATIOS = 8_000_000
 
 
 def lp(program: Program, limits: Limits) -> Solution:
-    """The optimum to HiGHS's tolerance, with a bound that does not depend on it.
+    """The optimum up to HiGHS's tolerance, and a lower bound that holds whatever HiGHS's errors are.
 
-    Raises InvalidInput above `MANY_RATIOS` ratios, and if the time does not suffice: nothing is known before the end.
+    Raises InvalidInput above `MANY_RATIOS` ratios, and if the time runs out: there is no solution before the end.
     """
     from scipy.optimize import linprog
 

@@ -1,4 +1,4 @@
-"""From a domain to a mechanism: component by component, repaired, put together, and certified as a whole."""
+"""From a domain to a mechanism: each component is solved and repaired alone; the whole is then certified."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _isolated(graph: Graph, isolated: str) -> Flags:
 
 
 def _program(domain: Domain, graph: Graph, component: Component, cost: Floats) -> Program:
-    """The component's program; records of a node pay together."""
+    """The component's program. A node's cost is the sum of its records' costs."""
     order = np.argsort(graph.node, kind="stable")
     members = order[np.searchsorted(graph.node[order], component.nodes)]
 
@@ -113,12 +113,12 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
     cost = _by_node(expected, graph)
     rows = np.zeros(cost.shape)
     lower = 0.0
-    # Small parts first: what time they leave is the large ones'.
+    # Small parts first, so that the large ones have all the time that is left.
     parts = sorted(graph.components, key=lambda part: len(part.nodes))
     for number, part in enumerate(parts, 1):
         if len(part.nodes) == 1:
             node = int(part.nodes[0])
-            # What costs least; among the impossible ones, what is nearest.
+            # The output that costs least; among equal ones, as where the prior is 0, the one of least loss.
             own = int(np.lexsort((domain.loss[graph.node == node].sum(axis=0), cost[node]))[0])
             rows[node, own] = 1.0
             lower += float(cost[node, own])
@@ -147,10 +147,10 @@ def _by_node(expected: Floats, graph: Graph) -> Floats:
 def report(
     domain: Domain, matrix: Floats, suppressed: Flags, options: Options, *, bound: bool, tell: Tell
 ) -> dict[str, Any]:
-    """What metric_report tells, by name.
+    """The columns of metric_report, by name.
 
-    matrix: shape (records, outputs). suppressed: records that give no output; they count nothing as loss, and as an
-    output of their own in every check, so that a neighbour of one that is not suppressed breaks the promise.
+    matrix: shape (records, outputs). suppressed: records that give no output. They add nothing to the loss. In every
+    check being suppressed is an output of its own, so one suppressed record of two neighbours breaks the guarantee.
     bound: whether to look for a lower bound, which takes as long as finding a mechanism.
     """
     whole = np.concatenate([matrix, suppressed[:, None].astype(float)], axis=1) if suppressed.any() else matrix

@@ -1,4 +1,4 @@
-"""Which vectors of the cone are worth more than they cost, and what that proves of any mechanism's loss."""
+"""Pricing: which vectors of the cone have a negative reduced cost, and the lower bound of the loss that follows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from duckanon.engines.parallel import spread
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# Lengths are stretched by up to this share, each by another, so that no two trees tie; bounds stay true for the
-# unstretched program, whose cone is smaller.
+# Each length is increased by a different share of up to this, so that no two trees tie. Lower bounds stay valid,
+# because the cone only becomes larger.
 _STRETCH = 1e-9
 # Enough moves for any tree.
 UNLIMITED = 10**9

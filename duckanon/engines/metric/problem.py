@@ -47,7 +47,7 @@ class Program:
 
     @cached_property
     def roots(self) -> Ints:
-        """The node that each output costs least, shape (outputs,)."""
+        """For each output the node where it costs least, shape (outputs,)."""
         return np.asarray(self.cost.argmin(axis=0), dtype=np.int64)
 
 

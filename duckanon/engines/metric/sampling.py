@@ -1,9 +1,9 @@
-"""Draws from discrete distributions given as floats, exactly: by integers alone, as many random bits as it takes.
+"""Exact draws from discrete distributions given as floats: in integers, with as many random bits as a draw needs.
 
-A float is a whole number of 2^-1074, so a row of probabilities is a row of whole numbers, and what is drawn has exactly
-their proportions, also where the row does not add up to one in the last digit. A draw is a uniform real number whose
-first 64 bits nearly always tell the cell that it falls into; where they come too near to an edge to be sure, more bits
-are taken and the edges computed in full.
+A float is a whole number of 2^-1074, so a row of probabilities is a row of whole numbers, and draws have exactly
+their proportions, even if rounding keeps the row from adding up to one. A draw is a uniform real number; its first 64
+bits nearly always determine the cell it falls into. Where they are too close to the edge of a cell, more bits are drawn
+and the edges are computed exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from duckanon.errors import InvalidInput
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# So many random octets, independent and uniform.
+# Makes that many random octets, independent and uniform.
 Octets = Callable[[int], bytes]
 
 # How far from 1 a row of probabilities may add up.
@@ -53,7 +53,7 @@ class Rows:
     """Rows of probabilities to draw from.
 
     ptr: row r has the cells ptr[r] to ptr[r + 1] - 1, shape (rows + 1,). weights: their probabilities, shape (cells,).
-    Raises InvalidInput for probabilities that are none, or do not add up to 1.
+    Raises InvalidInput for numbers that are no probabilities, or rows that do not add up to 1.
     """
 
     def __init__(self, ptr: Ints, weights: Floats) -> None:
@@ -74,12 +74,12 @@ class Rows:
         drawn = np.frombuffer(octets(8 * count), dtype=">u8").astype(np.uint64)
         ends = np.cumsum(weights)
         ends /= ends[-1]
-        # The sum of so many floats may be wrong by this, and the number that is compared by its last bits.
-        doubt = (len(weights) + 8) * 2.0**-52
+        # The most that rounding can move an edge, and the number that is compared with it.
+        error = (len(weights) + 8) * 2.0**-52
         share = drawn.astype(np.float64) * 2.0**-64
         cells = np.searchsorted(ends, share, side="right")
-        unsure = cells != np.searchsorted(ends, share + doubt, side="right")
-        unsure |= cells != np.searchsorted(ends, share - doubt, side="right")
+        unsure = cells != np.searchsorted(ends, share + error, side="right")
+        unsure |= cells != np.searchsorted(ends, share - error, side="right")
         for place in np.flatnonzero(unsure):
             cells[place] = _settle(int(drawn[place]), weights, octets)
         return np.asarray(cells + start, dtype=np.int64)

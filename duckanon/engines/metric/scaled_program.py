@@ -1,7 +1,7 @@
-"""The program in numbers that a solver can take: Z_ik = exp(-D_ir) u_ik, r being the node that output k costs least.
+"""The program in variables u that a solver can handle: Z_ik = exp(-D_ir) u_ik, r the node where output k costs least.
 
-Ratios of u are near 1, where those of Z span hundreds of decimals and a solver's tolerance would let them go to
-infinity (papers' README, section 4).
+Ratios of u are near 1. Those of Z span hundreds of orders of magnitude, so that within a solver's tolerance they could
+be anything (papers' README, section 4).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Ints = npt.NDArray[np.int64]
 
 # Bounds of ratios beyond exp of this are left to the repair: the solver would take them for errors.
 _WIDEST = 60.0
-# Smaller coefficients than exp(-this) would be dropped by the solver.
+# The solver would drop coefficients smaller than exp(-this).
 _FARTHEST = 18.0
-# The finest tolerance that HiGHS takes.
+# The smallest tolerance that HiGHS accepts.
 FINEST = 1e-10
 
 
@@ -57,7 +57,7 @@ class Scaled:
         ).tocsr()
 
     def sums(self, nodes: Ints, place: Ints, width: int) -> csr_array:
-        """A row for each of the nodes: its probabilities."""
+        """A row for each of the nodes: the sum of its probabilities."""
         from scipy.sparse import csr_array
 
         outputs = self.anchor.shape[1]

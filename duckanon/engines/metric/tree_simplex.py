@@ -1,4 +1,4 @@
-"""The cheapest vector of the cone, by a simplex method on spanning trees.
+"""The vector of least cost in the cone, by a simplex method on spanning trees.
 
 Minimise a . g over g_i <= exp(w_ij) g_j with g_root = 1: the dual of a generalised network flow. With u = log(g) an
 extreme ray is a spanning tree of tight edges: each node stands either `below` its parent (u_i = u_p - w) or above it
@@ -19,9 +19,9 @@ Ints = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.int8]
 
-# A subtree whose terms cancel to this share of their size has a sum of zero.
+# A subtree's sum below this share of the sum of its terms' sizes is taken for zero: it is rounding.
 _CANCELLED = 1e-11
-# Of the subtrees that should move, those worth this share of the best are moved before sums are taken again.
+# Before sums are computed again, all subtrees are moved whose gain is at least this share of the largest.
 _WORTHWHILE = 0.05
 
 
@@ -38,7 +38,7 @@ def _depth_first(
 ) -> None:
     """Depth-first order of the tree, each node's place in it, and the sizes of subtrees.
 
-    first, following, stack: room for lists of children and for nodes that wait.
+    first, following, stack: space for the lists of children and for nodes still to be visited.
     """
     n = len(parent)
     for i in range(n):
@@ -88,8 +88,8 @@ def cheapest(
     """The least cost . exp(logs), and how many subtrees moved; `most` of them or more means it may not be the least.
 
     parent, edge, above: the tree to start from and where it ends: each node's parent, the directed edge between them
-    (by either direction), and 1 if it stands above the parent. logs: filled in. cost: shape (n,). floats, ints: room to
-    work in, shapes (4, n) and (8, n).
+    (by either direction), and 1 if it stands above the parent. logs: filled in. cost: shape (n,). floats, ints: space
+    to work in, shapes (4, n) and (8, n).
     """
     n = len(cost)
     order, place, size, wanting, touched = ints[0], ints[1], ints[2], ints[3], ints[4]
@@ -130,7 +130,7 @@ def cheapest(
             top = wanting[c]
             if touched[top]:
                 continue
-            # The subtree moves up if it stands below, down if above, until the first edge out of it is tight.
+            # A subtree below its parent moves up, one above it down, until the first edge out of it is tight.
             low, high = place[top], place[top] + size[top]
             rising = not above[top]
             shift, inside, hanger = np.inf, -1, -1
@@ -147,7 +147,7 @@ def cheapest(
                 touched[order[t]] = 1
             _mark_ancestors(parent[top], root, parent, touched)
             _mark_ancestors(idx[hanger], root, parent, touched)
-            # The subtree hangs by `inside` now: the path from there to its old top turns round.
+            # The subtree now hangs by `inside`: parent and child change places on the path from there to its old top.
             node, up, by, high_end = inside, np.int32(idx[hanger]), np.int32(hanger), np.int8(rising)
             while True:
                 old_up, old_by, old_end = parent[node], edge[node], above[node]

@@ -21,75 +21,59 @@ class Box(NamedTuple):
     has_null: npt.NDArray[np.bool_]  # (q,)
 
 
+def new_box(space: Space) -> Box:
+    """Room for a box."""
+    p, q = len(space.caps), len(space.units)
+    return Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_))
+
+
+def new_marks(space: Space) -> Marks:
+    """Room to mark each code of each categorical attribute, shape (q, codes); marks are -1."""
+    return np.full((len(space.nulls), max(space.nulls + 1, default=0)), -1, np.int64)
+
+
 @inner
 def clear(box: Box) -> None:
     """Make the box hold nothing."""
-    box.low[:] = np.inf
-    box.high[:] = -np.inf
-    box.distinct[:] = 0
-    box.has_null[:] = False
-
-
-@inner
-def new_box(space: Space) -> Box:
-    """An empty box."""
-    p = space.caps.shape[0]
-    q = space.units.shape[0]
-    box = Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_))
-    clear(box)
-    return box
-
-
-@inner
-def new_marks(space: Space) -> Marks:
-    """Room to mark each code of each categorical attribute, shape (q, codes); marks are -1."""
-    widest = 0
-    for null in space.nulls:
-        widest = max(widest, null + 1)
-    return np.full((space.nulls.shape[0], widest), -1, np.int64)
-
-
-@inner
-def admit(box: Box, space: Space, i: int, marks: Marks, token: int) -> None:
-    """Stretch the box over record i. marks: codes already in the box are marked with its `token`."""
-    for j in range(box.low.shape[0]):
-        v = space.points[i, j]
-        box.low[j] = min(box.low[j], v)
-        box.high[j] = max(box.high[j], v)
-    for j in range(box.distinct.shape[0]):
-        code = space.symbols[i, j]
-        if marks[j, code] != token:
-            marks[j, code] = token
-            box.distinct[j] += 1
-            if code == space.nulls[j]:
-                box.has_null[j] = True
-
-
-@inner
-def loss_of(box: Box, space: Space) -> float:
-    """Loss of one record of a class with this box."""
-    loss = 0.0
-    for j in range(box.low.shape[0]):
-        loss += min(box.high[j] - box.low[j], space.caps[j])
-    for j in range(box.distinct.shape[0]):
-        if box.has_null[j] and box.distinct[j] > 1:
-            loss += space.whole[j]
-        else:
-            loss += (box.distinct[j] - 1) * space.units[j]
-    return loss
+    low, high, distinct, has_null = box
+    for j in range(low.shape[0]):
+        low[j] = np.inf
+        high[j] = -np.inf
+    for j in range(distinct.shape[0]):
+        distinct[j] = 0
+        has_null[j] = False
 
 
 @compiled
+def _class_losses(space: Space, members: Codes, starts: Codes, marks: Marks, losses: Floats) -> None:
+    points, caps, symbols, nulls, units, whole = space
+    for c in range(losses.shape[0]):
+        start, stop = starts[c], starts[c + 1]
+        loss = 0.0
+        for j in range(caps.shape[0]):
+            low, high = np.inf, -np.inf
+            for t in range(start, stop):
+                v = points[members[t], j]
+                low = min(low, v)
+                high = max(high, v)
+            loss += min(high - low, caps[j])
+        for j in range(units.shape[0]):
+            distinct = 0
+            has_null = False
+            for t in range(start, stop):
+                code = symbols[members[t], j]
+                if marks[j, code] != c:
+                    marks[j, code] = c
+                    distinct += 1
+                    has_null |= code == nulls[j]
+            loss += whole[j] if has_null and distinct > 1 else (distinct - 1) * units[j]
+        losses[c] = (stop - start) * loss
+
+
 def class_losses(space: Space, members: Codes, starts: Codes) -> Floats:
     """Loss of each class, summed over its records. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
-    box = new_box(space)
-    marks = new_marks(space)
-    losses = np.empty(starts.shape[0] - 1)
-    for c in range(losses.shape[0]):
-        clear(box)
-        for t in range(starts[c], starts[c + 1]):
-            admit(box, space, members[t], marks, c)
-        losses[c] = (starts[c + 1] - starts[c]) * loss_of(box, space)
+    losses = np.empty(len(starts) - 1)
+    _class_losses(space, members, starts, new_marks(space), losses)
     return losses
 
 

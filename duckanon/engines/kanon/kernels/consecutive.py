@@ -4,13 +4,14 @@ A class of 2k or more records can be split into two of k or more without raising
 k .. 2k - 1 suffice and the cost is O(n k m) for n records and m attributes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.array_kernels import assign
-from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.kernels.box import clear, new_box
-from duckanon.engines.kanon.records import Codes, Order, Space
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.kernels.box import Box, clear, new_box
+from duckanon.engines.kanon.records import Codes, Floats, Order, Space
 from duckanon.engines.parallel import spread
 
 Labels = npt.NDArray[np.int32]
@@ -24,45 +25,76 @@ _STRETCHES = 8
 _STRETCH = 4096
 
 
-@inner
 def _next_occurrence(space: Space, order: Order) -> Codes:
     """For each position of the order the next one with the same code, n if there is none. Shape (n, q)."""
-    symbols, nulls = space.symbols, space.nulls
-    n, q = order.shape[0], symbols.shape[1]
+    n, q = len(order), len(space.nulls)
     following = np.empty((n, q), np.int32)
-    for j in range(q):
-        last = np.full(nulls[j] + 1, n, np.int32)
-        for i in range(n - 1, -1, -1):
-            code = symbols[order[i], j]
-            following[i, j] = last[code]
-            last[code] = i
+    last = np.full((q, max(space.nulls + 1, default=0)), n, np.int32)
+    _walk_back(space.symbols, order, last, following)
     return following
 
 
 @compiled
+def _walk_back(symbols: Codes, order: Order, last: Codes, following: Codes) -> None:
+    """Fill in `following`. last: (q, codes), where each code was met last; n as long as it was not."""
+    for i in range(order.shape[0] - 1, -1, -1):
+        for j in range(last.shape[0]):
+            code = symbols[order[i], j]
+            following[i, j] = last[j, code]
+            last[j, code] = i
+
+
+class _Window(NamedTuple):
+    """Records in the order's sequence: a chunk of them, after the last ones of the chunk before."""
+
+    near: Floats  # (reach + chunk, p): points
+    codes: Codes  # (reach + chunk, q)
+    reach: int
+    chunk: int
+
+
 def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
     """Loss of the best partition, and for each end the size of the class that stops there."""
+    n = len(order)
+    best, size = np.full(n + 1, np.inf), np.zeros(n + 1, np.int32)
+    best[0] = 0.0
+    reach = min(n, 2 * k + grid - 2)
+    chunk = max(4096, 4 * reach)
+    rows = reach + min(chunk, n)
+    window = _Window(np.empty((rows, len(space.caps))), np.empty((rows, len(space.nulls)), np.int32), reach, chunk)
+    _fill(space, order, k, grid, _next_occurrence(space, order), new_box(space), window, best, size)
+    return float(best[n]), size
+
+
+@compiled
+def _fill(
+    space: Space,
+    order: Order,
+    k: int,
+    grid: int,
+    following: Codes,
+    box: Box,
+    window: _Window,
+    best: Floats,
+    size: Codes,
+) -> None:
+    """The table of the dynamic program. best: (n + 1,), the least loss of the records up to each end, infinite so far
+    but for the first.
+    """
     points, caps, symbols, nulls, units, whole = space
+    low, high, distinct, has_null = box
+    near, codes, reach, chunk = window
     n = order.shape[0]
     p = points.shape[1]
     q = symbols.shape[1]
-    following = _next_occurrence(space, order)
-    best = np.full(n + 1, np.inf)
-    best[0] = 0.0
-    size = np.zeros(n + 1, np.int32)
-    box = new_box(space)
-    low, high, distinct, has_null = box
-    # Records are fetched in the order's sequence a chunk at a time, after the `reach` last ones of the chunk before.
-    reach = min(n, 2 * k + grid - 2)
-    chunk = max(4096, 4 * reach)
-    near = np.empty((reach + chunk, p))
-    codes = np.empty((reach + chunk, q), np.int32)
     for start in range(0, n, chunk):
         stop = min(start + chunk, n)
         if start > 0:
             for r in range(reach):
-                assign(near[r], near[chunk + r])
-                assign(codes[r], codes[chunk + r])
+                for j in range(p):
+                    near[r, j] = near[chunk + r, j]
+                for j in range(q):
+                    codes[r, j] = codes[chunk + r, j]
         for i in range(start, stop):
             for j in range(p):
                 near[reach + i - start, j] = points[order[i], j]
@@ -96,7 +128,6 @@ def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, C
                     if total < best[end]:
                         best[end] = total
                         size[end] = s
-    return float(best[n]), size
 
 
 def _labels(size: Codes) -> Labels:

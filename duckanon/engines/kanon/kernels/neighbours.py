@@ -31,39 +31,38 @@ class Graph(NamedTuple):
     apart: Distances  # (points, q): what a record of a class of the two would lose
 
 
-@compiled
 def _meet(space: Space, order: Order, start: int, stop: int, window: int, near: Codes, apart: Distances) -> None:
     """Let the points at positions start..stop-1 of the order meet the `window` points on either side."""
-    points, caps, symbols, nulls, units, whole = space
-    n = order.shape[0]
-    p = points.shape[1]
-    q = symbols.shape[1]
     first = max(start - window, 0)
-    last = min(stop + window, n)
-    numbers = np.empty((last - first, p))
-    codes = np.empty((last - first, q), np.int32)
-    for t in range(first, last):
-        for j in range(p):
-            numbers[t - first, j] = points[order[t], j]
-        for j in range(q):
-            codes[t - first, j] = symbols[order[t], j]
+    names = order[first : stop + window]
+    here = space._replace(points=space.points[names], symbols=space.symbols[names])
+    _meet_here(here, names, start - first, stop - first, window, near, apart)
+
+
+@compiled
+def _meet_here(space: Space, names: Order, start: int, stop: int, window: int, near: Codes, apart: Distances) -> None:
+    """As `_meet`, where row t of the space is the point that is called names[t]."""
+    numbers, caps, codes, nulls, units, whole = space
+    n = names.shape[0]
+    p = numbers.shape[1]
+    q = codes.shape[1]
     kept = near.shape[1]
     for t in range(start, stop):
-        here = order[t]
+        here = names[t]
         for s in range(max(t - window, 0), min(t + window + 1, n)):
             if s == t:
                 continue
             loss = 0.0
             for j in range(p):
-                loss += min(abs(numbers[t - first, j] - numbers[s - first, j]), caps[j])
+                loss += min(abs(numbers[t, j] - numbers[s, j]), caps[j])
             for j in range(q):
-                mine = codes[t - first, j]
-                other = codes[s - first, j]
+                mine = codes[t, j]
+                other = codes[s, j]
                 if mine != other:
                     loss += whole[j] if mine == nulls[j] or other == nulls[j] else units[j]
             if loss >= apart[here, kept - 1]:
                 continue
-            there = order[s]
+            there = names[s]
             known = False
             for r in range(kept):
                 if near[here, r] == there:

@@ -7,10 +7,11 @@ sorted lists are split stably, as decision trees do.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from duckanon.engines.array_kernels import assign
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.kernels.box import Box, Marks, clear, new_box, new_marks
 from duckanon.engines.kanon.orders import lexicographic
@@ -18,14 +19,18 @@ from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 
 
 @inner
-def _prefix_losses(space: Space, members: Codes, box: Box, marks: Marks, token: int, losses: Floats) -> None:
-    """Box loss of the first t members, for t = 1 .. len(members), into losses[t - 1]."""
-    # The hot loop: `admit` and `loss_of` written out, on arrays taken out of their tuples once.
+def _prefix_losses(
+    space: Space, members: Codes, first: int, step: int, count: int, box: Box, marks: Marks, token: int, losses: Floats
+) -> None:
+    """Box loss of the first t of `count` members, for t = 1 .. count, into losses[t - 1].
+
+    first, step: where the first one stands in `members`, and how far it is to the next one.
+    """
     points, caps, symbols, nulls, units, whole = space
     low, high, distinct, has_null = box
     clear(box)
-    for t in range(members.shape[0]):
-        i = members[t]
+    for t in range(count):
+        i = members[first + step * t]
         loss = 0.0
         for j in range(low.shape[0]):
             v = points[i, j]
@@ -46,24 +51,34 @@ def _prefix_losses(space: Space, members: Codes, box: Box, marks: Marks, token: 
         losses[t] = loss
 
 
+class _Room(NamedTuple):
+    """What `_split` writes to."""
+
+    box: Box
+    marks: Marks
+    forward: Floats  # (n,)
+    backward: Floats  # (n,)
+    left: npt.NDArray[np.bool_]  # (n,)
+    moved: Codes  # (n,)
+    stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
+
+
 @compiled
-def _split(space: Space, lists: Codes, k: int, deep: int) -> Codes:
+def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right."""
     m, n = lists.shape
-    box = new_box(space)
-    marks = new_marks(space)
+    box, marks, forward, backward, left, moved, stack = room
     token = 0
-    forward = np.empty(n)
-    backward = np.empty(n)
-    left = np.zeros(n, np.bool_)
-    moved = np.empty(n, np.int32)
-    # What is still to be split: start, stop and depth. The left half is next, so each depth leaves one behind.
-    stack = np.empty((n // k + 2, 3), np.int64)
-    assign(stack[0], (0, n, 0))
+    # The left half is next, so each depth leaves one behind.
+    stack[0, 0] = 0
+    stack[0, 1] = n
+    stack[0, 2] = 0
     waiting = 1
     while waiting > 0:
         waiting -= 1
-        start, stop, depth = stack[waiting]
+        start = stack[waiting, 0]
+        stop = stack[waiting, 1]
+        depth = stack[waiting, 2]
         count = stop - start
         if count < 2 * k:
             continue
@@ -77,11 +92,9 @@ def _split(space: Space, lists: Codes, k: int, deep: int) -> Codes:
             first = count // 2
             last = first
         for j in range(m):
-            members = lists[j, start:stop]
-            token += 1
-            _prefix_losses(space, members, box, marks, token, forward)
-            token += 1
-            _prefix_losses(space, members[::-1], box, marks, token, backward)
+            token += 2
+            _prefix_losses(space, lists[j], start, 1, count, box, marks, token, forward)
+            _prefix_losses(space, lists[j], stop - 1, -1, count, box, marks, token + 1, backward)
             if j == 0:
                 if forward[count - 1] <= 0.0:
                     break
@@ -110,11 +123,13 @@ def _split(space: Space, lists: Codes, k: int, deep: int) -> Codes:
                     into_right += 1
             for t in range(into_right):
                 lists[j, into_left + t] = moved[t]
-        assign(stack[waiting], (start + best_cut, stop, depth + 1))
-        assign(stack[waiting + 1], (start, start + best_cut, depth + 1))
+        stack[waiting, 0] = start + best_cut
+        stack[waiting, 1] = stop
+        stack[waiting, 2] = depth + 1
+        stack[waiting + 1, 0] = start
+        stack[waiting + 1, 1] = start + best_cut
+        stack[waiting + 1, 2] = depth + 1
         waiting += 2
-    leaves: Codes = lists[0]
-    return leaves
 
 
 def bestcut(records: Records, k: int) -> Order:
@@ -124,4 +139,16 @@ def bestcut(records: Records, k: int) -> Order:
     for j in range(len(records.attributes)):
         lists[j] = lexicographic(records, [j])
     deep = 2 * math.ceil(math.log2(max(n // k, 1) + 1)) + 8
-    return _split(records.space, lists, k, deep)
+    space = records.space
+    room = _Room(
+        new_box(space),
+        new_marks(space),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n, np.bool_),
+        np.empty(n, np.int32),
+        np.empty((n // k + 2, 3), np.int64),
+    )
+    _split(space, lists, k, deep, room)
+    leaves: Order = lists[0]
+    return leaves

@@ -6,14 +6,15 @@ where it adds least to the total; the paper's Table 7 puts it where the resultin
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.kernels.box import admit, clear, loss_of, new_box, new_marks
+from duckanon.engines.kanon.kernels.box import Box, clear, new_box
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.records import Codes, Space
+from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Records whose losses are held at a time: they fit the nearest cache.
 _BLOCK = 512
@@ -22,43 +23,54 @@ _BLOCK = 512
 _STRIDE = 200_000_000
 
 
+class _Free(NamedTuple):
+    """Records in no class yet, column by column: a block's loss is summed an attribute at a time, by vectors."""
+
+    names: Codes  # (free,)
+    columns: Floats  # (p, free)
+    codes: Codes  # (q, free)
+    taken: Floats  # (free,): infinite for a record that is taken, until the columns are packed again
+
+
+class _Class(NamedTuple):
+    """The class that grows."""
+
+    box: Box
+    extra: Floats  # (q, codes): what one more record adds to the class's loss on each attribute, by its code
+    members: Codes  # (k,)
+    losses: Floats  # (_BLOCK,)
+
+
+def _columns(space: Space, free: Codes) -> _Free:
+    points, symbols = space.points[free].T, space.symbols[free].T
+    return _Free(free.copy(), np.ascontiguousarray(points), np.ascontiguousarray(symbols), np.zeros(len(free)))
+
+
+def _class(space: Space, k: int) -> _Class:
+    extra = np.zeros((len(space.nulls), max(space.nulls + 1, default=0)))
+    for j, values in enumerate(space.nulls):
+        extra[j, :values] = space.units[j]
+    return _Class(new_box(space), extra, np.empty(k, np.int32), np.empty(_BLOCK))
+
+
 @compiled
 def _grow(
-    space: Space, free: Codes, k: int, first_label: int, labels: Labels, stride: int, farthest: bool, last: int
-) -> tuple[Codes, int, int]:
-    """Grow classes from the records in `free` (kept in order) until `stride` comparisons are spent.
+    space: Space, free: _Free, growing: _Class, first_label: int, labels: Labels, stride: int, farthest: bool, last: int
+) -> tuple[int, int, int]:
+    """Grow classes from the free records (kept in order) until `stride` comparisons are spent.
 
     farthest: whether each class after the first grows around the record farthest from the one before grew around,
-    which is `last` (-1 for none), or around the first free record. Returns the records still free, the next label, and
-    the record that the last class grew around.
+    which is `last` (-1 for none), or around the first free record. Returns how many records are still free, which are
+    the first of `free.names` then, the next label, and the record that the last class grew around.
     """
     points, caps, symbols, nulls, units, whole = space
+    names, columns, codes, taken = free
+    box, extra, members, losses = growing
+    low, high, distinct, has_null = box
     p = points.shape[1]
     q = symbols.shape[1]
-    stored = free.shape[0]
-    # Free records lie column by column, so that the loss of a whole block is summed one attribute at a time, in
-    # vector instructions. A taken record keeps its place, at infinite cost, until the columns are packed again.
-    names = free.copy()
-    columns = np.empty((p, stored))
-    for j in range(p):
-        for t in range(stored):
-            columns[j, t] = points[free[t], j]
-    codes = np.empty((q, stored), np.int32)
-    widest = 0
-    for j in range(q):
-        widest = max(widest, nulls[j] + 1)
-        for t in range(stored):
-            codes[j, t] = symbols[free[t], j]
-    taken = np.zeros(stored)
-    # What one more record adds to the class's loss on each categorical attribute, by its code.
-    extra = np.zeros((q, widest))
-    for j in range(q):
-        for code in range(nulls[j]):
-            extra[j, code] = units[j]
-    box = new_box(space)
-    low, high, distinct, has_null = box
-    members = np.empty(k, np.int32)
-    losses = np.empty(_BLOCK)
+    k = members.shape[0]
+    stored = names.shape[0]
     left = stored
     head = 0
     label = first_label
@@ -74,7 +86,8 @@ def _grow(
                     for j in range(q):
                         codes[j, kept] = codes[j, t]
                     kept += 1
-            taken[:kept] = 0.0
+            for t in range(kept):
+                taken[t] = 0.0
             stored = kept
             head = 0
         while taken[head] > 0.0:
@@ -163,55 +176,65 @@ def _grow(
                 if code != nulls[j]:
                     extra[j, code] = units[j]
         label += 1
-    rest = np.empty(left, np.int32)
     kept = 0
     for t in range(head, stored):
         if taken[t] == 0.0:
-            rest[kept] = names[t]
+            names[kept] = names[t]
             kept += 1
-    return rest, label, last
+    return left, label, last
 
 
-@compiled
-def _place(
-    space: Space, rest: Codes, classes: int, members: npt.NDArray[np.intp], labels: Labels, by_class: bool
-) -> None:
+def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bool) -> None:
     """Put each record of `rest` into the class where it adds least to the total (or whose loss it makes least).
 
-    members: all records class by class, those of `rest` first.
+    labels: -1 for the records of `rest`.
     """
-    unplaced = rest.shape[0]
-    starts = np.zeros(classes + 1, np.int64)
-    for t in range(unplaced, labels.shape[0]):
-        starts[labels[members[t]] + 1] += 1
-    starts[0] = unplaced
-    for c in range(classes):
-        starts[c + 1] += starts[c]
-    box = new_box(space)
-    marks = new_marks(space)
-    token = 0
-    joined = np.full(unplaced, -1, np.int64)
-    for r in range(unplaced):
-        least = np.inf
-        for c in range(classes):
-            token += 1
-            clear(box)
-            size = starts[c + 1] - starts[c]
-            for t in range(starts[c], starts[c + 1]):
-                admit(box, space, members[t], marks, token)
-            for before in range(r):
-                if joined[before] == c:
-                    admit(box, space, rest[before], marks, token)
-                    size += 1
-            without = loss_of(box, space)
-            admit(box, space, rest[r], marks, token)
-            after = loss_of(box, space)
-            cost = after if by_class else (size + 1) * after - size * without
-            if cost < least - 1e-12:
-                least = cost
-                joined[r] = c
-    for r in range(unplaced):
-        labels[rest[r]] = joined[r]
+    points, caps, symbols, nulls, units, whole = space
+    p, q = len(caps), len(units)
+    members = np.argsort(labels, kind="stable")[len(rest) :]
+    size = np.bincount(labels[members], minlength=classes)
+    starts = np.cumsum(size) - size
+    low, high = (end.reduceat(points[members], starts).T for end in (np.minimum, np.maximum))
+    pairs = [np.unique(labels[members] * np.int64(nulls[j] + 1) + symbols[members, j]) for j in range(q)]
+    distinct = [np.bincount(pairs[j] // (nulls[j] + 1)) for j in range(q)]
+    has_null = [np.bincount(pairs[j] // (nulls[j] + 1), pairs[j] % (nulls[j] + 1) == nulls[j]) > 0 for j in range(q)]
+
+    def loss(
+        low: Floats, high: Floats, distinct: list[npt.NDArray[np.intp]], has_null: list[npt.NDArray[np.bool_]]
+    ) -> Floats:
+        total = np.zeros(classes)
+        for j in range(p):
+            total += np.minimum(high[j] - low[j], caps[j])
+        for j in range(q):
+            total += np.where(has_null[j] & (distinct[j] > 1), whole[j], (distinct[j] - 1) * units[j])
+        return total
+
+    for i in rest:
+        without = loss(low, high, distinct, has_null)
+        wider = [np.ones(classes, np.int64) for _ in range(q)]
+        for j in range(q):
+            wider[j][labels[(symbols[:, j] == symbols[i, j]) & (labels >= 0)]] = 0
+        wider = [distinct[j] + wider[j] for j in range(q)]
+        null = [has_null[j] | (symbols[i, j] == nulls[j]) for j in range(q)]
+        point = points[i][:, np.newaxis]
+        after = loss(np.minimum(low, point), np.maximum(high, point), wider, null)
+        cost = after if by_class else (size + 1) * after - size * without
+        c = _first_least(cost)
+        low[:, c], high[:, c] = np.minimum(low[:, c], points[i]), np.maximum(high[:, c], points[i])
+        for j in range(q):
+            distinct[j][c], has_null[j][c] = wider[j][c], null[j][c]
+        size[c] += 1
+        labels[i] = c
+
+
+def _first_least(costs: Floats) -> int:
+    """The first of the least costs, where those that differ in the last bits only are ties."""
+    found = 0
+    falls = np.flatnonzero(costs[1:] < np.minimum.accumulate(costs)[:-1]) + 1
+    for c in falls:
+        if costs[c] < costs[found] - 1e-12:
+            found = int(c)
+    return found
 
 
 def greedy(
@@ -227,9 +250,12 @@ def greedy(
     labels = np.full(n, -1, dtype=np.int32)
     free = np.arange(n, dtype=np.int32)
     label, last = 0, -1
+    growing = _class(space, k)
     while len(free) >= k:
-        free, label, last = _grow(space, free, k, label, labels, _STRIDE, farthest, last)
+        columns = _columns(space, free)
+        left, label, last = _grow(space, columns, growing, label, labels, _STRIDE, farthest, last)
+        free = columns.names[:left]
         progress(1.0 - (len(free) / n) ** 2)
     if len(free):
-        _place(space, free, label, np.argsort(labels, kind="stable"), labels, leftovers == "class")
+        _place(space, free, label, labels, leftovers == "class")
     return labels

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.kernels.box import total_loss
@@ -68,26 +69,43 @@ _LARGE = _Effort(6, 8, 16)
 MANY_POINTS = 300_000
 
 
-@compiled
-def _cut(
-    labels: Labels, count: int, points: Order, first: Codes, k: int, blocks: int
-) -> tuple[Codes, Codes, Codes, Codes]:
+class _Blocks(NamedTuple):
+    """A partition dealt out to blocks. A block has room for as many classes as its records could make."""
+
+    members: Codes  # (n,): the records block by block and class by class
+    slot: Codes  # (n,): the slot of each record
+    starts: Codes  # (blocks + 1,): where each block's records start
+    bases: Codes  # (blocks + 1,): where each block's slots start
+
+
+def _cut(labels: Labels, points: Order, first: Codes, k: int, blocks: int) -> _Blocks:
     """Deal the classes out to blocks of about equal size, in the order in which the points meet them.
 
-    count: how many classes there are. points: an order of the distinct points; the records of point x are first[x] ..
-    first[x + 1] - 1.
-
-    Returns the records block by block and class by class, the slot of each record, and where each block's records
-    and slots start. A block has room for as many classes as its records could make.
+    points: an order of the distinct points; the records of point x are first[x] .. first[x + 1] - 1.
     """
+    n, sizes = len(labels), np.bincount(labels)
+    members, slot, slots = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(len(sizes), np.int32)
+    starts, bases = np.zeros(blocks + 1, np.int32), np.zeros(blocks + 1, np.int32)
+    found = _Blocks(members, slot, starts, bases)
+    _deal(labels, points, first, k, sizes, np.full(len(sizes), -1, np.int32), slots, found)
+    return found
+
+
+@compiled
+def _deal(
+    labels: Labels,
+    points: Order,
+    first: Codes,
+    k: int,
+    sizes: npt.NDArray[np.intp],
+    place: Codes,
+    slots: Codes,
+    found: _Blocks,
+) -> None:
+    """Write into `found`. place: of each class, -1. slots: room by class."""
+    members, slot, starts, bases = found
     n = labels.shape[0]
-    sizes = np.zeros(count, np.int32)
-    for i in range(n):
-        sizes[labels[i]] += 1
-    place = np.full(count, -1, np.int32)
-    starts = np.zeros(blocks + 1, np.int32)
-    bases = np.zeros(blocks + 1, np.int32)
-    slots = np.empty(count, np.int32)
+    blocks = starts.shape[0] - 1
     block = 0
     used = 0
     taken = 0
@@ -108,14 +126,11 @@ def _cut(
     for b in range(block + 1, blocks + 1):
         starts[b] = n
         bases[b] = bases[b - 1] + (n - starts[b - 1]) // k
-    members = np.empty(n, np.int32)
-    slot = np.empty(n, np.int32)
     for i in range(n):
         c = labels[i]
         members[place[c]] = i
         place[c] += 1
         slot[i] = slots[c]
-    return members, slot, starts, bases
 
 
 def _renumber(slot: Codes, rooms: int) -> Labels:
@@ -201,7 +216,7 @@ def _round(
     blocks = _blocks(len(labels))
     # Where each record stands in its block: room that all blocks share, each its own part.
     here = np.empty(len(labels), np.int32)
-    members, slot, starts, bases = _cut(labels, int(labels.max()) + 1, order, graph.first, k, blocks)
+    members, slot, starts, bases = _cut(labels, order, graph.first, k, blocks)
 
     def block(b: int) -> float:
         mine = members[starts[b] : starts[b + 1]]

@@ -1,5 +1,7 @@
 """Every search method against its twin, the optimum and the rules, on small random tables."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -119,7 +121,7 @@ def test_greedy_in_small_steps_is_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     whole = greedy(records.space, 4, lambda share: None)
     far = greedy(records.space, 4, lambda share: None, farthest=True)
     shares: list[float] = []
-    monkeypatch.setattr(greedy, "_STRIDE", 5000)
+    monkeypatch.setattr(import_module("duckanon.engines.kanon.methods.greedy"), "_STRIDE", 5000)
     assert (greedy(records.space, 4, shares.append) == whole).all()
     assert (greedy(records.space, 4, lambda share: None, farthest=True) == far).all()
     assert len(shares) > 10
