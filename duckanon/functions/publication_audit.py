@@ -12,9 +12,10 @@ that follows, or is known to be below `small` (the bounds of Wright and Smucker 
 `engines/cells/rounded.py` for rounded ones). Where readers may know the numbers of records of rows, because noisy
 counts are sold, shares say what counts say, and are audited as such.
 
-All tables of numbers of one protected table follow from the joint table of all their variables, counted. So where that
-one is safe, all of them together are, whatever columns determine each other. What follows from an earlier publication
-adds nothing. Nothing else is proven, and what is not proven is refused.
+Several tables of numbers of one protected table are safe if the joint table of all their variables, counted, is: all of
+them follow from it. Otherwise they are safe if each is by itself, and what all tell together leaves open what must not
+be known: `publication_tables` says what that is and proves it. What follows from an earlier publication adds nothing.
+Nothing else is proven, and what is not proven is refused.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
+from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
 from duckanon.functions.sqltext import identifier
 
 _Ints = npt.NDArray[np.int64]
@@ -46,7 +48,7 @@ def audit(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         _check_copy(con, candidate)
     else:
         half_up = check_numbers(con, candidate)
-        _check_table(con, candidate, half_up)
+        check_table(con, candidate, half_up)
 
 
 # --- together with what was published before --------------------------------------------------------------------------
@@ -77,8 +79,11 @@ def _check_copy(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
             )
 
 
-def _check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
-    """A table of counts or shares: it follows from what is published, or all variables together are safe."""
+def check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
+    """Raises InvalidInput for a table of counts or shares that is not proven safe with all that is published.
+
+    half_up: whether its halves were rounded up. The release itself is not read.
+    """
     terms, copies = candidate.terms, [one for one in candidate.earlier if one.kind == "records"]
     if any(follows(candidate, one) for one in candidate.earlier):
         return
@@ -93,7 +98,7 @@ def _check_table(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: 
             "both together may tell more. Publish numbers by columns that it shows as they are",
         )
     if candidate.earlier:
-        _check_together(con, candidate)
+        _check_together(con, candidate, half_up)
     else:
         _check_alone(con, candidate, half_up)
 
@@ -121,19 +126,52 @@ def _as_said(terms: Terms, one: Earlier) -> bool:
     return same and (_folded(terms.given), _folded(terms.variables)) == (_folded(one.given), _folded(one.variables))
 
 
-def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
+def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> None:
     named = {fold(name): name for one in candidate.earlier for name in (*one.given, *one.variables)}
     named |= {fold(name): name for name in candidate.terms.columns}
     if not set(named) <= _folded(candidate.source):
         _refuse(candidate, f"{candidate.label} has lost a column of an earlier publication, so nothing can be proven")
-    problems = counts_problems(con, candidate.of, list(named.values()), candidate.policy)
-    if problems:
+    if not counts_problems(con, candidate.of, list(named.values()), candidate.policy):
+        return
+    problem = _together(con, candidate, list(named.values()))
+    if problem:
         _refuse(
             candidate,
-            f"together with {_names(candidate.earlier)} it is not proven safe. Of all their variables together, "
-            f"{'; '.join(problems)}. Publish what can be added up from {_names(candidate.earlier)}, or leave variables "
-            "out or make them coarser",
+            f"together with {_names(candidate.earlier)} it is not proven safe: {problem}. Publish what can be added up "
+            f"from {_names(candidate.earlier)}, or leave variables out or make them coarser",
         )
+    _check_alone(con, candidate, half_up)
+
+
+def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Sequence[str]) -> str | None:
+    """What all tables of numbers tell together that must not be known; None if nothing is."""
+    if len(names) > MOST_VARIABLES:
+        return f"they have {len(names)} variables, and no more than {MOST_VARIABLES} are audited together"
+    joint = Joint(con, candidate, [*candidate.earlier, candidate.terms])
+    found = next((one for one in joint.findings() if not one.safe), None)
+    return None if found is None else told(found, candidate.policy)
+
+
+def told(finding: Finding, policy: Policy) -> str:
+    """What a finding says, in words."""
+    by, what = ", ".join(finding.variables), _what(policy)
+    if finding.sensitive is not None:
+        rows = f"rows by {by}" if by else "tables"
+        parts = [
+            (finding.narrow, f'all other values of "{finding.sensitive}" are excluded'),
+            (finding.unproven, "it is not proven that another is possible"),
+        ]
+        start = (
+            f'of {finding.at_risk} {rows} of fewer than {finding.below} {what} with the same "{finding.sensitive}", '
+        )
+        return start + ", and ".join(f"for {number} {words}" for number, words in parts if number)
+    parts = [
+        (finding.determined, "follow from all of them"),
+        (finding.narrow, f"are known to hold fewer than {finding.below}"),
+        (finding.unproven, "are not proven to be open"),
+    ]
+    start = f"of {finding.at_risk} cells by {by} that hold 1 to {finding.below - 1} {what}, "
+    return start + ", and ".join(f"{number} {words}" for number, words in parts if number)
 
 
 def _check_elsewhere(candidate: Candidate) -> None:

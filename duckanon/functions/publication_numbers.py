@@ -59,7 +59,8 @@ def check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     return half_up
 
 
-def _check_columns(candidate: Candidate) -> None:
+def check_publishable(candidate: Candidate) -> None:
+    """Raises InvalidInput for columns by which numbers are not published."""
     terms, policy = candidate.terms, candidate.policy
     may = [*policy.public, *policy.hierarchy, *policy.quasi_identifiers, *policy.sensitive]
     allowed = policy.publishable
@@ -70,6 +71,11 @@ def _check_columns(candidate: Candidate) -> None:
                 f'Numbers are not published by "{name}": variables and given must be columns that the policy of '
                 f"{candidate.label} calls public, hierarchy, quasi_identifiers or sensitive ({shown})."
             )
+
+
+def _check_columns(candidate: Candidate) -> None:
+    check_publishable(candidate)
+    terms = candidate.terms
     if {fold(one) for one in candidate.columns} != {fold(one) for one in (*terms.columns, terms.value or "")}:
         raise InvalidInput(
             f"The release must have the columns {', '.join([*terms.columns, terms.value or ''])} and no others: every "

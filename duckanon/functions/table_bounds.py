@@ -54,10 +54,10 @@ class PublishedTable:
     base: int | None
 
     @classmethod
-    def read(cls, given: object, argument: str) -> PublishedTable:
-        """From a struct. argument: which one it is in. Raises InvalidInput."""
+    def read(cls, given: object, argument: str, example: str = _EXAMPLE) -> PublishedTable:
+        """From a struct. argument: which one it is in; example: how it is written. Raises InvalidInput."""
         if not isinstance(given, dict):
-            raise InvalidInput(f"{argument} must be made of structs, as in {_EXAMPLE}.")
+            raise InvalidInput(f"{argument} must be made of structs, as in {example}.")
         fields = {name.lower(): value for name, value in given.items()}
         for name in given:
             if name.lower() not in _FIELDS:

@@ -7,8 +7,9 @@ was audited, and that every publication stays in the ledger for later audits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 
@@ -27,7 +28,7 @@ _INTERNAL_PREFIXES = ("answer_", "domain_", "_dk_")
 # How often an audit is repeated because a policy or the publications changed meanwhile.
 _TRIES = 5
 
-
+Found = TypeVar("Found")
 # Raises InvalidInput for a release that is not proven safe. (The type is text, as for `ledger.WriteToo`.)
 Audit: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Candidate], None]"
 
@@ -96,6 +97,25 @@ class Publications:
             return f"{release} was withdrawn before: nothing has changed."
         return f"{release} is withdrawn. What was read is known: it stays in every later audit, and its name is taken."
 
+    def examined(
+        self, of: str, seen: Mapping[str, Any], look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found]
+    ) -> Found:
+        """What `look` finds of a protected table with all its publications, in one snapshot; nothing changes.
+
+        It gets a Candidate without a release. Raises InvalidInput for a table that is not protected.
+        """
+        location = locate(of, seen)
+        if location.database not in self._ledger.databases():
+            raise InvalidInput(f"{location.label} is not protected. {_NONE}")
+        state = self._ledger.state(location.database)
+        if location.identity not in state.tables:
+            raise InvalidInput(f"{location.label} is not protected. {_NONE}")
+        with self._ledger.transaction(location.database) as cursor:
+            table = quoted(location.path)
+            held = described(cursor, table)
+            records = fingerprint(cursor, table, held)
+            return look(cursor, _standing(location, state, held, records))
+
     def listed(self) -> list[dict[str, Any]]:
         """Every publication, as publications() shows it."""
         found: list[dict[str, Any]] = []
@@ -138,18 +158,12 @@ class Publications:
                     "functions of duckanon."
                 ) from None
             records = fingerprint(cursor, of, source_columns)
-            candidate = Candidate(
+            candidate = replace(
+                _standing(location, state, source_columns, records),
                 release=STAGED,
-                of=of,
                 name=source.name,
-                label=location.label,
                 terms=terms,
                 columns=columns,
-                source=source_columns,
-                policy=state.tables[location.identity].policy,
-                totals=_sold(location, state),
-                earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
-                elsewhere=_elsewhere(location, state),
                 content=fingerprint(cursor, STAGED, columns),
             )
             _check_changes(candidate)
@@ -204,6 +218,23 @@ class Publications:
                 raise _Changed
 
         self._ledger.append(location.database, line, write_too)
+
+
+def _standing(location: Location, state: LedgerState, held: Mapping[str, str], records: str) -> Candidate:
+    """All that an audit needs beside the release. held: the table's columns; records: a hash of it."""
+    return Candidate(
+        release="",
+        of=quoted(location.path),
+        name="The table",
+        label=location.label,
+        terms=Terms(),
+        columns={},
+        source=held,
+        policy=state.tables[location.identity].policy,
+        totals=_sold(location, state),
+        earlier=[_earlier(location.database, one, records) for one in _of(location, state)],
+        elsewhere=_elsewhere(location, state),
+    )
 
 
 class _Changed(Exception):

@@ -106,23 +106,43 @@ def test_leak_5_k_counts_persons(protected: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+# Shares of a disease within a county now tell how many records it has, given how many there are.
+TELLING = "UPDATE persons SET disease = 'flu' WHERE person IN (2, 62, 162)"
+
+
 def test_leak_7_what_columns_determine_each_other_tell_together(protected: duckdb.DuckDBPyConnection) -> None:
+    protected.execute(TELLING).fetchall()
     assert said(protected, shares(protected, "d", "disease", "county")).endswith("analysts read it as d.")
     assert refused(protected, shares(protected, "i", "insured", "state")) == (
-        "i is not published: together with d it is not proven safe. Of all their variables together, 2 of the 13 cells "
-        "hold 1 to 4 values of person. Publish what can be added up from d, or leave variables out or make them "
-        "coarser."
+        "i is not published: together with d it is not proven safe: of 1 cells by county, insured that hold 1 to 4 "
+        "values of person, 1 follow from all of them. Publish what can be added up from d, or leave variables out or "
+        "make them coarser."
     )
+    # Nor once it is withdrawn, nor by what determines the state.
+    said(protected, "unpublish('d')")
+    assert "1 follow from all of them" in refused(protected, shares(protected, "i", "insured", "state"))
+    assert "1 follow from all of them" in refused(protected, shares(protected, "i", "insured", "county"))
     # By itself it would be let out.
     with duckdb.connect() as other:
         duckanon.register(other)
-        other.execute(PERSONS.replace("(1, 2, 3)", "(1, 2, 3, 5, 6)")).fetchall()
+        other.execute(PERSONS).fetchall()
+        other.execute(TELLING).fetchall()
         other.execute(f"SELECT protect('persons', {POLICY})").fetchall()
         assert said(other, shares(other, "i", "insured", "state")).endswith("read it as i.")
         assert "together with i it is not proven safe" in refused(other, shares(other, "d", "disease", "county"))
     # Another way to look at other records.
     protected.execute("UPDATE persons SET insured = true WHERE state = 'A'").fetchall()
     assert "have changed" in refused(protected, shares(protected, "i", "insured", "state"))
+
+
+def test_what_is_open_is_let_out_although_the_joint_table_has_few(protected: duckdb.DuckDBPyConnection) -> None:
+    """County a1 has 20, 40, 60, ... records by both tables, and a twentieth of them is not insured."""
+    said(protected, shares(protected, "d", "disease", "county"))
+    assert said(protected, shares(protected, "i", "insured", "state")).endswith("analysts read it as i.")
+    # Numbers of records would tell these three.
+    for by in ("county", "state"):
+        assert "1 follow from all of them" in refused(protected, counts(protected, "n", by))
+    assert said(protected, counts(protected, "n", "sex")).endswith("analysts read it as n.")
 
 
 def test_tables_that_are_safe_together(protected: duckdb.DuckDBPyConnection) -> None:

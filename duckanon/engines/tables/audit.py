@@ -78,7 +78,7 @@ def audit(
     codes, counts = records.margin(target)
     at_risk = counts < small
     codes, counts = codes[at_risk], counts[at_risk]
-    least, largest = _by_moves(releases, part, records, target, codes, counts, width)
+    least, largest = by_moves(releases, part, records, target, codes, counts, width)
     lower, upper = np.zeros(len(codes), dtype=np.int64), np.full(len(codes), records.total)
     left = np.flatnonzero(largest - least < width)
     if len(left):
@@ -91,7 +91,7 @@ def audit(
     return Audit(codes, counts, lower, upper, least, largest, width)
 
 
-def _by_moves(
+def by_moves(
     releases: Releases, part: Part, records: Records, target: Sequence[int], codes: Ints, counts: Ints, width: int
 ) -> tuple[Ints, Ints]:
     """The least and largest count of each cell that a move leads to."""

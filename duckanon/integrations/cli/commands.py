@@ -15,6 +15,7 @@ from duckanon.integrations.calls import as_options, call, split, weights, whole
 from duckanon.integrations.cli.errors import one_sentence
 from duckanon.integrations.cli.options import C, Diversity, Kind, L, MaxSuppression, Sensitive, T, conditions
 from duckanon.integrations.cli.plot_commands import plot
+from duckanon.integrations.cli.tables_commands import tables
 from duckanon.integrations.dbt.commands import app as dbt
 from duckanon.integrations.results import Format, Result
 
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.add_typer(dbt)
 app.add_typer(plot, name="plot")
+app.add_typer(tables, name="tables")
 
 In = Annotated[Path, typer.Argument(metavar="IN", help="A data file, or a DuckDB database together with --table.")]
 Qi = Annotated[

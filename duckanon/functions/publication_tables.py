@@ -1,0 +1,241 @@
+"""What several tables of counts and shares of one protected table tell together.
+
+Readers are taken to know all these tables, the number of all records, and what combinations of values are possible: of
+the hierarchy's columns, of columns whose domains are one table, and of two columns of which one determines the other in
+the records. All that is true of the records, so to take more of it for known never lets out more.
+
+For every set S of the variables, each cell of S is at risk that holds fewer units than the threshold of S: `small`, or
+`k` if that is more and S is neither public nor sensitive. It is open if some other records, from which all tables would
+be the same, have none there, or as many as the threshold; where few units have so many records, another number. And
+where fewer than k units agree in all variables but a sensitive one, and in that one too, other records must have
+another value there. What is not proven open is not safe. The proofs are those of `engines/tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, permutations
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.catalog.names import fold
+from duckanon.catalog.policy import ENUM
+from duckanon.catalog.publication import Candidate, Earlier, Terms
+from duckanon.functions.sqltext import identifier
+
+if TYPE_CHECKING:
+    from duckanon.engines.tables.disclosure import Known
+    from duckanon.engines.tables.released import Released, Releases
+    from duckanon.engines.tables.truth import Records
+
+_Ints = npt.NDArray[np.int64]
+# More variables have more than a thousand sets.
+MOST_VARIABLES = 10
+# Seconds for one audit of all sets. Only cross-classifications of many thousand open cells take so long.
+SECONDS = 900.0
+_JOINT = "temp.main._dk_joint"
+# Shares with more decimals, or of more records, are audited as exact ones.
+_MOST_DIGITS, _LARGEST = 9, 2**40
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known of the cells at risk of one set of variables.
+
+    sensitive: the variable of whose values only one is left; None for cells of few units. below: the threshold, in
+    units. at_risk: cells of fewer units. determined: of them, whose number of records follows. narrow: that are known
+    to hold 1 to below - 1 records; or one sensitive value. unproven: of which neither is proven, nor the contrary.
+    """
+
+    variables: tuple[str, ...]
+    sensitive: str | None
+    below: int
+    cells: int
+    at_risk: int
+    determined: int
+    narrow: int
+    unproven: int
+
+    @property
+    def safe(self) -> bool:
+        return not (self.determined or self.narrow or self.unproven)
+
+
+class Joint:
+    """The tables of numbers of a protected table, and its records by all their variables.
+
+    It leaves a temporary table behind, in the auditing transaction.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, candidate: Candidate, tables: Sequence[Earlier | Terms]) -> None:
+        self._con, self._policy, self._totals = con, candidate.policy, candidate.totals
+        named = {fold(name): name for one in tables for name in (*one.given, *one.variables)}
+        self.names = tuple(named.values())
+        self._folded = tuple(named)
+        unit = candidate.policy.privacy_unit
+        own = ", ".join(f"{identifier(name)} AS v{at}" for at, name in enumerate(self.names))
+        codes = ", ".join(
+            f"system.main.dense_rank() OVER (ORDER BY v{at} ASC NULLS LAST) - 1 AS v{at}"
+            for at in range(len(self.names))
+        )
+        con.execute(
+            f"CREATE OR REPLACE TEMP TABLE _dk_joint AS SELECT {codes}, u, n FROM (SELECT {own}, "
+            f"{identifier(unit) if unit else 'NULL'} AS u, system.main.count(*) AS n FROM {candidate.of} GROUP BY ALL)"
+        ).fetchall()
+        self._tables = tables
+        self._until = monotonic() + SECONDS
+
+    def findings(self) -> Iterator[Finding]:
+        """Of each set of variables that has cells at risk, smaller sets first; then of each sensitive variable."""
+        from duckanon.engines.tables.truth import Records
+
+        codes, counts, _ = self._margin(range(len(self.names)))
+        if not len(codes):
+            return
+        levels = tuple(int(column.max()) + 1 for column in codes.T)
+        records = Records(levels, codes, counts)
+        releases = self._releases(records)
+        for size in range(1, len(self.names) + 1):
+            for chosen in combinations(range(len(self.names)), size):
+                yield from self._small(releases, records, chosen)
+        for at, name in enumerate(self._folded):
+            if name in _folds(self._policy.sensitive):
+                yield from self._alike(releases, records, at)
+
+    # --- cells of few units -------------------------------------------------------------------------------------------
+
+    def _small(self, releases: Releases, records: Records, chosen: tuple[int, ...]) -> Iterator[Finding]:
+        from duckanon.engines.tables.disclosure import known_counts
+
+        below = self._threshold(chosen)
+        codes, counts, units = self._margin(chosen)
+        few = units < below
+        if not few.any():
+            return
+        known = known_counts(releases, records, chosen, codes[few], counts[few], below, self._left())
+        yield self._finding(chosen, None, below, len(codes), known)
+
+    def _threshold(self, chosen: Sequence[int]) -> int:
+        policy, own = self._policy, {self._folded[at] for at in chosen}
+        linked = own.isdisjoint(_folds(policy.sensitive)) and not own <= _folds((*policy.public, *policy.hierarchy))
+        return max(policy.small, policy.k) if linked else policy.small
+
+    # --- few units with one sensitive value ---------------------------------------------------------------------------
+
+    def _alike(self, releases: Releases, records: Records, sensitive: int) -> Iterator[Finding]:
+        from duckanon.engines.tables.disclosure import known_values
+
+        everything = tuple(range(len(self.names)))
+        others = tuple(at for at in everything if at != sensitive)
+        codes, _, units = self._margin(others)
+        few = codes[units < self._policy.k]
+        whole = records.codes[:, [*others, sensitive]]
+        # Cells of these groups, group by group; a group of one cell has one value.
+        inside = whole[_rows_in(whole[:, :-1], few)]
+        _, first, many = np.unique(inside[:, :-1], axis=0, return_index=True, return_counts=True)
+        alike = inside[first[many == 1]]
+        if not len(alike):
+            return
+        known = known_values(releases, records, (*others, sensitive), alike, self._left())
+        yield self._finding(others, self.names[sensitive], self._policy.k, len(codes), known)
+
+    # --- what both need -----------------------------------------------------------------------------------------------
+
+    def _finding(self, chosen: Sequence[int], sensitive: str | None, below: int, cells: int, known: Known) -> Finding:
+        return Finding(
+            tuple(self.names[at] for at in chosen),
+            sensitive,
+            below,
+            cells,
+            len(known.determined),
+            int(known.determined.sum()),
+            int(known.narrow.sum()),
+            int(known.unproven.sum()),
+        )
+
+    def _left(self) -> float:
+        return max(self._until - monotonic(), 0.0)
+
+    def _margin(self, chosen: Iterable[int]) -> tuple[_Ints, _Ints, _Ints]:
+        """The cells of some variables that hold records: codes, numbers of records, numbers of units."""
+        keys = [f"v{at}" for at in chosen]
+        units = "system.main.sum(n)"
+        if self._policy.privacy_unit is not None:
+            # Records without a unit are together one.
+            units = "system.main.count(DISTINCT u) + system.main.max(CASE WHEN u IS NULL THEN 1 ELSE 0 END)"
+        by = f"GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)}" if keys else "HAVING system.main.count(*) > 0"
+        shown = ", ".join([*keys, "CAST(system.main.sum(n) AS BIGINT) AS n", f"CAST({units} AS BIGINT) AS units"])
+        found = self._con.execute(f"SELECT {shown} FROM {_JOINT} {by}").fetchnumpy()
+        counts, units_ = (np.asarray(found[name]).astype(np.int64) for name in ("n", "units"))
+        columns = [np.asarray(found[key]).astype(np.int64) for key in keys]
+        codes = np.stack(columns, axis=1) if columns else np.zeros((len(counts), 0), dtype=np.int64)
+        return codes, counts, units_
+
+    def _releases(self, records: Records) -> Releases:
+        from duckanon.engines.tables.released import Releases, support
+
+        tables = [self._released(one, f"t{at}", records) for at, one in enumerate(self._tables)]
+        for at, chosen in enumerate(self._structure(records)):
+            tables.append(support(f"s{at}", chosen, records.margin(chosen)[0]))
+        return Releases(records.levels, tuple(tables), records.total, self.names)
+
+    def _released(self, table: Earlier | Terms, name: str, records: Records) -> Released:
+        """A table as readers know it: rounded counts taken for exact, and shares for counts where totals are known."""
+        from duckanon.engines.tables.released import counts, shares
+
+        given, by = self._places(table.given), self._places(table.variables)
+        codes, own = records.margin((*given, *by))
+        if table.kind == "counts" or self._totals:
+            return counts(name, (*given, *by), codes, own)
+        _, row = np.unique(codes[:, : len(given)], axis=0, return_inverse=True)
+        row = row.reshape(-1)
+        whole = np.bincount(row, own).astype(np.int64)[row]
+        found = [Fraction(a, b) for a, b in zip(own.tolist(), whole.tolist(), strict=True)]
+        if table.digits is None or table.digits > _MOST_DIGITS or records.total * 10**table.digits >= _LARGEST:
+            return shares(name, by, given, codes, found)
+        scaled = [share * 10**table.digits for share in found]
+        if any(2 * one % 2 == 1 for one in scaled):
+            # Which way a half went is not known any more: exact shares tell more than either.
+            return shares(name, by, given, codes, found)
+        printed = [Fraction((one + Fraction(1, 2)) // 1, 10**table.digits) for one in scaled]
+        return shares(name, by, given, codes, printed, digits=table.digits, shown=True)
+
+    def _structure(self, records: Records) -> list[tuple[int, ...]]:
+        """Sets of variables whose possible combinations are taken for known: those that the records have."""
+        policy = self._policy
+        found = [self._used(policy.hierarchy)]
+        places: dict[str, list[str]] = {}
+        for name, source in policy.domains.items():
+            if isinstance(source, str) and source != ENUM:
+                places.setdefault(fold(source), []).append(name)
+        found += [self._used(names) for names in places.values()]
+        for one, other in permutations(range(len(self.names)), 2):
+            cells, _ = records.margin((one, other))
+            if len(cells) == records.levels[one] and records.levels[other] > 1:
+                found.append((min(one, other), max(one, other)))
+        return sorted({one for one in found if len(one) > 1})
+
+    def _used(self, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(sorted(self._folded.index(one) for one in _folds(names) if one in self._folded))
+
+    def _places(self, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self._folded.index(fold(name)) for name in names)
+
+
+def _rows_in(rows: _Ints, listed: _Ints) -> npt.NDArray[np.bool_]:
+    """Which rows are among the listed ones."""
+    if not rows.shape[1]:
+        return np.full(len(rows), len(listed) > 0)
+    _, numbers = np.unique(np.vstack([rows, listed]), axis=0, return_inverse=True)
+    numbers = numbers.reshape(-1)
+    return np.isin(numbers[: len(rows)], numbers[len(rows) :])
+
+
+def _folds(names: Iterable[str]) -> set[str]:
+    return {fold(one) for one in names}

@@ -1,0 +1,199 @@
+"""release_audit and next_tables: what publications tell together, and what may be published beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import Any, Protocol, Self, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from duckanon.catalog.names import fold
+from duckanon.catalog.publication import Candidate, Terms
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arrow import columns_of, row_type, rows
+from duckanon.functions.publication_audit import check_table, follows
+from duckanon.functions.publication_numbers import check_publishable
+from duckanon.functions.publication_tables import Joint
+from duckanon.functions.request import Request
+from duckanon.functions.sqltext import call, fill, identifier, literal
+from duckanon.functions.table_bounds import PublishedTable
+from duckanon.functions.udf import Host, Instance, register_engine
+
+Found = TypeVar("Found")
+Row = dict[str, Any]
+# The widest sets of columns that are proposed.
+_WIDEST = 3
+
+
+class Publications(Protocol):
+    """What governance says of a protected table with its publications, in one snapshot."""
+
+    def examined(
+        self, of: str, seen: Mapping[str, Any], look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found]
+    ) -> Found: ...
+
+
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind release_audit and next_tables on a database instance."""
+    publications: Publications = host.governance.publications
+    for name, request, look in (("release_audit", ReleaseAudit, _audit), ("next_tables", NextTables, _next)):
+        on.function(name, request)
+        kind = f"{row_type(columns_of(name))}[]"
+        register_engine(on, f"_dk_{name}", partial(_examined, publications, look, name), "rows", kind, request)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _About(Request):
+    """A call about a protected table."""
+
+    of: str
+
+    def asked(self, function: str) -> str:
+        seen = f"_dk_seen({literal(self.of)})"
+        return fill("listing", answer=call(function, request=self.literal, seen=seen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseAudit(_About):
+    """A call of release_audit."""
+
+    candidate: PublishedTable | None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        asked = given["candidate"]
+        return cls(of=_of(given), candidate=None if asked is None else _form(asked, "candidate"))
+
+    def query(self) -> str:
+        return self.asked("_dk_release_audit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextTables(_About):
+    """A call of next_tables. candidates: None for those that are proposed."""
+
+    candidates: tuple[PublishedTable, ...] | None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        asked = given["candidates"]
+        if asked is None:
+            return cls(of=_of(given), candidates=None)
+        if not isinstance(asked, list) or not asked:
+            raise InvalidInput("candidates must be a list of tables, as in candidates := [{vars: ['age']}].")
+        return cls(of=_of(given), candidates=tuple(_form(one, "candidates") for one in asked))
+
+    def query(self) -> str:
+        return self.asked("_dk_next_tables")
+
+
+def _of(given: Mapping[str, Any]) -> str:
+    return arguments.table(given["of"])
+
+
+def _form(given: object, argument: str) -> PublishedTable:
+    example = "candidates := [{vars: ['age']}]" if argument == "candidates" else "candidate := {vars: ['age']}"
+    found = PublishedTable.read(given, argument, example)
+    if found.tbl is not None or found.value is not None:
+        raise InvalidInput(
+            "A candidate is made from the protected table: say vars, given, digits and base of it, and no tbl or value."
+        )
+    if not found.vars:
+        raise InvalidInput("A candidate has no vars: name them, as in {vars: ['age']}.")
+    return found
+
+
+def _terms(form: PublishedTable) -> Terms:
+    # Any name: there is no table yet.
+    return Terms(form.vars, form.given, "value", form.digits, form.base)
+
+
+def _examined(
+    publications: Publications,
+    look: Callable[[duckdb.DuckDBPyConnection, Candidate, Any], list[Row]],
+    name: str,
+    request: _About,
+    seen: pa.Scalar,
+) -> pa.Array:
+    found = publications.examined(request.of, seen.as_py(), lambda con, candidate: look(con, candidate, request))
+    return rows(found, columns_of(name))
+
+
+def _audit(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: ReleaseAudit) -> list[Row]:
+    tables: list[tuple[str, Any]] = [(one.name, one) for one in candidate.earlier if one.kind != "records"]
+    if request.candidate is not None:
+        terms = _terms(request.candidate)
+        check_publishable(replace(candidate, terms=terms))
+        tables.append(("the candidate", terms))
+    if not tables:
+        return []
+    found = []
+    for one in Joint(con, candidate, [table for _, table in tables]).findings():
+        involved = {fold(name) for name in one.variables}
+        names = [name for name, table in tables if involved & _columns(table)]
+        found.append({**vars(one), "variables": list(one.variables), "safe": one.safe, "publications": names})
+    return found
+
+
+def _columns(table: Any) -> set[str]:
+    return {fold(name) for name in (*table.given, *table.variables)}
+
+
+def _next(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: NextTables) -> list[Row]:
+    asked = [_terms(one) for one in request.candidates] if request.candidates is not None else _proposed(candidate)
+    found = [_judged(con, replace(candidate, terms=terms)) for terms in asked]
+    return sorted(found, key=lambda row: (not row["publishable"], -row["information"], len(row["variables"])))
+
+
+def _proposed(candidate: Candidate) -> list[Terms]:
+    """Counts by all sets of few columns that may be published, and that tell something new."""
+    allowed = candidate.policy.publishable
+    names = sorted((name for name in candidate.source if fold(name) in allowed), key=fold)
+    sets = [chosen for size in range(1, _WIDEST + 1) for chosen in combinations(names, size)]
+    every = [Terms(chosen, (), "value") for chosen in sets]
+    return [
+        terms for terms in every if not any(follows(replace(candidate, terms=terms), one) for one in candidate.earlier)
+    ]
+
+
+def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
+    check_publishable(candidate)
+    terms, reason = candidate.terms, None
+    try:
+        check_table(con, candidate, half_up=True)
+    except InvalidInput as refused:
+        reason = str(refused)
+    cells, entropy = _entropy(con, candidate.of, terms.columns)
+    known = [
+        _entropy(con, candidate.of, [name for name in terms.columns if fold(name) in _columns(one)])[1]
+        for one in candidate.earlier
+        if one.kind != "records"
+    ]
+    return {
+        "variables": list(terms.variables),
+        "given": list(terms.given),
+        "digits": terms.digits,
+        "base": terms.base,
+        "publishable": reason is None,
+        "cells": cells,
+        "information": round(entropy - max(known, default=0.0), 9) + 0.0,
+        "reason": reason,
+    }
+
+
+def _entropy(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str]) -> tuple[int, float]:
+    """How many cells hold records, and the entropy of which cell a record is in, in bits."""
+    by: Iterable[str] = map(identifier, columns)
+    if not columns:
+        return 1, 0.0
+    ((cells, entropy),) = con.execute(
+        "SELECT system.main.count(*), coalesce(-system.main.sum(p * system.main.log2(p) ORDER BY p), 0) FROM "
+        "(SELECT n / system.main.sum(n) OVER () AS p FROM "
+        f"(SELECT system.main.count(*) AS n FROM {of} GROUP BY {', '.join(by)}))"
+    ).fetchall()
+    return int(cells), float(entropy)

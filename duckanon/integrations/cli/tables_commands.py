@@ -1,0 +1,58 @@
+"""`duckanon tables`: what the published tables of a protected table tell together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duckanon.integrations.calls import as_options, call, split
+from duckanon.integrations.cli.errors import one_sentence
+from duckanon.integrations.results import Format, Result
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+tables = typer.Typer(no_args_is_help=True, help="What the published tables of a protected table tell together.")
+
+
+@tables.callback()
+def _tables() -> None:
+    """What the published tables of a protected table tell together."""
+
+
+@tables.command()
+def audit(
+    database: Annotated[Path, typer.Argument(metavar="DB", help="The DuckDB database.", exists=True)],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The protected table.")],
+    variables: Annotated[
+        list[str] | None, typer.Option("--vars", metavar="COLUMNS", help="Audit a table of counts by these, too;")
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--given", metavar="COLUMNS", help="or of shares within these;")
+    ] = None,
+    digits: Annotated[int | None, typer.Option("--digits", metavar="D", help="rounded to so many decimals.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = Format.TABLE,
+) -> None:
+    """Say which cells of few people follow from all publications of a table, and from a candidate beside them.
+
+    Ends with 1 if a cell is not proven open. Nothing is changed.
+    """
+    with one_sentence(as_options):
+        from duckanon.integrations.cli.script import show
+        from duckanon.integrations.cli.session import Session
+        from duckanon.integrations.results import fetch
+
+        candidate = {"vars": split(variables), "given": split(given)} if variables else {}
+        asked = {} if digits is None else {"digits": digits}
+
+        def work(con: Connection) -> Result:
+            more = {"candidate": {**candidate, **asked}} if candidate or asked else {}
+            return fetch(con.execute(call("release_audit", table, **more)))
+
+        with Session(str(database), role="steward") as session:
+            result = session.run("Auditing the publications", work)
+        show(result, form)
+        if not all(row["safe"] for row in result.records()):
+            raise typer.Exit(1)
