@@ -98,7 +98,7 @@ class Analyst:
         self._con, self._shared = con, shared
         # Called once: by `close`, or when this object is collected.
         self._leave = finalize(self, shared.leave)
-        self._leave.atexit = False  # type: ignore[misc] # its stub forgets the property
+        self._leave.atexit = False  # type: ignore[misc, unused-ignore] # its stub forgets the property
         self._guard = Guard(shared, self._temporary)
         self._lock = RLock()
         self._in_transaction = False

@@ -132,20 +132,21 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
 def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:
     """The domains whose types are still those of the columns: a table that was built again may have other types.
 
-    Comparing a column with keys of another type would cast it, and a cast may fail on a record.
+    Comparing a column with keys of another type would cast it, and a cast may fail on a record. Domains hold an ENUM's
+    values as text, so that an ENUM made anew with other values makes no difference.
     """
     types, found = {} if stands is None else stands.types, {}
     for column, domain in one.domains.items():
         copy = whole.tables.get(TableName(database, SCHEMA, domain.table))
         kept = {} if copy is None else copy.types
         kinds = [(kept.get(fold(name)), types.get(fold(name))) for name in domain.columns]
-        if all(kind is not None and keeps in (kind, _text(kind)) for keeps, kind in kinds):
+        if all(kind is not None and keeps in (kind, text_for_enum(kind)) for keeps, kind in kinds):
             found[column] = domain
     return found
 
 
-def _text(kind: str) -> str:
-    """The type under which a domain may hold an ENUM's values as text."""
+def text_for_enum(kind: str) -> str:
+    """VARCHAR for an ENUM, whose type would show all its values; every other type as it is."""
     return "VARCHAR" if kind.startswith("ENUM(") else kind
 
 

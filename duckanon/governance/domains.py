@@ -96,7 +96,7 @@ class Domains:
             values = ", ".join(f"({_cast(_literal(one), kind)})" for one in source)
             return _Copy({column: kind}, f"SELECT * FROM (VALUES {values}) AS _dk_listed({name})")
         if source == ENUM and kind.startswith("ENUM("):
-            query = f"SELECT CAST(system.main.unnest(system.main.enum_range(NULL::{kind})) AS {kind}) AS {name}"
+            query = f"SELECT CAST(system.main.unnest(system.main.enum_range(NULL::{kind})) AS VARCHAR) AS {name}"
             return _Copy({column: kind}, query)
         return self._of_table(column, str(source), policy, state)
 

@@ -191,12 +191,12 @@ class AnalystConnection(_Ours):
     """An analyst's connection. Whatever is looked up here is a query that the guard admits, on a second connection."""
 
     def __init__(self, con: Analyst, init_message: str = "") -> None:
-        super().__init__(conn=con, init_message=init_message)  # type: ignore[arg-type] # it has what Harlequin calls
+        super().__init__(conn=con, init_message=init_message)  # type: ignore[arg-type, unused-ignore] # it has what Harlequin calls
         self._analyst, self._aside = con, con.cursor()
         ((self._database,),) = con._con.execute("SELECT system.main.current_database()").fetchall()
         self._functions = table_functions()
 
-    def execute(self, query: str) -> AnalystCursor | None:  # type: ignore[override] # no relation is handed out
+    def execute(self, query: str) -> AnalystCursor | None:  # type: ignore[override, unused-ignore] # no relation is handed out
         """Run a statement, or make ready to run a query. Raises HarlequinQueryError."""
         try:
             answer = self._analyst.sql(query)

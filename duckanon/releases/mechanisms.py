@@ -231,8 +231,7 @@ def _compared(name: str, one: Key) -> str:
 
     Under a collation that ignores case, a record with 'a' would lie in the cells of 'a' and of 'A', and count twice.
     """
-    text = one.kind == "VARCHAR" or one.kind.startswith("ENUM(")
-    return f"system.main.encode(CAST({name} AS VARCHAR))" if text else name
+    return f"system.main.encode(CAST({name} AS VARCHAR))" if one.kind == "VARCHAR" else name
 
 
 def _first(question: PaidQuestion) -> str:

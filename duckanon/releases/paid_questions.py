@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold
+from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
@@ -25,8 +26,9 @@ from duckanon.governance.locations import Location
 class Key:
     """A column by which an answer is grouped: there is a row for each value of its domain.
 
-    domain: the table of the schema duckanon that lists the values. kind: the column's type. columns: of that table,
-    folded; it may have further columns, such as the state in which a county lies.
+    domain: the table of the schema duckanon that lists the values. kind: the column's type, VARCHAR for an ENUM, whose
+    type would show all its values. columns: of that table, folded; it may have further columns, such as the state in
+    which a county lies.
     """
 
     column: str
@@ -188,7 +190,7 @@ def key(protected: Protected, column: str) -> Key | None:
     domain, kind = protected.domains.get(fold(column)), protected.stored.types.get(fold(column))
     if domain is None or kind is None:
         return None
-    return Key(_stored(protected, column), domain.table, kind, tuple(map(fold, domain.columns)))
+    return Key(_stored(protected, column), domain.table, text_for_enum(kind), tuple(map(fold, domain.columns)))
 
 
 def _stored(protected: Protected, column: str) -> str:

@@ -100,7 +100,7 @@ def test_an_analyst_finds_no_way_around_the_guard(people: Path) -> None:
         cursor = connection.execute("FROM cities ORDER BY size")
         assert cursor is not None
         assert not [name for name in vars(cursor) if not name.startswith("_")]
-        assert cursor.set_limit(2).fetchall().num_rows == 2  # type: ignore[union-attr]
+        assert cursor.set_limit(2).fetchall().num_rows == 2  # type: ignore[union-attr, unused-ignore]
         assert cursor.fetchone() == ("c0", 0)
         assert connection.execute("CREATE TEMP TABLE two AS SELECT 2 AS n") is None
         for way in (connection.conn, connection.conn.cursor()):
