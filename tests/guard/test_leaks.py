@@ -408,7 +408,7 @@ def test_leak_8_one_budget_adds_charges_of_one_unit(path: Path) -> None:
 def test_leak_9_the_values_of_an_enum_that_is_made_anew(tmp_path: Path, domain: str) -> None:
     """The question's key, its price and the answer that stands do not depend on values that only the ENUM has."""
     path, ask = tmp_path / "x.duckdb", "SELECT m, count(*) AS n FROM p GROUP BY m"
-    seen = []
+    seen: list[tuple[Any, ...]] = []
     for values in ("'a', 'b'", "'hiv', 'b', 'a'"):
         with duckanon.connect(path, role="steward", config={"threads": 1}) as con:
             con.execute("DROP TABLE IF EXISTS p; DROP TYPE IF EXISTS mood")
