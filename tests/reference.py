@@ -27,12 +27,15 @@ def pages() -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 def written(page: str, parts: Mapping[str, str]) -> str:
-    """The page with its generated parts as they are now. Raises ValueError if one has no place."""
+    """The page with its generated parts as they are now. Raises ValueError if some have no place."""
+    marks = {name: re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL) for name in parts}
+    lost = [
+        f"<!-- {name} --> and <!-- /{name} -->" for name, part in parts.items() if part and not marks[name].search(page)
+    ]
+    if lost:
+        raise ValueError(f"There is no place for {', '.join(lost)} in the page that begins {page[:40]!r}.")
     for name, part in parts.items():
-        marked = re.compile(rf"<!-- {name} -->\n.*?<!-- /{name} -->", re.DOTALL)
-        if part and not marked.search(page):
-            raise ValueError(f"There is no place for <!-- {name} --> and <!-- /{name} -->.")
-        page = marked.sub(f"<!-- {name} -->\n{part}\n<!-- /{name} -->".replace("\\", r"\\"), page)
+        page = marks[name].sub(f"<!-- {name} -->\n{part}\n<!-- /{name} -->".replace("\\", r"\\"), page)
     return page
 
 

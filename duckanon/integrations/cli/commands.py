@@ -89,8 +89,10 @@ def demo(k: Annotated[int, typer.Option("--k", help="The least number of records
 @app.command()
 def warm() -> None:
     """Compile all engines now, side by side, so that no first call has to: for container images and CI."""
+    from duckanon.integrations.warm import groups
     from duckanon.integrations.warm import warm as compile_all
 
+    print(f"Compiling {len(groups())} groups of engines: this takes some minutes, once on a machine.", flush=True)
     compile_all(report=lambda name: print(f"compiled: {name}", flush=True))
 
 
