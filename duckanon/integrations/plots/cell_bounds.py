@@ -1,4 +1,4 @@
-"""Bounds of a table's counts as a heat map: what cell_bounds and conditional_bounds gave."""
+"""Bounds of a table's counts as a heat map: what cell_bounds, conditional_bounds and table_bounds gave."""
 
 from __future__ import annotations
 
@@ -36,8 +36,12 @@ class _Cell:
 
     lower: int
     upper: int
-    disclosed: bool
     count: int | None
+
+    @property
+    def disclosed(self) -> bool:
+        """Whether the count follows exactly."""
+        return self.lower == self.upper
 
     @property
     def width(self) -> int:
@@ -106,7 +110,7 @@ def draw(
     said = (
         title
         or f"{open_:,} of {counted(all_ - zeros, 'count')} above zero "
-        f"{'follows' if open_ == 1 else 'follow'} exactly from the shares"
+        f"{'follows' if open_ == 1 else 'follow'} exactly from the {_source(found)}"
     )
     notes = [
         "In each field: "
@@ -114,7 +118,8 @@ def draw(
         + "the least and the most that it can be (records)."
     ]
     if zeros:
-        notes.append(f"A share of zero is always visible: {counted(zeros, 'count')} of zero.")
+        why = "A share of zero is always visible" if _source(found) == "shares" else "Zeros that follow have no mark"
+        notes.append(f"{why}: {counted(zeros, 'count')} of zero.")
     cut = [
         f"{shown} of {counted(many, what)}"
         for shown, many, what in (
@@ -147,15 +152,20 @@ def _dimensions(found: Given, cols: Sequence[str] | None) -> tuple[list[str], li
     return rows, across
 
 
+def _source(found: Given) -> str:
+    """What was published: only table_bounds says whether its bounds are exact."""
+    return "tables" if "exact" in found else "shares"
+
+
 def _grid(found: Given, rows: Sequence[str], across: Sequence[str], counts: bool) -> _Grid:
     down: dict[tuple[Any, ...], int] = {}
     right: dict[tuple[Any, ...], int] = {}
     true = found["n"] if counts and "n" in found else [None] * len(found)
-    figures = zip(found["lower"], found["upper"], found["disclosed"], true, strict=True)
+    figures = zip(found["lower"], found["upper"], true, strict=True)
     cells = {}
-    for row, column, (lower, upper, disclosed, n) in zip(found.rows(rows), found.rows(across), figures, strict=True):
+    for row, column, (lower, upper, n) in zip(found.rows(rows), found.rows(across), figures, strict=True):
         at = down.setdefault(row, len(down)), right.setdefault(column, len(right))
-        cells[at] = _Cell(lower, upper, disclosed, n)
+        cells[at] = _Cell(lower, upper, n)
     return _Grid([named(one) for one in down], [named(one) for one in right], cells)
 
 

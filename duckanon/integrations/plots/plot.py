@@ -35,7 +35,11 @@ PICTURES = {
     "compare": Kind(
         frozenset({"method", "k", "information_loss", "lower_bound", "avg_class"}), "k_compare", compare.draw
     ),
-    "bounds": Kind(frozenset({"lower", "upper", "disclosed"}), "cell_bounds or conditional_bounds", cell_bounds.draw),
+    "bounds": Kind(
+        frozenset({"lower", "upper", "disclosed"}),
+        "cell_bounds, conditional_bounds or table_bounds",
+        cell_bounds.draw,
+    ),
     "sizes": Kind(frozenset({"level", "size", "groups", "low", "high"}), "dp_group_sizes", group_sizes.draw),
     "mechanism": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", mechanism.draw),
     "map": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", perturbation_map.draw),
@@ -43,7 +47,7 @@ PICTURES = {
 
 
 def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any) -> Picture:
-    """A picture of a result of k_compare, cell_bounds, conditional_bounds, dp_group_sizes or metric_mechanism.
+    """A picture of what k_compare, dp_group_sizes, metric_mechanism or a function of bounds gave: see PICTURES.
 
     data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it
     is given, the columns tell. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts` for bounds;

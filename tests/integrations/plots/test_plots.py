@@ -168,6 +168,22 @@ def test_disclosed_counts_are_marked_without_colour_and_zeros_are_not() -> None:
     assert "1–9" in texts(plot(columns(rows), counts=False))
 
 
+def test_bounds_from_several_tables() -> None:
+    con = duckanon.connect()
+    con.execute(
+        "CREATE TABLE records AS SELECT i % 2 AS a, i % 5 = 0 AS b, i % 3 AS c FROM range(60) r(i);"
+        "CREATE TABLE ab AS SELECT a, b, count(*) AS n FROM records GROUP BY ALL;"
+        "CREATE TABLE bc AS SELECT b, c, count(*) AS n FROM records GROUP BY ALL"
+    ).fetchall()
+    tables = "[{'tbl': 'ab', 'vars': ['a', 'b'], 'value': 'n'}, {'tbl': 'bc', 'vars': ['b', 'c'], 'value': 'n'}]"
+    picture = plot(f"FROM table_bounds(tables := {tables}, target := ['a', 'b'])", con=con)
+    assert picture.kind == "bounds"
+    assert picture.says.startswith("4 of 4 counts above zero follow exactly from the tables. 2 rows by a, 2 columns")
+    open_ = plot(f"FROM table_bounds(tables := {tables}, target := ['a', 'c'])", con=con)
+    assert open_.says.startswith("0 of 6 counts above zero follow exactly from the tables")
+    assert "0–20" in texts(open_)
+
+
 def test_what_is_left_out_is_said() -> None:
     many = [{**BOUNDS[j], "ward": i} for i in range(66) for j in range(2)]
     assert any("40 of 66 rows" in one for one in texts(plot(columns(many))))
@@ -331,7 +347,7 @@ def test_the_command_writes_png_and_minds_what_is_there(here: Path) -> None:
         (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome", "--p", "s"], "--p needs --n"),
         (
             ["bounds", "clinic.csv"],
-            "This is no result of cell_bounds or conditional_bounds: name its columns with --rows",
+            "This is no result of cell_bounds, conditional_bounds or table_bounds: name its columns with --rows",
         ),
         (["mechanism", *DATABASE, "stops", "--id", "stop"], "A mechanism needs --features"),
         (["sizes", *DATABASE, "released", "--truth", "persons"], "--truth needs --unit"),
