@@ -320,9 +320,11 @@ def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
     if n * (2 * scale + 1) >= 2**62:
         return _exact(row, count, candidate.policy)
     total = np.bincount(row, count).astype(np.int64)[row]
-    published = (2 * count * scale + total) // (2 * total)
+    published, left = np.divmod(2 * count * scale + total, 2 * total)
+    # Where no share is half-way, no other one may be: how it would have been rounded is not for the audit to guess.
+    ties = "up" if (left == 0).any() else "none"
     try:
-        found = rounded_bounds(row, published, digits, n, "up", shown=True)
+        found = rounded_bounds(row, published, digits, n, ties, shown=True)
     except InvalidInput:
         return _exact(row, count, candidate.policy)
     return _known(found.lower, found.upper, count, candidate.policy.small)

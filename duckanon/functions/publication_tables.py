@@ -204,7 +204,7 @@ class Joint:
             # Which way a half went is not known any more: exact shares tell more than either.
             return shares(name, by, given, codes, found)
         printed = [Fraction((one + Fraction(1, 2)) // 1, 10**table.digits) for one in scaled]
-        return shares(name, by, given, codes, printed, digits=table.digits, shown=True)
+        return shares(name, by, given, codes, printed, digits=table.digits, ties="none", shown=True)
 
     def _structure(self, records: Records) -> list[tuple[int, ...]]:
         """Sets of variables whose possible combinations are taken for known: those that the records have."""

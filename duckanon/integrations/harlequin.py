@@ -291,7 +291,7 @@ class AnalystCursor(HarlequinCursor):
     def set_limit(self, limit: int) -> HarlequinCursor:
         found = self._answer._relation
         if found is not None:
-            self._answer = Answer(found.limit(limit), self._answer._turn, self._answer._holds)
+            self._answer = Answer(found.limit(limit), self._answer._lock, self._answer._holds)
         return self
 
     def fetchall(self) -> Any:

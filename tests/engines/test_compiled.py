@@ -81,9 +81,10 @@ def test_assign() -> None:
 
 def test_compiling_is_told_once_and_loading_is_not(tmp_path: Path) -> None:
     program = (
-        "from duckanon.engines.metric.certificate import _sums; import numpy as np\n"
-        "for shape in ((1, 1), (2, 3)): _sums(np.ones(shape))\n"
-        "_sums(np.ones((2, 2)).T)"  # another layout: compiled once more
+        "from duckanon.engines.groups.isotonic_regression import _pool; import numpy as np\n"
+        "def pool(a): _pool(a, np.ones(a.shape), np.ones(a.shape), np.ones((2, 3)), np.ones(3, np.int64))\n"
+        "for shape in ((1, 1), (2, 3)): pool(np.ones(shape))\n"
+        "pool(np.ones((2, 2)).T)"  # another layout: compiled once more
     )
     told = [
         subprocess.run(

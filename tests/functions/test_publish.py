@@ -411,3 +411,23 @@ def test_changed_records_are_accepted_by_name(protected: duckdb.DuckDBPyConnecti
 def test_what_makes_no_sense(protected: duckdb.DuckDBPyConnection, call: str, sentence: str) -> None:
     protected.execute("CREATE TABLE n AS SELECT 1 AS a; CREATE TABLE other AS SELECT 1 AS a").fetchall()
     assert refused(protected, call).startswith(sentence) or sentence in refused(protected, call)
+
+
+def test_halves_are_no_way_out(protected: duckdb.DuckDBPyConnection) -> None:
+    """County a has 100 records, and 0.0 of them are ill: 5 would print 0.1, so there are 1 to 4. Counts tell the 100."""
+    con = protected
+    con.execute(
+        "CREATE TABLE t AS SELECT county, ill FROM (VALUES ('a', 'yes', 4), ('a', 'no', 96), ('b', 'yes', 42), "
+        "('b', 'no', 158)) v(county, ill, n), range(n) r(i)"
+    ).fetchall()
+    con.execute("SELECT protect('t', epsilon := 1, public := ['county', 'ill'], small := 5, k := 5)").fetchall()
+    con.execute("CREATE TABLE numbers AS SELECT county, count(*) AS n FROM t GROUP BY county").fetchall()
+    con.execute(
+        "CREATE TABLE rates AS SELECT county, ill, round(count(*) / sum(count(*)) OVER (PARTITION BY county), 1) AS p "
+        "FROM t GROUP BY county, ill"
+    ).fetchall()
+    con.execute("SELECT publish('numbers', of := 't', variables := ['county'], value := 'n')").fetchall()
+    with pytest.raises(duckdb.Error, match="together with numbers it is not proven safe"):
+        con.execute(
+            "SELECT publish('rates', of := 't', variables := ['ill'], given := ['county'], value := 'p', digits := 1)"
+        ).fetchall()

@@ -21,10 +21,10 @@ from duckanon.errors import Infeasible, InvalidInput
 
 Bools = npt.NDArray[np.bool_]
 
-# How ties (halves) were rounded: unknown, up, to the even digit, or down.
-TIES = ("any", "up", "even", "down")
+# How ties (halves) were rounded: unknown, up, to the even digit, or down; or it is known that there were none.
+TIES = ("any", "up", "even", "down", "none")
 # Added to a tie rule: the cell is known to have a record, even if its share is published as 0.
-_SHOWN = 4
+_SHOWN = 8
 # The widest set of totals: a Fourier transform of it takes about a second.
 _WIDEST = 10**7
 # The most bytes for the totals of all rows together.
@@ -40,8 +40,8 @@ def _ends(q: int, t: int, scale: int, rule: int) -> tuple[int, int]:
     unit = 2 * scale
     ties = rule % _SHOWN
     odd = ties == 2 and q % 2 == 1
-    strict_low = ties == 3 or odd
-    strict_high = ties == 1 or odd
+    strict_low = ties >= 3 or odd
+    strict_high = ties == 1 or ties == 4 or odd
     least = 1 if rule >= _SHOWN else 0
     if q > 0:
         least = max(least, low // unit + 1 if strict_low else -((-low) // unit))
@@ -225,7 +225,8 @@ def rounded_bounds(
     rows: shape (cells,), row numbers from 0, ascending. published: shape (cells,), each proportion times 10^digits,
     0 to 10^digits. Every row has one record or more. n: the sample size.
     ties: 'any' leaves open how a half was rounded (both neighbours count), 'up', 'even' and 'down' say it, of all cells
-    or of each. shown: whether each cell that is given holds a record, as in the groups of a query.
+    or of each; 'none': no share was half-way. shown: whether each cell that is given holds a record, as in the groups
+    of a query.
     name: how to call a row in an error.
     Raises Infeasible if no table has these proportions, InvalidInput for what is too large to be exact.
     """

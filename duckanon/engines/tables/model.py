@@ -225,7 +225,7 @@ def _add_rounded(
     q, of_row = content.published[known], total[content.row[known]]
     row, twice = np.arange(len(known)), np.full(len(known), 2 * content.scale)
     odd = (q % 2 == 1) & (content.ties == 2)
-    strict_low, strict_high = odd | (content.ties == 3), odd | (content.ties == 1)
+    strict_low, strict_high = odd | (content.ties >= 3), odd | (content.ties in (1, 4))
     free = np.full(len(known), UNBOUNDED)
     # From zero the lower end is none.
     low = np.where(q > 0, strict_low.astype(np.int64), -UNBOUNDED)

@@ -19,7 +19,7 @@ Exact = int | str | Fraction | Decimal
 # An upper bound that is none.
 UNBOUNDED = 2**62
 # How a half was rounded: unknown, up, to the even digit, or down.
-TIES = ("any", "up", "even", "down")
+TIES = ("any", "up", "even", "down", "none")
 # The largest number of records.
 _LARGEST = 10**18
 

@@ -83,8 +83,8 @@ def _right(content: ExactShares | RoundedShares, found: Ints, row: Ints) -> Bool
         return np.asarray(same | (content.reduced < 0))
     q = content.published
     away = 2 * content.scale * found - 2 * q * row
-    half = np.where(content.ties == 1, q >= 0, (content.ties == 2) & (q % 2 == 1))
+    half = np.where(content.ties in (1, 4), q >= 0, (content.ties == 2) & (q % 2 == 1))
     high = np.where(half, away < row, away <= row)
-    strict = (content.ties == 3) | ((content.ties == 2) & (q % 2 == 1))
+    strict = (content.ties >= 3) | ((content.ties == 2) & (q % 2 == 1))
     low = np.where(strict, away > -row, away >= -row)
     return np.asarray((high & low) | (q < 0))
