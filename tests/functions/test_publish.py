@@ -414,7 +414,7 @@ def test_what_makes_no_sense(protected: duckdb.DuckDBPyConnection, call: str, se
 
 
 def test_halves_are_no_way_out(protected: duckdb.DuckDBPyConnection) -> None:
-    """County a has 100 records, and 0.0 of them are ill: 5 would print 0.1, so there are 1 to 4. Counts tell the 100."""
+    """County a has 100 records, and 0.0 of them are ill: 5 would print 0.1, so 1 to 4 are. Counts tell the 100."""
     con = protected
     con.execute(
         "CREATE TABLE t AS SELECT county, ill FROM (VALUES ('a', 'yes', 4), ('a', 'no', 96), ('b', 'yes', 42), "
