@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.cells import rounded_proportions as rounded_module
@@ -28,8 +28,10 @@ def matches(count: int, total: int, q: int, digits: int, ties: str) -> bool:
     tail = (
         Decimal(1) if 2 * rest > exact.denominator else Decimal("0.5") if 2 * rest == exact.denominator else Decimal(0)
     )
-    if tail == 1:
-        return q == whole + 1
+    if tail == Decimal("0.5") and ties == "none":
+        return False
+    if tail != Decimal("0.5"):
+        return q == whole + int(tail)
     return q == int((whole + tail).quantize(Decimal(1), rounding=RULES[ties]))
 
 
@@ -69,6 +71,8 @@ def publish(table: list[list[int]], digits: int, ties: str) -> list[list[int]]:
     for row in table:
         total = sum(row)
         options = [[q for q in range(10**digits + 1) if matches(x, total, q, digits, ties)] for x in row]
+        if not all(options):
+            reject()  # a half, where there is said to be none
         found.append([one[-1] for one in options])
     return found
 

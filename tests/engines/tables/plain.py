@@ -84,7 +84,7 @@ def near(exact: Fraction, printed: Fraction, step: int | Fraction | None, ties: 
         return 2 * abs(exact - printed) < step
     up = printed > exact
     even = (printed / step) % 2 == 0
-    return {"any": True, "up": up, "down": not up, "even": even}[ties]
+    return {"any": True, "up": up, "down": not up, "even": even, "none": False}[ties]
 
 
 def rounded(exact: Fraction, step: int | Fraction | None) -> Fraction:

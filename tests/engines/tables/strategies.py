@@ -37,6 +37,7 @@ def publications(draw: st.DrawFn, name: str, levels: tuple[int, ...], truth: Tab
     found, rows = margin(truth, (*given, *variables)), margin(truth, given)
     shown = draw(st.booleans())
     cells: dict[Cell, Any] = {}
+    halves = False
     for cell in every:
         row = rows[cell[: len(given)]]
         if not row or (shown and not found[cell]):
@@ -44,6 +45,7 @@ def publications(draw: st.DrawFn, name: str, levels: tuple[int, ...], truth: Tab
         exact = Fraction(found[cell], row) if kind == "shares" else Fraction(found[cell])
         step = to if to is None or kind == "counts" else Fraction(1, 10**to)
         cells[cell] = rounded(exact, step)
+        halves |= step is not None and 2 * abs(exact - cells[cell]) == step
     hidden = draw(st.sets(st.sampled_from(sorted(cells)), max_size=3)) if draw(st.booleans()) else set()
     for cell in hidden:
         cells[cell] = None
@@ -53,7 +55,7 @@ def publications(draw: st.DrawFn, name: str, levels: tuple[int, ...], truth: Tab
         for cell in draw(st.sets(st.sampled_from(sorted(cells)), max_size=2)):
             if len(cells) > 1:
                 del cells[cell]
-    ties = draw(st.sampled_from(["any", "up"])) if kind == "shares" else "any"
+    ties = draw(st.sampled_from(["any", "up", *([] if halves else ["none"])])) if kind == "shares" else "any"
     return Publication(name, kind, variables, given, to, ties, complete, shown, cells)
 
 
