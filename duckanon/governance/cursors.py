@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import duckdb
 
@@ -23,6 +23,14 @@ class Cursors:
     def add(self, con: duckdb.DuckDBPyConnection) -> None:
         """Remember a connection to the instance, as a weak reference."""
         self._known = [one for one in self._known if one() not in (None, con)] + [weakref.ref(con)]
+
+    def close(self) -> None:
+        """Close all remembered connections, except those that another thread is using."""
+        for reference in self._known:
+            con = reference()
+            if con is not None:
+                with suppress(duckdb.Error):
+                    con.close()
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:

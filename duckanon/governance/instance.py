@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -24,6 +25,13 @@ from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
 
 _OPEN: dict[str, Governance] = {}
+
+
+@atexit.register
+def _close() -> None:
+    """Close what the program left open: DuckDB 1.4 may abort a process that ends while its threads hold our objects."""
+    for governance in _OPEN.values():
+        governance.cursors.close()
 
 
 def governance_of(instance: str, con: duckdb.DuckDBPyConnection) -> Governance:
