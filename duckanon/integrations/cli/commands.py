@@ -12,12 +12,12 @@ import typer
 from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import as_options, call, split, weights, whole
-from duckanon.integrations.cli.errors import one_sentence
 from duckanon.integrations.cli.options import C, Diversity, Kind, L, MaxSuppression, Sensitive, T, conditions
 from duckanon.integrations.cli.plot_commands import plot
 from duckanon.integrations.cli.tables_commands import tables
 from duckanon.integrations.dbt.commands import app as dbt
 from duckanon.integrations.results import Format, Result
+from duckanon.integrations.terminal.errors import one_sentence
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -265,7 +265,7 @@ def report(
             )
         from duckanon.integrations.cli.risk_tables import explained
         from duckanon.integrations.cli.script import show
-        from duckanon.integrations.cli.terminal import answers
+        from duckanon.integrations.terminal.output import answers
 
         columns, hidden = split(qi), split(sensitive)
         result = _answer(source, table, "k_report", columns, sensitive=hidden)
@@ -299,7 +299,7 @@ def compare(
     with one_sentence(as_options):
         from duckanon.integrations.cli.risk_tables import compared
         from duckanon.integrations.cli.script import show
-        from duckanon.integrations.cli.terminal import answers
+        from duckanon.integrations.terminal.output import answers
 
         hidden = split(sensitive)
         given = {
@@ -354,7 +354,7 @@ def audit(
             as_json(listed, sys.stdout)
         else:
             from duckanon.integrations.cli.audit_tables import listing
-            from duckanon.integrations.cli.terminal import answers
+            from duckanon.integrations.terminal.output import answers
 
             answers().print(listing(listed, len(read.scripts)))
     if any(one.verdict is Verdict.UNSAFE for one in listed):
@@ -381,9 +381,9 @@ def sql(
     """Run SQL with duckanon's functions: from -c, from a pipe, or in a console."""
     with one_sentence():
         from duckanon.integrations.cli.script import run_script
-        from duckanon.integrations.cli.session import Session
-        from duckanon.integrations.cli.terminal import say
         from duckanon.integrations.roles import ROLES, protects
+        from duckanon.integrations.terminal.output import say
+        from duckanon.integrations.terminal.session import Session
 
         if read_only and database is None:
             raise InvalidInput("--read-only needs a database: name its file.")
@@ -401,9 +401,9 @@ def sql(
 
 def _answer(path: Path, table: str | None, function: str, qi: list[str], **given: object) -> Result:
     """The result of one of duckanon's functions over a data file or a database's table."""
-    from duckanon.integrations.cli.data_files import source
-    from duckanon.integrations.cli.session import Session
+    from duckanon.integrations.data_files import source
     from duckanon.integrations.results import fetch
+    from duckanon.integrations.terminal.session import Session
 
     def work(con: Connection) -> Result:
         return fetch(con.execute(call(function, source(con, path, table), qi, **given)))

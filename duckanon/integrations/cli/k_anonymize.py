@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
-from duckanon.integrations.cli.data_files import DataFile, source, target
 from duckanon.integrations.cli.earlier_release import earlier
-from duckanon.integrations.cli.risk_tables import shown
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import say
-from duckanon.integrations.results import fetch
+from duckanon.integrations.data_files import DataFile, source, target
+from duckanon.integrations.results import fetch, figure
+from duckanon.integrations.terminal.output import say
+from duckanon.integrations.terminal.session import Session
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -71,7 +70,7 @@ def _summarise(file: DataFile, before: Mapping[str, Any], after: Mapping[str, An
         f"Wrote {file.path}: {after['records']:,} records in {after['classes']:,} classes, "
         f"the smallest of {after['k']:,}.{lost}"
     )
-    risk = shown("max_risk", before["max_risk"]), shown("max_risk", 1 / after["k"])
+    risk = figure("max_risk", before["max_risk"]), figure("max_risk", 1 / after["k"])
     alone = before["singletons"]
     stood = f" {alone:,} {'record' if alone == 1 else 'records'} stood alone before, none after." if alone else ""
     say(f"Highest risk of re-identification: {risk[0]} before, {risk[1]} after.{stood}")

@@ -14,8 +14,8 @@ import typer
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import call, split, weights, whole
-from duckanon.integrations.cli.data_files import DataFile, free, put, source
-from duckanon.integrations.cli.errors import one_sentence
+from duckanon.integrations.data_files import DataFile, free, put, source
+from duckanon.integrations.terminal.errors import one_sentence
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -230,9 +230,9 @@ def _plotted(kind: str, con: Connection, query: str, **options: Any) -> Picture:
 def _draw(path: Path, table: str | None, out: Path, force: bool, work: Callable[[Connection, str], Picture]) -> None:
     """Write the picture that `work` makes, given a connection and the name of IN's data on it."""
     with one_sentence():
-        from duckanon.integrations.cli.session import Session
-        from duckanon.integrations.cli.terminal import say
         from duckanon.integrations.plots.picture import form, ready
+        from duckanon.integrations.terminal.output import say
+        from duckanon.integrations.terminal.session import Session
 
         kind = form(out)
         free(out, force=force)

@@ -9,7 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from duckanon.integrations.cli.terminal import printable
+from duckanon.integrations.results import figure
+from duckanon.integrations.terminal.output import printable
 
 NAMES = {
     "records": "records",
@@ -23,7 +24,6 @@ NAMES = {
     "entropy_l": "l by entropy",
     "t": "t (closeness)",
 }
-_SHARES = {"max_risk", "avg_risk", "information_loss", "lower_bound"}
 _COMPARED = {
     "method": "method",
     "k": "k",
@@ -36,17 +36,6 @@ _COMPARED = {
 _CONDITIONED = {"joined": "classes joined", "suppressed": "records dropped"}
 _COMPARED_NOTE = "0 % is untouched, 100 % is nothing left. No copy with this k can lose less than the least possible."
 _OF_SENSITIVE = ("l", "entropy_l", "t")
-
-
-def shown(name: str, value: Any) -> str:
-    """The value of a figure, for reading: shares in percent, thousands apart."""
-    if value is None:
-        return "-"
-    if name in _SHARES:
-        return f"{100 * value:.3g} %"
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
 def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str]) -> dict[str, str]:
@@ -75,7 +64,7 @@ def explained(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[s
     table.add_column("meaning")
     for name, meaning in _meanings(found, qi, sensitive).items():
         if sensitive or name not in _OF_SENSITIVE:
-            table.add_row(NAMES[name], shown(name, found[name]), Text(printable(meaning)))
+            table.add_row(NAMES[name], figure(name, found[name]), Text(printable(meaning)))
     return table
 
 
@@ -86,7 +75,7 @@ def before_and_after(before: Mapping[str, Any], after: Mapping[str, Any], names:
     table.add_column("before", justify="right", style="red", no_wrap=True)
     table.add_column("after", justify="right", style="green", no_wrap=True)
     for name in names:
-        table.add_row(NAMES[name], shown(name, before[name]), shown(name, after[name]))
+        table.add_row(NAMES[name], figure(name, before[name]), figure(name, after[name]))
     return table
 
 
@@ -98,5 +87,5 @@ def compared(rows: Sequence[Mapping[str, Any]]) -> Table:
     for name, title in names.items():
         table.add_column(title, justify="left" if name == "method" else "right")
     for row in rows:
-        table.add_row(*(Text(shown(name, row[name])) for name in names))
+        table.add_row(*(Text(figure(name, row[name])) for name in names))
     return table

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
-from duckanon.integrations.cli.data_files import source, target
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import say
+from duckanon.integrations.data_files import source, target
 from duckanon.integrations.results import fetch
+from duckanon.integrations.terminal.output import say
+from duckanon.integrations.terminal.session import Session
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

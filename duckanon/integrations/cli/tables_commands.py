@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duckanon.integrations.calls import as_options, call, split
-from duckanon.integrations.cli.errors import one_sentence
 from duckanon.integrations.results import Format, Result
+from duckanon.integrations.terminal.errors import one_sentence
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -41,8 +41,8 @@ def audit(
     """
     with one_sentence(as_options):
         from duckanon.integrations.cli.script import show
-        from duckanon.integrations.cli.session import Session
         from duckanon.integrations.results import fetch
+        from duckanon.integrations.terminal.session import Session
 
         candidate = {"vars": split(variables), "given": split(given)} if variables else {}
         asked = {} if digits is None else {"digits": digits}

@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.integrations.cli.errors import Cancelled
-from duckanon.integrations.cli.session import Session
+from duckanon.integrations.terminal.errors import Cancelled
+from duckanon.integrations.terminal.session import Session
 from tests.engines.kanon.diversities import diverse
 from tests.integrations.cli.commandline import VOTERS, process, rows_of, run, smallest
 
