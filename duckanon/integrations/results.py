@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _BATCH = 10_000
 # Figures of k_report and k_compare that are shares of 1.
-_SHARES = {"max_risk", "avg_risk", "information_loss", "lower_bound"}
+_SHARES = {
+    "max_risk", "avg_risk", "journalist_max", "journalist_avg", "information_loss", "lower_bound", "classification",
+}  # fmt: skip
 
 
 class Format(StrEnum):

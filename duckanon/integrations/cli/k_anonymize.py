@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,18 +28,17 @@ def release(
     path: Path,
     out: Path,
     table: str | None,
-    qi: Sequence[str],
-    given: Mapping[str, object],
+    given: Mapping[str, Any],
     *,
-    sensitive: Sequence[str] = (),
     within: str | None = None,
     force: bool,
 ) -> None:
     """Write the k-anonymous copy of `path` to `out` and summarise it on stderr.
 
-    given: the other arguments of k_anonymize. within: an earlier release, as for `earlier`. Raises InvalidInput,
-    duckdb.Error, OSError or Cancelled; then there is no file.
+    given: the arguments of k_anonymize but for tables; None is left out. within: an earlier release, as for `earlier`.
+    Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
+    qi, sensitive = given["qi"], given["sensitive"] or []
     file = target(out, force=force)
 
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -49,7 +48,7 @@ def release(
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
         before = _row(con, call("k_report", found, qi))
-        made = call("k_anonymize", found, qi, sensitive=sensitive, within=finer, **given)
+        made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         after = _row(con, _MEASURED)
         file.write(con, _RELEASE)
