@@ -66,7 +66,7 @@ def same_group_sizes(con: duckdb.DuckDBPyConnection, sql: str, found: GroupSizes
     """The query's columns that show regions, sizes and numbers of groups, beside those of the finding's own query."""
     asked = rows(con, canonical(found))
     # In a UNION ALL of levels each member shows its regions as it likes.
-    shown_kinds = ("size", "groups", "statistic")
+    shown_kinds: tuple[str, ...] = ("size", "groups", "statistic")
     shown_kinds += () if isinstance(found.node, exp.Union) else ("region",)
     places = [at for at, role in enumerate(found.columns) if role.what in shown_kinds]
     if not places:
