@@ -114,7 +114,7 @@ def total(charged: dict[str, list[Fraction]], member: dict[str, str], name: str 
 def test_a_budget_stays_while_another_table_spends_from_it() -> None:
     with duckdb.connect() as con:
         made = governance(con)
-        shared = {"population": "people", "privacy_unit": "person"}
+        shared: dict[str, Any] = {"population": "people", "privacy_unit": "person"}
         protect(made, "a", **shared)
         with pytest.raises(InvalidInput, match="The population people has a budget of epsilon 1: leave epsilon out"):
             protect(made, "b", epsilon=Fraction(2), **shared)
