@@ -98,7 +98,9 @@ class Case:
         if column is None:
             yield from self.records
             return
-        found = {one[column] for one in self.records} | (set(self.known) if self.asked.units is not None else set())
+        found: set[Any] = {one[column] for one in self.records} | (
+            set(self.known) if self.asked.units is not None else set()
+        )
         yield from sorted(found - {None})
 
 
