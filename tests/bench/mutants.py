@@ -295,6 +295,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="show the mutants, and run nothing")
     given = parser.parse_args()
+    # A shell that starts this in the background has Ctrl-C ignored, and so would programs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     rooms = [room for room in ROOMS if room.files and (given.room is None or room.name in given.room)]
     listed = chosen(rooms, given.seed, given.count)
     if given.list:
