@@ -47,7 +47,7 @@ class ChargeAndDraw(Protocol):
         *,
         person: str | None = None,
     ) -> pa.Array:
-        """table: its name. lookup: the tables that the caller sees. content: everything else that the release depends on.
+        """table: its name. lookup: the tables that the caller sees. content: all else that the release depends on.
 
         person: the column in which each value was checked to occur once.
         """
