@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
-from duckanon.releases.noisy_aggregates import spread
+from duckanon.releases.intervals import spread
 from duckanon.rewrite import rule_context, rules
 from tests.rewrite.fixtures import FIXTURES, Entry, entries
 from tests.rewrite.guarded import PUBLISHED, decided, numbered, same
