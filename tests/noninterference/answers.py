@@ -114,7 +114,13 @@ def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn
             answer = draw(con, one, Seeded(seed))
         keys = answer.select([name for name in answer.column_names if name[0] in "ke"])
         exact = mechanisms.exact(con, one)
-        return Drawn(form, (answer.schema, keys.to_pylist()), [exact[at] for at in noisy], list(noisy.values()))
+        # And the answer has a row for each cell.
+        return Drawn(
+            form,
+            (answer.schema, keys.to_pylist()),
+            [*(exact[at] for at in noisy), np.zeros(len(form))],
+            [*noisy.values(), np.zeros(len(answer))],
+        )
     assert isinstance(one, GroupSizesQuestion)
     with _measured() as seen:
         answer = draw(con, one, Seeded(seed))
