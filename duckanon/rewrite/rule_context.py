@@ -74,7 +74,8 @@ class RuleContext:
         """Replace a node by the answer to findings about one protected table, or note why there is none."""
         reason = self.releases.answer(self, found, node)
         if reason is not None:
-            self.reasons.append((found[0].shown, found[0].table, reason))
+            first = found[0]
+            self.reasons += [(first.shown, name, reason) for name in dict.fromkeys((first.table, *first.tables))]
 
     def alone(self, part: Node) -> Sequence[Finding]:
         """The findings about a SELECT inside the query, taken by itself."""
