@@ -207,7 +207,7 @@ class Guard:
         with self._shared.lock:
             for question in decision.answers:
                 days[question.key] = day_charged(self._shared.own, question.purchase)
-                most = _MOST_COUNTS if question.kind == "count" else _MOST_SIZES // question.max_size
+                most = _MOST_COUNTS if question.kind == "aggregates" else _MOST_SIZES // question.max_size
                 if days[question.key] is None and mechanisms.cells(self._shared.own, question) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."

@@ -28,7 +28,8 @@ class Step:
     """One part of a statement: what it is, which table it is about, and what is decided.
 
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
-    drawn: the day on which the answer was charged, if it is stored already: then it is free.
+    drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
+    its counts are from the truth at most.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Step:
     remaining: Fraction | None = None
     edition: int | None = None
     drawn: date | None = None
+    within: int | None = None
 
     @property
     def line(self) -> str:

@@ -16,7 +16,7 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import DuckanonError
 from duckanon.releases.available import AvailableReleases
-from duckanon.releases.paid_questions import CountsQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.decide import decide
 from duckanon.specification import table_functions
@@ -73,7 +73,7 @@ def admitted(condition: str) -> str | None:
     except DuckanonError:
         return None
     (asked,) = decision.answers
-    assert isinstance(asked, CountsQuestion)
+    assert isinstance(asked, AggregatesQuestion)
     return " AND ".join(asked.filter) or "true"
 
 
