@@ -145,6 +145,9 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
         raise NotAnswered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
+    if any(not isinstance(one, Column) for one in found.unit):
+        # Such a group may lie in several regions: it is one group of each region that the query tells.
+        keys = keys[: _depth(found, [fold(one.column) for one in keys], lookup)]
     regions = tuple(fold(one.column) for one in keys)
     after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
     filters = [one for one in parts.on_records if one not in after]
@@ -426,12 +429,15 @@ def _column(
 
 def _level(found: GroupSizes, asked: _Asked) -> int:
     """The level of the release that tells all regions of the query; each level adds up to the one above it."""
-    used = set(asked.lookup.own if asked.lookup is not None else ()) | {
-        name
-        for one in (*found.keys, *asked.after, *(one for role in found.columns for one in _of(role)))
-        for name in _names(_released(one, found.size))
-    }
-    return 1 + max((at for at, one in enumerate(asked.regions) if one in used), default=-1)
+    return _depth(found, asked.regions, asked.lookup)
+
+
+def _depth(found: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> int:
+    """How many of the regions, from the widest on, the query needs."""
+    exprs = (*found.keys, *found.filter, *found.kept, *(one for role in found.columns for one in _of(role)))
+    used = set(lookup.own if lookup is not None else ())
+    used |= {name for one in exprs for name in _names(_released(one, found.size))}
+    return 1 + max((at for at, one in enumerate(regions) if one in used), default=-1)
 
 
 def _of(role: Role) -> Iterable[Expr]:

@@ -346,7 +346,7 @@ def test_leak_8_one_record_more_moves_counts_by_what_the_noise_is_for(
     drawn = mechanisms.draw
 
     def spy(con: Any, one: PaidQuestion) -> Any:
-        found.append((mechanisms.exact(con, one), one.scale))
+        found.append((mechanisms.exact(con, one)[0], one.scale))
         return drawn(con, one)
 
     monkeypatch.setattr(mechanisms, "draw", spy)

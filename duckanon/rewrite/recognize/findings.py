@@ -119,6 +119,33 @@ class Counts(Found):
     columns: tuple[Role, ...] = ()
 
 
+@dataclass(frozen=True)
+class Statistic:
+    """A number that is told of the records of each group that meet `where`.
+
+    name: records (how many there are), units (how many different values of `column`), share (of the records that meet
+    `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, or quantile (at `place`). factor: by which it is
+    multiplied.
+    """
+
+    name: str
+    column: str | None = None
+    where: frozenset[Expr] = frozenset()
+    of: frozenset[Expr] = frozenset()
+    place: Fraction | None = None
+    factor: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregates(Found):
+    """Statistics of the records of one table by keys: a column for each key, then one for each statistic."""
+
+    kind: ClassVar[str] = "aggregates"
+    shown: ClassVar[str] = "statistics"
+    keys: tuple[Expr, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordReads(Found):
     """A read of records, or of values of single records."""
