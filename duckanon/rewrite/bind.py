@@ -196,15 +196,15 @@ class _Binder:
         return True
 
     def _found(self, text: str) -> TableName:
-        """The table or view that a name in a text means."""
+        """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
         try:
-            tree = sqlglot.parse_one(f"FROM {text}", read="duckdb")
+            trees = sqlglot.parse(f"FROM {text}", read="duckdb")
         except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-            tree = None
-        found = None if tree is None else tree.find(exp.Table)
+            trees = []
+        source = arg(trees[0], "from") if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
+        found = None if source is None else source.this
         plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
-        # A name alone: nothing beside it in the text.
-        plain = plain and {one for one, _ in given(tree)} <= {"expressions", "from", "from_"}
+        plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}
         plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
         name = self._catalog.find(named(found)) if plain else None
         if name is None:

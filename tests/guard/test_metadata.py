@@ -134,7 +134,7 @@ def test_summarize_is_for_what_may_be_read(con: duckanon.Analyst) -> None:
 def test_explain_is_for_open_tables_and_else_the_decision(con: duckanon.Analyst) -> None:
     assert con.execute("EXPLAIN SELECT a FROM lookup").fetchall()[0][0] == "physical_plan"
     told = con.execute("EXPLAIN SELECT count(*) FROM raw.visits").fetchall()
-    assert [one[:3] for one in told] == [("count", "raw.visits", "refused")]
+    assert [one[1:3] for one in told] == [("raw.visits", "refused")]
     assert [one[2] for one in con.execute("EXPLAIN FROM raw.visits").fetchall()] == ["refused"]
     con.execute("CREATE TEMP VIEW mine AS FROM raw.visits")
     assert [one[:3] for one in con.execute("EXPLAIN SELECT count(*) FROM mine").fetchall()] == [one[:3] for one in told]
