@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from duckanon.accounting import rational
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.policy import Policy
+from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
 from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
@@ -306,6 +306,8 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
         raise NotAnswered(
             f"Sizes are sums of numbers that are not negative, in whole steps, and the bounds of {of.name} are not."
         )
+    if high > LARGEST_BOUND:
+        raise NotAnswered(f"The bounds of {of.name} are too wide for sums: ask the steward for narrower ones.")
     if (low / step).denominator != 1 or (high / step).denominator != 1 or high <= 0:
         raise NotAnswered(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
     return Size(
