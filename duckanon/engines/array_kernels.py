@@ -46,7 +46,7 @@ def argsort(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
                 order[place] = order[place - 1]
                 place -= 1
             order[place] = i
-    width = _RUN
+    width = 1 * _RUN  # (a variable that starts as a constant of the module could not change)
     while width < n:
         for start in range(0, n, 2 * width):
             left, middle = start, min(start + width, n)

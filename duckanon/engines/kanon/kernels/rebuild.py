@@ -108,7 +108,6 @@ def _classes(space: Space, slot: Codes, members: Codes, base: int, k: int) -> Cl
     inside = np.zeros((rooms, 2 * k - 1), np.int32)
     inside[label[order], np.arange(len(order)) - np.repeat(starts[:-1], size)] = members[order]
     cost = class_losses(space, members[order], starts)
-    cost[size == 0] = 0.0
     return Classes(inside, size.astype(np.int32), cost, np.empty(rooms, np.int32), np.full(rooms, -1, np.int32))
 
 

@@ -66,7 +66,7 @@ def _grow(
     points, caps, symbols, nulls, units, whole = space
     names, columns, codes, taken = free
     box, extra, members, losses = growing
-    low, high, distinct, has_null = box
+    low, high, distinct, has_null, _ = box
     p = points.shape[1]
     q = symbols.shape[1]
     k = members.shape[0]
