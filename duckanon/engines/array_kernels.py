@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import inner
+from duckanon.engines.compiled import inner, inner_allocating
 
 # Runs of this many keys are sorted by insertion.
 _RUN = 16
@@ -24,7 +24,7 @@ def assign(target: npt.NDArray[Any], source: Any) -> None:
         target[i] = source[i]
 
 
-@inner
+@inner_allocating
 def ascending(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A sorted copy, of one dimension."""
     order = argsort(values)
@@ -34,7 +34,7 @@ def ascending(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return result
 
 
-@inner
+@inner_allocating
 def argsort(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """A stable order of keys, by merging. int64 of shape (n,)."""
     n = len(keys)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duckanon.engines.array_kernels import argsort
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner, inner_allocating
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 
@@ -85,7 +85,7 @@ def whole(margins: Margins, wanted: Floats) -> Ints:
     return found
 
 
-@compiled
+@allocating
 def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
     """Numbers x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
     found = np.empty(len(wanted))
@@ -95,7 +95,7 @@ def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
     return found
 
 
-@compiled
+@allocating
 def column(wanted: Floats, total: int, found: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to `wanted`.
 
@@ -107,7 +107,7 @@ def column(wanted: Floats, total: int, found: Ints) -> None:
     _column(wanted, total, weights, keys, found)
 
 
-@inner
+@inner_allocating
 def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float:
     """The price at which max(0, wanted + price * weight) adds up to `total`. keys: as long as wanted, overwritten."""
     for i in range(len(wanted)):
@@ -125,7 +125,7 @@ def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float
     return found
 
 
-@inner
+@inner_allocating
 def _column(wanted: Floats, total: int, weights: Floats, keys: Floats, found: Ints) -> None:
     """`column`, with room to work in. weights: ones."""
     most = float(total)
@@ -151,7 +151,7 @@ def _column(wanted: Floats, total: int, weights: Floats, keys: Floats, found: In
         i += 1
 
 
-@compiled
+@allocating
 def _balance(
     row_start: Ints,
     column_start: Ints,
@@ -197,7 +197,7 @@ def _balance(
                 break
 
 
-@inner
+@inner_allocating
 def _step(line: Floats, length: int, now: float, total: int) -> tuple[float, float]:
     """Newton's step of a line's price, and how far its sum is off. Where no cell is above zero the price is sought.
 
@@ -216,7 +216,7 @@ def _step(line: Floats, length: int, now: float, total: int) -> tuple[float, flo
     return 0.0, 0.0
 
 
-@compiled
+@allocating
 def _whole(
     row_start: Ints,
     column_start: Ints,

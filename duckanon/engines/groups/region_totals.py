@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.engines.groups.controlled_rounding import column, weigh
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
@@ -30,7 +30,7 @@ def share_out(
     return totals, doubt
 
 
-@compiled
+@allocating
 def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Each region's total and its variance: t_s is the total times the parent's curve, a random walk, and noise."""
     found, doubt = np.zeros(len(parent)), np.ones(len(parent))
@@ -71,7 +71,7 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
     return found, doubt
 
 
-@compiled
+@allocating
 def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """The same from n_s: the total times the parent's shape, deviations that add up to zero, and noise.
 
@@ -108,7 +108,7 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
     return found, doubt
 
 
-@compiled
+@allocating
 def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
     """Whole totals near the estimates, by least squares with their variances, into `totals`; families add up."""
     for p in range(len(whole)):

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from duckanon.engines.array_kernels import assign
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, compiled, inner
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.isotonic_regression import whole_rows
 from duckanon.engines.groups.measurements import Estimate, Measurements
@@ -102,7 +102,7 @@ def _units(noisy: int, price: int) -> int:
     return max(0, noisy + (price + 1) // 2)
 
 
-@compiled
+@allocating
 def _tables(noisy: Ints, starts: Ints, window: int) -> tuple[Ints, Ints]:
     """For each inner region and price: the units that its children take together, and that it takes itself."""
     inner, width = len(starts) - 1, 2 * window + 1
@@ -153,7 +153,7 @@ def _add_own(below: Ints, noisy: int, window: int, own: Ints) -> None:
         own[price] = v
 
 
-@compiled
+@allocating
 def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
     if len(starts) == 1:
         own = np.empty(2 * window + 1, np.int64)
@@ -178,7 +178,7 @@ def _first(rising: Ints, value: int) -> int:
     return low
 
 
-@compiled
+@allocating
 def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leaves: Ints) -> bool:
     """Hand `total` down the tree into `leaves`; whether some region's window of prices was too narrow."""
     inner = len(starts) - 1

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from duckanon.engines.array_kernels import ascending
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner
 from duckanon.engines.kanon.criteria.classes import Counts
 from duckanon.engines.kanon.criteria.diversity import Diversity, check_diverse, diverse, diversity
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -128,7 +128,7 @@ def present(column: Sensitive, kept: Order | slice = slice(None)) -> Sensitive:
     return Sensitive(codes.ravel().astype(np.int32), len(occurring), column.ordered)
 
 
-@compiled
+@allocating
 def new_tally(demands: Demands) -> Counts:
     """Room to count the values of any one column; zeros before and after each use."""
     widest = 1
@@ -137,7 +137,7 @@ def new_tally(demands: Demands) -> Counts:
     return np.zeros(widest, np.int64)
 
 
-@compiled
+@allocating
 def meets(demands: Demands, members: Codes, count: int, size: np.int64, tally: Counts) -> bool:
     """Whether the first `count` units of `members`, joined, make a class that holds what is demanded.
 

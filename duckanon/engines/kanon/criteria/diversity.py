@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from duckanon.engines.array_kernels import ascending
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner_allocating
 from duckanon.engines.kanon.criteria.classes import Counts
 from duckanon.errors import InvalidInput
 
@@ -72,7 +72,7 @@ def check_diverse(asked: Diversity, counts: Counts) -> None:
     )
 
 
-@compiled
+@allocating
 def diverse(asked: Diversity, held: Counts, size: np.int64) -> bool:
     """Whether a class of `size` records holds what is asked. held: how many have each of its values, all above zero."""
     if held.shape[0] < asked.least:
@@ -96,7 +96,7 @@ def diverse(asked: Diversity, held: Counts, size: np.int64) -> bool:
     return True
 
 
-@inner
+@inner_allocating
 def _even(asked: Diversity, held: Counts, size: np.int64) -> bool:
     """Whether the entropy is log l exactly: size^size = l^size times the product of r^r, prime after prime.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner
 from duckanon.engines.kanon.criteria.classes import Units, absorb, joined_loss
 from duckanon.engines.kanon.criteria.criteria import Demands, meets, new_tally
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -73,7 +73,7 @@ def _loss(boxes: Units, at: int) -> float:
     return float(boxes.size[at] * joined_loss(boxes, at, at))
 
 
-@compiled
+@allocating
 def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Labels, passes: int) -> float:
     """Change `owner`, shape (u,), in place: the class of each unit, below u. Returns what was gained.
 

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner, inner_allocating
 from duckanon.engines.kanon.criteria.classes import Units, absorb, added_loss, joined_loss
 from duckanon.engines.kanon.criteria.criteria import Demands, meets, new_tally
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 _ASKED = 64
 
 
-@compiled
+@allocating
 def failing(demands: Demands, units: Units) -> Flags:
     """Which units fail by themselves. Shape (u,)."""
     tally = new_tally(demands)
@@ -31,7 +31,7 @@ def failing(demands: Demands, units: Units) -> Flags:
     return fails
 
 
-@compiled
+@allocating
 def penalties(units: Units, near: Codes, asked: Flags) -> Floats:
     """What joining each unit of `asked` with its best neighbour adds to the loss; 0 for the others. Shape (u,)."""
     count = units.size.shape[0]
@@ -56,7 +56,7 @@ def _owner(parent: Codes, u: int) -> int:
     return u
 
 
-@compiled
+@allocating
 def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
     """Join until no class fails: of all joins of a failing class with a neighbour always the one that adds least.
 
@@ -129,7 +129,7 @@ def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
     return labels, joins[:joined]
 
 
-@inner
+@inner_allocating
 def _look(  # type: ignore[no-untyped-def]
     units, near, fails, parent, after, stamp, best, held, seen, look, heap, a, sorted_heap
 ) -> None:
