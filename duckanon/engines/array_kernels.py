@@ -1,7 +1,7 @@
 """What NumPy says in a line, as loops for compiled code: numba's own versions take seconds to compile.
 
 An assignment to a slice, `a[:] = b`, compiles the making of a message about shapes, with all of Python's text handling;
-`np.argsort` takes three times as long as the one below, `np.sort` nearly twice as long as `ascending`.
+`np.argsort` takes three times as long as the one below.
 """
 
 from __future__ import annotations
@@ -24,14 +24,27 @@ def assign(target: npt.NDArray[Any], source: Any) -> None:
         target[i] = source[i]
 
 
-@inner_allocating
-def ascending(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A sorted copy, of one dimension."""
-    order = argsort(values)
-    result = np.empty_like(values)
-    for i in range(len(values)):
-        result[i] = values[order[i]]
-    return result
+@inner
+def sort(values: npt.NDArray[Any], count: int) -> None:
+    """Sort the first `count` values in place (heapsort)."""
+    start, stop = count // 2, count
+    while stop > 1:
+        if start > 0:
+            start -= 1
+        else:
+            stop -= 1
+            values[0], values[stop] = values[stop], values[0]
+        parent = start
+        child = 2 * parent + 1
+        while child < stop:
+            if child + 1 < stop and values[child] < values[child + 1]:
+                child += 1
+            if values[parent] < values[child]:
+                values[parent], values[child] = values[child], values[parent]
+                parent = child
+                child = 2 * parent + 1
+            else:
+                child = stop
 
 
 @inner_allocating

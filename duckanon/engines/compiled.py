@@ -44,7 +44,7 @@ def compiled(function: F) -> F:
 
     It works in arrays that it is given: it makes none, and returns numbers. (So numba's counts of who uses an array are
     left out, which take a tenth of all compiling.) Kernels hold no global state and start no threads of their own
-    (numba's thread pools cannot be entered from two DuckDB threads at once), so any number of them may run side by side.
+    (numba's thread pools cannot be entered from two DuckDB threads at once), so any number of them may run at once.
     """
     return cast("F", _Kernel(function, **_UNCOUNTED))
 
@@ -96,7 +96,7 @@ class _Inner:
         raise TypeError(f"{self.__wrapped__.__name__} is for compiled code: Python cannot call it.")
 
 
-class _Plain(CompilerBase):  # type: ignore[misc]
+class _Plain(CompilerBase):
     """Numba's compiler with those of its passes alone that loops over arrays need: the others take a fifth of the time.
 
     They are for closures, comprehensions, array expressions, raising, and variables whose type changes. So each
@@ -124,7 +124,7 @@ _PASSES = (
 )
 
 
-class _Kernel(CPUDispatcher):  # type: ignore[misc]
+class _Kernel(CPUDispatcher):
     """A compiled function. Compiled callers share one version of it for whole numbers of all widths, and constants.
 
     Without that numba makes a version for each constant that some caller passes.
@@ -140,7 +140,7 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
             # Neither the package's folder nor the user's can be written to: each process compiles for itself.
             _log.debug("No folder to keep compiled engines in: set NUMBA_CACHE_DIR to one.")
 
-    def get_call_template(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+    def get_call_template(self, args: Any, kws: Any) -> Any:
         return super().get_call_template(tuple(map(_plain, args)), {name: _plain(kind) for name, kind in kws.items()})
 
 

@@ -17,7 +17,9 @@ class Box(NamedTuple):
     high: Floats  # (p,): greatest position
     distinct: Codes  # (q,): distinct codes of each categorical attribute, NULL one of them
     has_null: npt.NDArray[np.bool_]  # (q,)
-    met: npt.NDArray[np.int64]  # (q, codes): the last box that held each code of each categorical attribute; -1 for none
+    met: npt.NDArray[
+        np.int64
+    ]  # (q, codes): the last box that held each code of each categorical attribute; -1 for none
 
 
 def new_box(space: Space) -> Box:
@@ -40,8 +42,8 @@ def clear(box: Box) -> None:
 
 
 @inlined
-def stretch(space: Space, i: int, box: Box, number: int) -> float:
-    """Stretch the box over record i; what a record of it loses then.
+def widen(space: Space, i: int, box: Box, number: int) -> float:
+    """Widen the box over record i; what a record of it loses then.
 
     number: that of this box, the same since it was cleared, and of no box before it.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.kernels.box import Box, clear, new_box, stretch
+from duckanon.engines.kanon.kernels.box import Box, clear, new_box, widen
 from duckanon.engines.kanon.records import Codes, Floats, Order, Space
 from duckanon.engines.parallel import spread
 
@@ -45,7 +45,7 @@ def _fill(space: Space, k: int, grid: int, box: Box, best: Floats, size: Codes) 
             continue
         clear(box)
         for i in range(end - 1, max(end - 2 * k - grid + 2, 0) - 1, -1):
-            loss = stretch(space, i, box, end)
+            loss = widen(space, i, box, end)
             if end - i >= k and i % grid == 0:
                 total = best[i] + (end - i) * loss
                 if total < best[end]:

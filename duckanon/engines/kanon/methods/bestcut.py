@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.kernels.box import Box, clear, new_box, stretch
+from duckanon.engines.kanon.kernels.box import Box, clear, new_box, widen
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 
@@ -62,7 +62,7 @@ def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
                 clear(box)
                 for t in range(count):
                     i = lists[j, start + t if side == 0 else stop - 1 - t]
-                    losses[side, t] = stretch(space, i, box, boxes)
+                    losses[side, t] = widen(space, i, box, boxes)
             if j == 0:
                 if losses[0, count - 1] <= 0.0:
                     break

@@ -55,7 +55,7 @@ def _class(space: Space, k: int) -> _Class:
 
 @compiled
 def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int]:
-    """The first free record at or behind place `head`, and the free record farthest from record `last`: their places."""
+    """The places of the first free record, at or behind `head`, and of the free record farthest from record `last`."""
     points, caps, symbols, nulls, units, whole = space
     names, columns, codes, taken = free
     while taken[head] > 0.0:
@@ -81,7 +81,15 @@ def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int
 
 @compiled
 def _grow(
-    space: Space, free: _Free, growing: _Class, head: int, first: int, label: int, left: int, stride: int, labels: Labels
+    space: Space,
+    free: _Free,
+    growing: _Class,
+    head: int,
+    first: int,
+    label: int,
+    left: int,
+    stride: int,
+    labels: Labels,
 ) -> tuple[int, int, int, int]:
     """Grow classes from the free records: one around the record at place `first`, or, if that is -1, many.
 

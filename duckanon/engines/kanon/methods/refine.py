@@ -14,7 +14,6 @@ from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
