@@ -1,4 +1,4 @@
-"""Exact discrete Laplace noise, and the only module that reads the operating system's randomness.
+"""Exact discrete Laplace noise and coins, and the only module that reads the operating system's randomness.
 
 All arithmetic is in integers, so draws have exactly the stated distribution. With floating point they would not, and
 the difference can reveal the value under the noise (Mironov 2012).
@@ -7,6 +7,7 @@ the difference can reveal the value under the noise (Mironov 2012).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Protocol
 
@@ -189,6 +190,21 @@ def _coin(part: int, whole: int, source: Source) -> bool:
     while _uniform(k * whole, source) < part:
         k += 1
     return k % 2 == 1
+
+
+def decays(power: Fraction, source: Source) -> bool:
+    """Bernoulli(exp(-power)), exactly, for a power of 0 or more."""
+    whole, rest = divmod(power.numerator, power.denominator)
+    return all(_coin(1, 1, source) for _ in range(whole)) and _coin(rest, power.denominator, source)
+
+
+def shuffled(count: int, source: Source) -> Iterator[int]:
+    """The numbers below `count` in a uniformly random order, drawn as far as they are taken."""
+    left = list(range(count))
+    while left:
+        at = _uniform(len(left), source)
+        left[at], left[-1] = left[-1], left[at]
+        yield left.pop()
 
 
 def _wide(scale: Fraction, source: Source) -> int:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 _BATCH = 10_000
+# Figures of k_report and k_compare that are shares of 1.
+_SHARES = {
+    "max_risk", "avg_risk", "journalist_max", "journalist_avg", "information_loss", "lower_bound", "classification",
+}  # fmt: skip
 
 
 class Format(StrEnum):
@@ -39,7 +43,7 @@ class Result:
 
 
 def fetch(con: Connection, keep: int | None = None) -> Result:
-    """The result that is open on `con`, keeping `keep` of its rows. All are read: an open one would block DuckDB 2."""
+    """The open result of `con`, with its first `keep` rows. All rows are read: an open result blocks DuckDB 2."""
     columns = _distinct([column[0] for column in con.description or []])
     rows: list[tuple[Any, ...]] = []
     total = 0
@@ -60,7 +64,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def text(value: object) -> str:
-    """A value as SQL would show it, more or less; NULL inside a list too."""
+    """A value as text, much like SQL shows it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -74,8 +78,19 @@ def text(value: object) -> str:
     return str(value)
 
 
+def figure(name: str, value: Any) -> str:
+    """A figure of k_report or k_compare as text: shares in percent, thousands separated by commas."""
+    if value is None:
+        return "-"
+    if name in _SHARES:
+        return f"{100 * value:.3g} %"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
 def _plain(value: object) -> object:
-    """A value as JSON can carry it: what JSON has no word for becomes text."""
+    """A value for JSON. Values of types that JSON lacks become text."""
     if isinstance(value, Mapping):
         return {text(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

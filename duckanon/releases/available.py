@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
-from duckanon.releases import group_sizes, noisy_aggregates, published
+from duckanon.releases import group_size_queries, group_sizes, noisy_aggregates, noisy_shares, published
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -32,35 +32,38 @@ class AvailableReleases:
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
         if isinstance(first, GroupSizes) and len(found) == 1:
-            return group_sizes.of_query(context, first, node)
+            return group_size_queries.answer(context, first, node)
         if isinstance(first, Counts) and len(found) == 1:
-            return self._counts_answered(context, first, node)
+            return None if self.follows(context, node) else self.with_noise(context, node)
         shares = [one for one in found if isinstance(one, Conditional)]
         if shares and len(shares) == len(found) and len({one.table for one in shares}) == 1:
             return self._shares_answered(context, shares, node)
         return "The query asks for several things at once: ask for one release after the other."
 
-    def _counts_answered(self, context: RuleContext, found: Counts, node: Node) -> str | None:
-        """Answer counts from a publication that has them, else with noise."""
-        text = published.counts(found, self.publications.get(found.table, ()), found.table.catalog)
-        if text is not None:
-            put = noisy_aggregates.count_columns(context, found, node, f"({text}) AS _dk_counts")
-            if put is not None and order_limit(node, put):
-                _settle_from_publication(context, found, node, put)
-                return None
-        return noisy_aggregates.counts(context, found, node)
+    def follows(self, context: RuleContext, node: Node) -> bool:
+        """Replace a SELECT of counts by what follows from a publication. Returns whether one has them."""
+        found = context.alone(node)
+        if len(found) != 1 or not isinstance(found[0], Counts):
+            return False
+        counts = found[0]
+        text = published.counts(counts, self.publications.get(counts.table, ()), counts.table.catalog)
+        put = published.count_columns(context, counts, node, f"({text}) AS _dk_counts") if text is not None else None
+        if put is None or not order_limit(node, put):
+            return False
+        _settle_from_publication(context, counts, node, put)
+        return True
 
     def _shares_answered(self, context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
         """Answer shares from a publication, else as quotients of noisy counts; else suggest what could be published."""
         name = conditionals[0].table
         text = published.answer(conditionals, self.publications.get(name, ()), name.catalog)
         put = None
-        if text is not None and noisy_aggregates.objection(conditionals) is None:
-            put = noisy_aggregates.share_columns(context, conditionals, node, f"({text}) AS _dk_shares")
+        if text is not None and noisy_shares.objection(conditionals) is None:
+            put = noisy_shares.share_columns(context, conditionals, node, f"({text}) AS _dk_shares")
         if put is not None:
             _settle_from_publication(context, conditionals[0], node, put)
             return None
-        reason = noisy_aggregates.shares(context, conditionals, node)
+        reason = noisy_shares.shares(context, conditionals, node)
         if reason is None:
             return None
         may_publish = published.columns_of(conditionals) <= context.policy(name).publishable
@@ -70,6 +73,10 @@ class AvailableReleases:
             else None
         )
         return reason if way is None else f"{reason} A steward could publish the shares: {way}."
+
+    def with_noise(self, context: RuleContext, node: Node) -> str | None:
+        """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
+        return noisy_aggregates.of_query(context, node)
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Answer a call on a protected table, or refuse it."""

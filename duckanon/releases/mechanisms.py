@@ -9,6 +9,7 @@ fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -18,14 +19,29 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.engines.quantiles import quantile
 from duckanon.engines.randomness import Entropy, Source, double_geometric
 from duckanon.governance.ledger import schema_of
-from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, Key, PaidQuestion
+from duckanon.releases.paid_questions import (
+    AggregatesQuestion,
+    GroupSizesQuestion,
+    Key,
+    Measure,
+    Number,
+    PaidQuestion,
+    Quantiles,
+    Records,
+    Sums,
+    Units,
+)
+from duckanon.releases.sizes import Size, UnitsTable
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
+# More combinations of keys than that are not made only to count the cells of expressions over them.
+_MOST_COMBINATIONS = 1_000_000
 # Of a group that is the privacy unit, only the records in one leaf region count. Its own records decide which.
-_HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g ORDER BY system.main.hash(cell), cell)"
+_HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g0 ORDER BY system.main.hash(cell), cell)"
 
 
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
@@ -33,52 +49,136 @@ def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source 
     return _BY_KIND[type(question)](con, question, source or Entropy())
 
 
-def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> Ints:
+def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> list[Ints]:
     """The exact values, with bounded contribution and without noise, in the order of the form.
 
-    For counts one value a cell; for group sizes an array of shape (leaf regions, max_size), as one row after the other.
+    For aggregates the totals of each measure, as in `totals`; for group sizes one array of shape (leaf regions,
+    max_size).
     """
+    size = len(form(con, question))
     if isinstance(question, GroupSizesQuestion):
-        return _sizes(con, question, len(form(con, question))).reshape(-1)
-    assert isinstance(question, CountsQuestion)
-    return _counts(con, question, len(form(con, question)))
+        return [_sizes(con, question, size)]
+    assert isinstance(question, AggregatesQuestion)
+    return totals(con, question, size)
 
 
 def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
-    """The keys of the answer's cells, or of its leaf regions, in order: k0, k1, ..., then e0, ... for events."""
-    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({_form(question)}) ORDER BY cell").to_arrow_table()
+    """What the answer's cells, or its leaf regions, are told by, in order: k0, k1, ..., then e0, ... for events."""
+    columns = len(_grouped(question) or _keys(question))
+    told = [f"k{at}" for at in range(columns)] + [f"e{at}" for at in range(len(_events(question)))]
+    distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({_form(question)})"
+    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({distinct}) ORDER BY cell").to_arrow_table()
     return found
 
 
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> int:
     """The number of cells, or of leaf regions. It follows from the domains alone."""
-    product = 1 << len(_events(question))
+    product = question.outcomes if isinstance(question, AggregatesQuestion) else 1
     for places in _dependent_parts(_keys(question)):
         ((size,),) = con.execute(f"SELECT system.main.count(*) FROM {_combinations(question, places)}").fetchall()
         product *= int(size)
+    if isinstance(question, AggregatesQuestion) and question.grouped and product <= _MOST_COMBINATIONS:
+        return len(form(con, question))
     return product
 
 
-# --- counts -----------------------------------------------------------------------------------------------------------
+# --- aggregates -------------------------------------------------------------------------------------------------------
 
 
-def _noisy_counts(con: duckdb.DuckDBPyConnection, question: CountsQuestion, source: Source) -> pa.Table:
+def _noisy_aggregates(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, source: Source) -> pa.Table:
     keys = form(con, question)
-    noisy = _counts(con, question, len(keys)) + double_geometric(question.scale, len(keys), source)
-    shown = [one for one in keys.column_names if one[0] in "ke"]
-    return keys.select(shown).append_column("n", pa.array(noisy))
+    found = zip(question.measures, totals(con, question, len(keys)), strict=True)
+    noisy = [noised(question, measure, one, source) for (measure, _), one in found]
+    return answer(question, keys, noisy)
 
 
-def _counts(con: duckdb.DuckDBPyConnection, question: CountsQuestion, size: int) -> Ints:
-    counted = "system.main.count(DISTINCT u)" if question.distinct else "system.main.count(*)"
-    kept = _first(question) if question.sensitivity == question.contributions else ""
+def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: int) -> list[Ints]:
+    """The exact totals of each measure: int64 of shape (cells, totals of the measure).
+
+    Of quantiles, int64 of shape (cells, steps + 1): how many records have each value.
+    """
+    places = [(at, one) for at, (one, _) in enumerate(question.measures)]
+    summed = [(at, one, _totals(at, one)) for at, one in places if not isinstance(one, Quantiles)]
+    shown = ", ".join(f"CAST({one} AS BIGINT) AS t{at}_{j}" for at, _, own in summed for j, one in enumerate(own))
+    found: dict[int, Ints] = {}
+    if summed:
+        rows = _of_cells(con, question, f"SELECT cell, {shown} FROM _dk_bounded GROUP BY cell")
+        for at, _, own in summed:
+            found[at] = np.zeros((size, len(own)), dtype=np.int64)
+            for j in range(len(own)):
+                found[at][rows["cell"], j] = rows[f"t{at}_{j}"]
+    for at, one in places:
+        if isinstance(one, Quantiles):
+            counted = (
+                f"SELECT cell, i{at}, system.main.count(*) AS n FROM _dk_bounded WHERE i{at} IS NOT NULL GROUP BY ALL"
+            )
+            rows = _of_cells(con, question, counted)
+            found[at] = np.zeros((size, one.number.steps + 1), dtype=np.int64)
+            found[at][rows["cell"], rows[f"i{at}"]] = rows["n"]
+    return [found[at] for at, _ in places]
+
+
+def _of_cells(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, query: str) -> dict[str, Ints]:
+    """The columns of a query over _dk_bounded, the records that count."""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question)}) "
-        f"SELECT cell, {counted} AS n FROM (SELECT * FROM _dk_placed {kept}) GROUP BY cell"
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question)}), "
+        f"_dk_bounded AS (SELECT * FROM _dk_placed {_first(question)}) {query}"
     ).fetchnumpy()
-    counts = np.zeros(size, dtype=np.int64)
-    counts[np.asarray(found["cell"]).astype(np.int64)] = np.asarray(found["n"]).astype(np.int64)
-    return counts
+    return {name: np.asarray(one).astype(np.int64) for name, one in found.items()}
+
+
+def _totals(at: int, measure: Measure) -> list[str]:
+    """The totals of a measure over the records of a cell, as SQL; i<at> is the number's place among its steps."""
+    if isinstance(measure, Records):
+        return ["system.main.count(*)"]
+    if isinstance(measure, Units):
+        return ["system.main.count(DISTINCT u)"]
+    assert isinstance(measure, Sums)
+    up, down = f"i{at}", f"({measure.number.steps} - i{at})"
+    parts = [f"{down} * {down}", f"2 * {up} * {down}", f"{up} * {up}"] if measure.squares else [down, up]
+    found = [f"coalesce(system.main.sum({one}), 0)" for one in parts]
+    missing = f"system.main.count(*) FILTER (WHERE i{at} IS NULL) * {measure.whole}"
+    return [*found, missing] if measure.missing else found
+
+
+def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source: Source) -> Ints:
+    """The totals of a measure with noise; of quantiles, the places of the chosen values among the steps.
+
+    Quantiles are chosen by permute-and-flip. A record moves the losses of one cell only, each by at most their
+    sensitivity, so the records of one unit move all choices together as a shift of the counts by as many would.
+    """
+    scale = question.noise(measure)
+    if isinstance(measure, Quantiles):
+        price = 1 / (scale * len(measure.at))
+        return np.array(
+            [[quantile(one, Fraction(place), price, source) for place in measure.at] for one in exactly], dtype=np.int64
+        ).reshape(len(exactly), len(measure.at))
+    whole = measure.whole if isinstance(measure, Sums) else 1
+    return exactly + double_geometric(scale * whole, exactly.shape, source)
+
+
+def answer(question: AggregatesQuestion, keys: pa.Table, noisy: Sequence[Ints]) -> pa.Table:
+    """The answer as it is stored: the keys of the form, and the columns of each measure."""
+    shown = [one for one in keys.column_names if one[0] in "ke"]
+    columns = [keys.column(one) for one in shown]
+    for (measure, _), one in zip(question.measures, noisy, strict=True):
+        columns += map(pa.array, _columns(measure, one))
+    return pa.table(columns, names=question.columns)
+
+
+def _columns(measure: Measure, noisy: Ints) -> list[Any]:
+    """The columns of a measure, in the order of the question's."""
+    if isinstance(measure, Records | Units):
+        return [noisy[:, 0]]
+    low, step = float(Fraction(measure.number.low)), float(Fraction(measure.number.step))
+    if isinstance(measure, Quantiles):
+        return [low + noisy[:, at] * step for at in range(len(measure.at))]
+    parts, width = noisy / measure.whole, float(measure.number.high) - low
+    ends = parts[:, : measure.degree + 1]
+    n = ends.sum(axis=1)
+    way = ends[:, 1] / 2 + ends[:, 2] if measure.squares else ends[:, 1]
+    squares = [low**2 * n + 2 * low * width * way + width**2 * ends[:, 2]] if measure.squares else []
+    return [n, low * n + width * way, *squares, *([parts[:, -1]] if measure.missing else [])]
 
 
 # --- group sizes ------------------------------------------------------------------------------------------------------
@@ -100,22 +200,90 @@ def _noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, s
 
 
 def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves: int) -> Ints:
-    """int64 of shape (leaf regions, max_size): how many groups of each size there are."""
+    """int64 of shape (leaf regions, sizes): how many groups of each size there are, from the least size on."""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question, question.group)}), "
-        f"_dk_groups AS (SELECT cell, system.main.least(system.main.count(*), {_largest(question)}) AS size "
-        f"FROM (SELECT * FROM _dk_placed {_HOME if question.is_unit else _first(question)}) GROUP BY g, cell) "
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_members AS ({_members(question)}), "
+        f"_dk_groups AS ({_groups(question)}) "
         "SELECT cell, size, system.main.count(*) AS n FROM _dk_groups GROUP BY ALL"
     ).fetchnumpy()
-    sizes = np.zeros((leaves, question.max_size), dtype=np.int64)
+    sizes = np.zeros((leaves, question.sizes), dtype=np.int64)
     cell, size, n = (np.asarray(found[name]).astype(np.int64) for name in ("cell", "size", "n"))
-    sizes[cell, size - 1] = n
+    sizes[cell, size - question.least] = n
     return sizes
 
 
-def _largest(question: GroupSizesQuestion) -> int:
-    """The largest size that is counted. A group that is the privacy unit has no more records than count."""
-    return min(question.max_size, question.contributions) if question.is_unit else question.max_size
+def _members(question: GroupSizesQuestion) -> str:
+    """A query for the records that count: the unit `u`, the group `g0`, ..., the cell, and what each adds, `w`."""
+    shown, tests = [f"{_added(question.size)} AS w"], list(question.filter)
+    if question.privacy_unit is not None:
+        shown.append(f"{quoted([question.privacy_unit])} AS u")
+        tests.append(f"{quoted([question.privacy_unit])} IS NOT NULL")
+    shown += [f"{quoted([one])} AS g{at}" for at, one in enumerate(_group(question))]
+    tests.append(f"{quoted([question.group])} IS NOT NULL")
+    shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(question.hierarchy)]
+    where = " AND ".join(f"({one})" for one in tests)
+    records = f"SELECT {', '.join(shown)} FROM {quoted(question.location.path)} AS {_RECORD} WHERE {where}"
+    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(question.hierarchy)]
+    return f"SELECT _dk_records.*, cell FROM ({records}) AS _dk_records JOIN _dk_form ON {' AND '.join(met) or 'true'}"
+
+
+def _group(question: GroupSizesQuestion) -> tuple[str, ...]:
+    return question.group, *question.within
+
+
+def _added(size: Size) -> str:
+    """What a record adds to its group, as SQL that cannot fail: a number of steps, or for 'distinct' a value."""
+    counts = " AND ".join(f"({one})" for one in size.where) or "true"
+    if size.column is None:
+        return f"CASE WHEN {counts} THEN 1 ELSE 0 END"
+    if size.what == "distinct":
+        return f"CASE WHEN {counts} THEN {quoted([size.column])} END"
+    # NaN is the largest number in DuckDB.
+    value = f"system.main.round(CAST({quoted([size.column])} AS DOUBLE) / {float(size.step)!r})"
+    clamped = f"system.main.least(system.main.greatest({value}, {float(size.low)!r}), {float(size.high)!r})"
+    return f"CASE WHEN {counts} THEN CAST({clamped} AS BIGINT) ELSE 0 END"
+
+
+def _groups(question: GroupSizesQuestion) -> str:
+    """A query for the groups with their cells and sizes, from the members that count."""
+    counted = "system.main.count(DISTINCT w)" if question.size.what == "distinct" else "system.main.sum(w)"
+    size = f"CAST(system.main.least({counted}, {question.largest}) AS BIGINT) AS size"
+    if question.units is not None:
+        return _of_units(question.units, size)
+    names = [f"g{at}" for at in range(len(_group(question)))]
+    kept = _HOME if question.is_unit else _first_members(question)
+    return f"SELECT cell, {size} FROM (SELECT * FROM _dk_members {kept}) GROUP BY {', '.join([*names, 'cell'])}"
+
+
+def _of_units(units: UnitsTable, size: str) -> str:
+    """A query for all units of a table with their sizes. Texts are compared by their bytes, so a unit is one row."""
+    column = quoted([units.column])
+    tests = " AND ".join(f"({one})" for one in (*units.filter, f"{column} IS NOT NULL"))
+    known = f"SELECT DISTINCT {_bytes(column, units.is_text)} AS u FROM {quoted(units.location.path)} AS {_RECORD}"
+    own = f"SELECT {_bytes('g0', units.is_text)} AS u, {size} FROM _dk_members GROUP BY ALL"
+    return (
+        f"SELECT 0 AS cell, coalesce(size, 0) AS size FROM ({known} WHERE {tests}) AS _dk_known "
+        f"LEFT JOIN ({own}) AS _dk_own ON _dk_known.u = _dk_own.u"
+    )
+
+
+def _bytes(name: str, is_text: bool) -> str:
+    return f"system.main.encode(CAST({name} AS VARCHAR))" if is_text else name
+
+
+def _first_members(question: GroupSizesQuestion) -> str:
+    """A clause that keeps the first records of each unit, in an order that its own records alone decide.
+
+    Records that tie in it are in one group and add the same, so it does not matter which of them is kept.
+    """
+    if question.privacy_unit is None:
+        return ""
+    names = [f"g{at}" for at in range(len(_group(question)))]
+    order = ", ".join(f"system.main.hash({one}), {one}" for one in [*names, "w"])
+    return (
+        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell), {order}, cell) "
+        f"<= {question.contributions}"
+    )
 
 
 def _ranks(leaves: pa.Table, depth: int) -> list[Ints]:
@@ -142,12 +310,13 @@ def _level(
 ) -> pa.Table:
     """One level of a release as rows: level, the regions' columns, size, groups, low, high."""
     first = np.unique(ranks[level], return_index=True)[1]
-    rows = np.repeat(first, question.max_size)
+    rows = np.repeat(first, question.sizes)
     columns: dict[str, Any] = {"level": pa.array(np.full(len(rows), level, dtype=np.int32))}
     for at, one in enumerate(question.hierarchy):
         values = leaves.column(f"k{at}")
         columns[one.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
-    columns["size"] = pa.array(np.tile(np.arange(1, question.max_size + 1), len(first)))
+    sizes = np.arange(question.least, question.max_size + 1, dtype=np.int64) * question.size.step
+    columns["size"] = pa.array(np.tile(sizes, len(first)))
     columns |= {name: pa.array(one.reshape(-1)) for name, one in (("groups", groups), ("low", low), ("high", high))}
     return pa.table(columns)
 
@@ -157,10 +326,6 @@ def _level(
 
 def _keys(question: PaidQuestion) -> tuple[Key, ...]:
     return question.hierarchy if isinstance(question, GroupSizesQuestion) else question.keys  # type: ignore[attr-defined]
-
-
-def _events(question: PaidQuestion) -> tuple[str, ...]:
-    return question.events if isinstance(question, CountsQuestion) else ()
 
 
 def _domain(question: PaidQuestion, table: str) -> str:
@@ -197,33 +362,77 @@ def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
 
 
 def _form(question: PaidQuestion) -> str:
-    """A query for all cells, numbered in order by `cell`."""
-    parts = [_combinations(question, places) for places in _dependent_parts(_keys(question))]
-    parts += [f"(SELECT * FROM (VALUES (true), (false)) AS _dk_event(e{at}))" for at in range(len(_events(question)))]
-    shown = [f"k{at}" for at in range(len(_keys(question)))] + [f"e{at}" for at in range(len(_events(question)))]
+    """A query for all combinations of keys (b0, ...) and events (e0, ...), each with the number of its cell and what
+    that is shown by (k0, ...).
+    """
+    keys, events, grouped = _keys(question), _events(question), _grouped(question)
+    parts = [_combinations(question, places) for places in _dependent_parts(keys)]
+    parts += [
+        f"(SELECT CAST(range AS INTEGER) AS e{at} FROM system.main.range({len(one) + 1})) AS _dk_event{at}"
+        for at, one in enumerate(events)
+    ]
     if not parts:
         return "SELECT 0 AS cell, 0 AS whole"
-    columns, order = ", ".join(shown), ", ".join(f"{one} ASC NULLS LAST" for one in shown)
-    numbered = f"SELECT system.main.row_number() OVER (ORDER BY {order}) - 1 AS cell, {columns}"
-    return f"{numbered} FROM {' CROSS JOIN '.join(parts)}"
+    shown = [f"{one} AS k{at}" for at, one in enumerate(grouped)] if grouped else [f"k{at}" for at in range(len(keys))]
+    base = [f"k{at} AS b{at}" for at in range(len(keys))]
+    told = [f"k{at}" for at in range(len(shown))] + [f"e{at}" for at in range(len(events))]
+    columns = ", ".join([*base, *shown, *(f"e{at}" for at in range(len(events)))])
+    order = ", ".join(f"{one} ASC NULLS LAST" for one in told)
+    numbered = f"SELECT system.main.dense_rank() OVER (ORDER BY {order}) - 1 AS cell, *"
+    return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}) AS _dk_combinations"
 
 
 def _placed(question: PaidQuestion, group: str | None = None) -> str:
-    """A query for the records that count, each with its unit `u`, its group `g` and the number of its cell."""
+    """A query for the records that count, each with its unit `u`, its group `g`, its numbers and its cell."""
     shown, tests = [], list(question.filter)
     for name, column in (("u", question.privacy_unit), ("g", group)):
         if column is not None:
             shown.append(f"{quoted([column])} AS {name}")
             tests.append(f"{quoted([column])} IS NOT NULL")
     shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(question))]
-    shown += [f"(({one}) IS TRUE) AS d{at}" for at, one in enumerate(_events(question))]
+    shown += [f"{_outcome(one)} AS d{at}" for at, one in enumerate(_events(question))]
+    numbers = _numbers(question)
+    shown += [f"{_step(one)} AS i{at}" for at, one in numbers]
     path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
     records = f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}"
-    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(_keys(question))]
+    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'b{at}', one)}" for at, one in enumerate(_keys(question))]
     met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
-    units = [name for name, column in (("u", question.privacy_unit), ("g", group)) if column is not None]
-    return f"SELECT {', '.join([*units, 'cell'])} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
+    told = [name for name, column in (("u", question.privacy_unit), ("g", group)) if column is not None]
+    told += ["cell", *(f"i{at}" for at, _ in numbers)]
+    return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
+
+
+def _events(question: PaidQuestion) -> tuple[tuple[str, ...], ...]:
+    return question.events if isinstance(question, AggregatesQuestion) else ()
+
+
+def _grouped(question: PaidQuestion) -> tuple[str, ...]:
+    return question.grouped if isinstance(question, AggregatesQuestion) else ()
+
+
+def _numbers(question: PaidQuestion) -> list[tuple[int, Number]]:
+    """The numbers that are measured, each with the place of its measure."""
+    measures = question.measures if isinstance(question, AggregatesQuestion) else ()
+    return [(at, one.number) for at, (one, _) in enumerate(measures) if isinstance(one, Sums | Quantiles)]
+
+
+def _outcome(conditions: Sequence[str]) -> str:
+    """The place of the first condition that holds for a record; after the last if none does."""
+    tried = " ".join(f"WHEN {one} THEN {at}" for at, one in enumerate(conditions))
+    return f"(CASE {tried} ELSE {len(conditions)} END)"
+
+
+def _step(one: Number) -> str:
+    """A number of a record as steps from the least value; NULL for NULL. It cannot fail: NaN is the largest."""
+    value = f"CAST({quoted([one.column])} AS DOUBLE)"
+    low, high, step = (
+        f"CAST('{float(each)!r}' AS DOUBLE)" for each in (Fraction(one.low), one.high, Fraction(one.step))
+    )
+    clamped = f"system.main.least(system.main.greatest({value}, {low}), {high})"
+    steps = f"CAST(system.main.round(({clamped} - {low}) / {step}) AS BIGINT)"
+    kept = f"system.main.least(system.main.greatest({steps}, 0), {one.steps})"
+    return f"(CASE WHEN {quoted([one.column])} IS NOT NULL THEN {kept} END)"
 
 
 def _compared(name: str, one: Key) -> str:
@@ -235,17 +444,21 @@ def _compared(name: str, one: Key) -> str:
 
 
 def _first(question: PaidQuestion) -> str:
-    """A clause that keeps the first records of each unit, in an order that its own records alone decide."""
+    """A clause that keeps the first records of each unit, in an order that its own records alone decide.
+
+    Records that tie in it add the same, so it does not matter which of them is kept.
+    """
     if question.privacy_unit is None:
         return ""
     group = ", system.main.hash(g), g" if isinstance(question, GroupSizesQuestion) else ""
+    numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _numbers(question))
     return (
-        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){group}, cell) "
+        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){group}{numbers}, cell) "
         f"<= {question.contributions}"
     )
 
 
 _BY_KIND: dict[type[PaidQuestion], Callable[[duckdb.DuckDBPyConnection, Any, Source], pa.Table]] = {
-    CountsQuestion: _noisy_counts,
+    AggregatesQuestion: _noisy_aggregates,
     GroupSizesQuestion: _noisy_sizes,
 }

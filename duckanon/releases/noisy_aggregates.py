@@ -1,357 +1,497 @@
-"""Counts with noise, and shares as quotients of them.
+"""Counts, sums, means, variances and quantiles with noise, by keys.
 
-One privacy unit changes all counts of a question together by `contributions` at most, and discrete Laplace noise of
-scale contributions / epsilon hides it (Ghosh, Roughgarden and Sundararajan 2009; Dwork, McSherry, Nissim and Smith
-2006). There is a count for every combination of the keys' domains, so which rows come out says nothing of the records.
+All statistics of a query are one question, with one charge. The SELECT stays as it is: its keys and aggregates are
+written over the answer, so HAVING, windows, ROLLUP and arithmetic work on noisy numbers. There are numbers for every
+combination of the keys' domains, so which rows come out says nothing of the records. Discrete Laplace noise hides what
+one privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2009).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, log
-from math import exp as power_of_e
-from typing import NamedTuple
+from functools import cached_property, partial
+from math import ceil, sqrt
 
-import sqlglot
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.snapshot import Protected
+from duckanon.catalog.names import fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.governance.answers import check_price
-from duckanon.releases.paid_questions import CountsQuestion, Key, basis, key
-from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, rebuilt, walk
-from duckanon.rewrite.algebra.filters import NotTotal, written
-from duckanon.rewrite.algebra.nodes import Node
-from duckanon.rewrite.algebra.relations import Table
+from duckanon.releases.intervals import half_width, spread
+from duckanon.releases.noise import (
+    NotOffered,
+    all_of,
+    check,
+    conditions,
+    not_dropped,
+    offering,
+    public_key,
+    settle,
+    sorted_keys,
+)
+from duckanon.releases.numbers import of_column
+from duckanon.releases.paid_questions import (
+    AggregatesQuestion,
+    Key,
+    Measure,
+    Quantiles,
+    Records,
+    Sums,
+    Units,
+    basis,
+)
+from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
+from duckanon.rewrite.algebra.filters import NotTotal, scalar
+from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.algebra.render import Renderer
-from duckanon.rewrite.algebra.translate import type_of
-from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize import Conditional, Counts
-from duckanon.rewrite.recognize.findings import Role
+from duckanon.rewrite.algebra.rows import is_condition
+from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
+from duckanon.rewrite.recognize.aggregates import present_column
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.recognize.measures import WHOLE
-from duckanon.rewrite.recognize.ratios import core
-from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
+from duckanon.rewrite.rule_context import RuleContext, type_of_count
 
-COUNT = "count"
-SHARES = "conditional table"
-# More noise than that is not drawn.
-_WIDEST = 10**9
-# Each doubles the cells of an answer.
-_MOST_EVENTS = 4
-_MOST_DIGITS = 12
-_NONE = "The policy offers no counts with noise: ask the steward to protect the table with per_query."
-_ORDER = "The query orders or limits its {} in a way that is not followed: write that around the {}."
+# More cells than that for one combination of keys are too many.
+_MOST_OUTCOMES = 64
+_SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+_ANSWER = "_dk_answer"
 
 
-class _No(Exception):
-    """Why a question is not answered, in one sentence."""
-
-
-def counts(context: RuleContext, found: Counts, node: Node) -> str | None:
-    """Replace the node that asks for `found` by noisy counts. Returns why that cannot be done, else None."""
+def of_query(context: RuleContext, node: Node) -> str | None:
+    """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
     try:
-        question, keys = _counts_question(context, found)
-    except (_No, NotTotal, InvalidInput) as no:
+        grouped = Grouped(node)
+        found = context.aggregates(grouped)
+        plan = _Plan(context, found, grouped)
+        check(plan.question, context.catalog.protected[found.table])
+        stored = {fold(one): one for one in context.columns(found.table)}
+        new = grouped.over(plan.over, lambda name: stored.get(fold(name), name))
+    except (NotFollowed, NotOffered, NotTotal, InvalidInput) as no:
         return str(no)
-    replacement = count_columns(context, found, node, f"{_in_order(question, keys)} AS _dk_counts")
-    if replacement is None or not order_limit(node, replacement):
-        return _ORDER.format("counts", "counts")
-    context.replace(node, replacement)
-    _settle(context, found.table, question, COUNT, "The counts have noise, and may be negative")
+    context.replace(node, new)
+    settle(context, found.table, plan.question, plan.kind, plan.told)
     return None
 
 
-def count_columns(context: RuleContext, found: Counts, node: Node, source: str) -> Node | None:
-    """The query's own columns over a source with the keys k0, ... and the count n."""
-    shown = [
-        f"{_shown(found, role, given)} AS {quoted([name])}"
-        for role, name, given in zip(
-            found.columns,
-            context.names(found.table, node, found.columns),
-            written_columns(node, found.columns),
-            strict=True,
-        )
-    ]
-    return sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}", read="duckdb")
+@dataclass(frozen=True)
+class _Choice:
+    """A key made of conditions: the value for the place of the first that holds, the last if none does."""
+
+    tests: tuple[str, ...]
+    values: tuple[str, ...]
 
 
-def _shown(found: Counts, role: Role, given: Node | None) -> str:
-    if role.what == "key" and role.expr is not None:
-        return f"k{found.keys.index(role.expr)}"
-    kind = type_of_count(given)
-    return "n" if kind == "BIGINT" else f"CAST(n AS {kind})"
+class _Plan:
+    """The question behind a query, and how its keys and aggregates follow from the answer."""
 
+    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped) -> None:
+        self._context, self._found, self._grouped = context, found, grouped
+        self._table, self._protected = found.table, offering(context, found.table)
+        self._write = Renderer(found.sources)
+        self._policy, self._types = self._protected.policy, context.types(found.table)
+        wheres = (one.where & one.of if one.name == "share" else one.where for one in found.statistics)
+        self._common = frozenset.intersection(*wheres)
+        self._statistics = [self._without(one) for one in found.statistics]
+        self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
+        self._choices: dict[Expr, _Choice] = {}
+        for one in found.keys:
+            self._add_key(one)
+        self._events = self._families()
 
-def _counts_question(context: RuleContext, found: Counts) -> tuple[CountsQuestion, tuple[Key, ...]]:
-    """The question for the counts, and its keys in the order in which the query has them."""
-    protected = _offering(context, found.table)
-    policy = protected.policy
-    _one_table(found)
-    if found.kept or len(found.sets) > 1 or len(found.events) != 1:
-        raise _No(
-            "HAVING, several grouping sets and several filtered counts are not followed: write them around one count."
-        )
-    unit = policy.privacy_unit
-    if found.unit is not None and (unit is None or found.unit != Column(found.sources[0].number, fold(unit))):
-        raise _No("Different values are counted of the privacy unit only.")
-    if not found.columns or any(role.what == "derived" for role in found.columns):
-        raise _No("The query shows more than keys and counts: compute the rest around it.")
-    keys = tuple(_public(context, found.table, one) for one in found.keys)
-    conditions = _conditions(context, found.table, (*found.filter, *found.events[0]))
-    assert policy.per_query is not None
-    distinct = found.unit is not None
-    question = CountsQuestion(**basis(protected, policy.per_query, conditions), keys=_sorted(keys), distinct=distinct)
-    _check(question, protected)
-    return question, keys
+    def _without(self, one: Statistic) -> Statistic:
+        """The statistic without the conditions that all have; they become the question's filter."""
+        unit = self._policy.privacy_unit
+        name = one.name
+        if name == "units":
+            if unit is None or one.column != fold(unit):
+                raise NotOffered("Different values are counted of the privacy unit only.")
+            # With one record of each unit there are as many records as units.
+            name = "records" if self._policy.contributions == 1 else name
+        return Statistic(name, one.column, one.where - self._common, one.of - self._common, one.place, one.factor)
 
+    # --- keys ---------------------------------------------------------------------------------------------------------
 
-# --- shares -----------------------------------------------------------------------------------------------------------
+    def _add_key(self, expr: Expr) -> None:
+        if isinstance(expr, Column):
+            key = public_key(self._context, self._table, expr)
+            self._columns.append((expr, "", (key,)))
+            return
+        choice = self._choice(expr)
+        if choice is not None:
+            self._choices[expr] = choice
+            return
+        used = sorted({one for one in walk(expr) if isinstance(one, Column)}, key=lambda one: one.name)
+        if not used:
+            raise NotOffered("A key must be computed from columns of the table.")
+        keys = tuple(public_key(self._context, self._table, one) for one in used)
+        self._columns.append((expr, "expression", keys))
 
-
-def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node) -> str | None:
-    """Replace a node that asks for shares by quotients of noisy counts. Returns why that cannot be done, else None."""
-    first = conditionals[0]
-    try:
-        question, order, cells = _shares_question(context, conditionals)
-    except (_No, NotTotal, InvalidInput) as no:
-        return str(no)
-    keys = len(first.rows) + len(first.cols)
-    source = f"({_quotients(conditionals, _in_order(question, order), len(first.rows), keys, cells)}) AS _dk_shares"
-    replacement = share_columns(context, conditionals, node, source)
-    if replacement is None:
-        return _ORDER.format("shares", "shares")
-    context.replace(node, replacement)
-    reason = "The shares are quotients of counts with noise; NULL where a row's noisy total is below 1"
-    _settle(context, first.table, question, SHARES, reason)
-    return None
-
-
-def objection(conditionals: Sequence[Conditional]) -> str | None:
-    """Why the shares of one SELECT have no form that any release can answer; None if they have."""
-    first = conditionals[0]
-    if any(one.weight is not None for one in conditionals):
-        return "Shares are released of numbers of records, not of sums."
-    if any(set(one.rows) != set(first.rows) or one.cols != first.cols for one in conditionals):
-        return "The shares of one query must have the same rows: ask for them one after the other."
-    shown = sum(role.what == "share" for role in first.columns)
-    if any(role.what == "derived" for role in first.columns) or shown != len(conditionals):
-        return "The query shows more than keys and shares of them: compute the rest around it."
-    if not all(isinstance(one, Column) for one in (*first.rows, *first.cols)):
-        return "The rows and columns of a table of shares must be columns of the table, as they stand."
-    for one in conditionals:
-        digits = one.decimals
-        if digits is not None and not 0 <= digits <= _MOST_DIGITS:
-            return "The shares are rounded in a way that is not followed: round(share, 3), or round(100 * share, 1)."
-        role = next(role for role in first.columns if role.name == one.name and role.what == "share")
-        if not _is_followed(one, role):
-            return "The shares are cast or guarded in a way that is not followed: count(*) / sum(count(*)) OVER (...)."
-    if len({role.name for role in first.columns if role.what == "share"}) != len(conditionals):
-        return "Two columns have the same name: rename one."
-    return None
-
-
-def share_columns(context: RuleContext, conditionals: Sequence[Conditional], node: Node, source: str) -> Node | None:
-    """The query's own columns over a source with the keys k0, ... and the shares p0, ...; None if that cannot be
-    written.
-
-    Filters on the rows' own columns are applied here; the source must apply all others.
-    """
-    first = conditionals[0]
-    distinct = isinstance(node, exp.Select) and node.args.get("distinct")
-    if not isinstance(node, exp.Select) or (distinct and distinct.args.get("on")):
-        return None
-    rows = {one.name for one in first.rows if isinstance(one, Column)}
-    named = {one: Column(0, f"k{at}") for at, one in enumerate([*first.rows, *first.cols])}
-    write, at, shown = Renderer(), 0, []
-    for role, name in zip(first.columns, context.names(first.table, node, first.columns), strict=True):
-        assert role.expr is not None
-        if role.what == "key":
-            expr: Expr = named[role.expr]
+    def _choice(self, expr: Expr) -> _Choice | None:
+        """The key as conditions on records with constant values; None if it is something else."""
+        if is_condition(expr, self._found.sources):
+            pair = [expr, Call("Not", (expr,), (("this", "part"),))]
+            values: list[Expr] = [Call("Boolean", (), (("this", True),)), Call("Boolean"), NULL]
+            tests: Sequence[Expr] = pair
+        elif isinstance(expr, Call) and expr.kind == "Case":
+            tests, values = expr.operands[0:-1:2], [*expr.operands[1:-1:2], expr.operands[-1]]
         else:
-            inner, share = core(role.expr), Column(0, f"p{at}")
-            expr = rebuilt(role.expr, lambda one, inner=inner, share=share: share if one == inner else None)  # type: ignore[misc]
-            at += 1
-        shown.append(f"{write.text(expr)} AS {quoted([name])}")
-    around = [one for one in sorted((*first.filter, *first.kept), key=write.text) if _columns(one) <= rows]
-    kept = [f"({write.text(rebuilt(one, named.get))})" for one in around]
-    where = f" WHERE {' AND '.join(kept)}" if kept else ""
-    replacement = sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}{where}", read="duckdb")
-    bare = node.copy()
-    for part in ("having", "qualify", "distinct", "windows"):
-        bare.set(part, None)
-    if not order_limit(bare, replacement):
-        return None
-    if distinct:
-        replacement.set("distinct", exp.Distinct())
-    return replacement
+            return None
+        if not all(one == NULL or _is_constant(one) for one in values):
+            return None
+        try:
+            written = conditions(self._context, self._table, tests)
+        except NotTotal:
+            return None
+        return _Choice(tuple(written), tuple(self._write.text(one) for one in values))
 
+    @cached_property
+    def _bases(self) -> tuple[Key, ...]:
+        return sorted_keys([key for _, _, keys in self._columns for key in keys])
 
-def _shares_question(
-    context: RuleContext, conditionals: Sequence[Conditional]
-) -> tuple[CountsQuestion, tuple[Key, ...], list[_Cells]]:
-    """The question for the counts behind the shares, its keys as the query has them, and the cells of each share."""
-    first, name = conditionals[0], conditionals[0].table
-    protected = _offering(context, name)
-    _one_table(first)
-    reason = objection(conditionals)
-    if reason is not None:
-        raise _No(reason)
-    keys = tuple(_public(context, name, one) for one in (*first.rows, *first.cols))
-    rows = {one.name for one in first.rows if isinstance(one, Column)}
-    around = [one for one in (*first.filter, *first.kept) if _columns(one) <= rows]
-    within = [one for one in first.filter if one not in around]
-    if any(one not in around for one in first.kept):
-        raise _No("The sizes of rows are not told here: write conditions on shares around the query.")
-    _conditions(context, name, around)
-    events = sorted({_all_of(context, name, part) for one in conditionals for part in (one.of, one.event) if part})
-    if len(events) > _MOST_EVENTS:
-        raise _No(f"More than {_MOST_EVENTS} conditions are too many for one question: ask for fewer shares at once.")
-    assert protected.policy.per_query is not None
-    filters = _conditions(context, name, within)
-    question = CountsQuestion(
-        **basis(protected, protected.policy.per_query, filters), keys=_sorted(keys), events=tuple(events)
-    )
-    _check(question, protected)
-    return question, keys, [_cells(context, name, one, events) for one in conditionals]
+    @cached_property
+    def _expressions(self) -> list[str]:
+        """Each key of columns as SQL over the values k0, ... of the columns with domains."""
+        found = []
+        for expr, _, keys in self._columns:
+            places = {fold(key.column): self._bases.index(key) for key in keys}
+            types = {f"k{places[fold(key.column)]}": key.kind for key in keys}
+            found.append(scalar(rebuilt(expr, partial(_placed, places)), types, self._context.today)[0])
+        return found
 
+    @property
+    def _is_grouped(self) -> bool:
+        return any(kind for _, kind, _ in self._columns)
 
-class _Cells(NamedTuple):
-    """The cells of a share, as conditions on e0, ...: `of` is the whole, and `event` the part of it that is counted."""
+    @cached_property
+    def _cells_by(self) -> tuple[str, ...]:
+        return tuple(sorted(set(self._expressions))) if self._is_grouped else ()
 
-    of: str
-    event: str
+    def _key(self, expr: Expr) -> str:
+        """A key over the answer."""
+        if expr in self._choices:
+            choice = self._choices[expr]
+            at = self._events.index(choice.tests)
+            cases = " ".join(f"WHEN {place} THEN {value}" for place, value in enumerate(choice.values[:-1]))
+            return f"(CASE {_name(f'e{at}')} {cases} ELSE {choice.values[-1]} END)"
+        (at,) = (at for at, (one, _, _) in enumerate(self._columns) if one == expr)
+        if self._is_grouped:
+            return _name(f"k{self._cells_by.index(self._expressions[at])}")
+        return _name(f"k{self._bases.index(self._columns[at][2][0])}")
 
+    # --- conditions ---------------------------------------------------------------------------------------------------
 
-def _cells(context: RuleContext, name: TableName, found: Conditional, events: Sequence[str]) -> _Cells:
+    def _families(self) -> tuple[tuple[str, ...], ...]:
+        """The events: of the keys, and of the aggregates' conditions; those that exclude each other are one event."""
+        families: list[list[frozenset[Expr]]] = []
+        for where in sorted(self._wheres, key=repr):
+            fitting = (one for one in families if all(_exclude(where, other) for other in one))
+            family = next(fitting, None)
+            if family is None:
+                families.append([where])
+            else:
+                family.append(where)
+        told = [tuple(all_of(self._context, self._table, one) for one in family) for family in families]
+        self._places = {where: (at, place) for at, family in enumerate(families) for place, where in enumerate(family)}
+        self._told = told
+        events = tuple(dict.fromkeys([*told, *(one.tests for one in self._choices.values())]))
+        outcomes = 1
+        for one in events:
+            outcomes *= len(one) + 1
+        if outcomes > _MOST_OUTCOMES:
+            raise NotOffered("These are too many conditions for one question: ask for fewer numbers at once.")
+        return events
 
-    def cell(part: frozenset[Expr]) -> str:
-        return f"e{events.index(_all_of(context, name, part))}" if part else "true"
+    @property
+    def _wheres(self) -> set[frozenset[Expr]]:
+        found = {one.where for one in self._statistics if not self._is_of_values(one)}
+        return {one for one in found | {one.of for one in self._statistics} if one}
 
-    return _Cells(cell(found.of), cell(found.event))
+    def _filtered(self, where: frozenset[Expr]) -> str:
+        """The FILTER of an aggregate over the answer."""
+        if not where:
+            return ""
+        at, place = self._places[where]
+        return f" FILTER (WHERE {_name(f'e{self._events.index(self._told[at])}')} = {place})"
 
+    def _is_of_values(self, one: Statistic) -> bool:
+        """Whether it counts the values of a column that is summed, so that this count is there already."""
+        column = present_column(one.where) if one.name == "records" else None
+        return column is not None and column in self._summed
 
-def _quotients(conditionals: Sequence[Conditional], answer: str, rows: int, keys: int, cells: Sequence[_Cells]) -> str:
-    """The shares p0, ... by the keys k0, ..., from noisy counts: NULL where a row's total is below 1, from 0 to 1."""
-    own = [f"k{at}" for at in range(keys)]
-    sums, totals, shown = [], [], []
-    partition = f"PARTITION BY {', '.join(own[:rows])}" if rows else ""
-    for at, (found, (of, event)) in enumerate(zip(conditionals, cells, strict=True)):
-        sums += [
-            f"CAST(coalesce(sum(n) FILTER (WHERE {of} AND {event}), 0) AS DOUBLE) AS a{at}",
-            f"CAST(coalesce(sum(n) FILTER (WHERE {of}), 0) AS DOUBLE) AS b{at}",
-        ]
-        totals += [f"a{at}", f"sum(b{at}) OVER ({partition}) AS b{at}"]
-        share = f"least(greatest(a{at} / b{at}, 0), 1)"
-        scale, digits = Fraction(found.scale), found.digits
-        scaled = share if scale == 1 else f"{share} * {scale.numerator} / {scale.denominator}"
-        shown.append(
-            f"CASE WHEN b{at} >= 1 THEN {scaled if digits is None else f'round({scaled}, {digits})'} END AS p{at}"
+    # --- measures -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _summed(self) -> dict[str, bool]:
+        """The columns that are summed, and whether their squares are needed."""
+        found: dict[str, bool] = {}
+        for one in self._statistics:
+            if one.column is not None and one.name in ("sum", "avg", *_SPREADING):
+                found[one.column] = found.get(one.column, False) or one.name in _SPREADING
+        return found
+
+    @cached_property
+    def _measures(self) -> list[Measure]:
+        counted = any(one.name in ("records", "share") and not self._is_of_values(one) for one in self._statistics)
+        found: list[Measure] = []
+        if any(one.name == "units" for one in self._statistics):
+            found.append(Units())
+        for column, squares in sorted(self._summed.items()):
+            number = of_column(self._protected, self._types, column, squares=squares)
+            missing = counted and not any(isinstance(one, Sums) for one in found)
+            found.append(Sums(number, squares, missing))
+        if counted and not self._summed:
+            found.insert(0, Records())
+        places: dict[str, set[Fraction]] = {}
+        for one in self._statistics:
+            if one.name == "quantile" and one.column is not None and one.place is not None:
+                places.setdefault(one.column, set()).add(one.place)
+        for column, at in sorted(places.items()):
+            number = of_column(self._protected, self._types, column, quantiles=True)
+            found.append(Quantiles(number, tuple(str(one) for one in sorted(at))))
+        if any(isinstance(one, Units | Quantiles) for one in found):
+            self._check_single()
+        return found
+
+    def _check_single(self) -> None:
+        """Raises NotOffered where numbers that do not add up would have to."""
+        repeated = any(len(set(one.values)) < len(one.values) for one in self._choices.values())
+        if self._grouped.has_sets or self._told or repeated:
+            raise NotOffered(
+                "Different units and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
+                "beside other numbers."
+            )
+
+    @cached_property
+    def question(self) -> AggregatesQuestion:
+        for one in self._statistics:
+            not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
+        filters = conditions(self._context, self._table, [*self._found.filter, *self._common])
+        assert self._policy.per_query is not None
+        found = AggregatesQuestion(
+            **basis(self._protected, self._policy.per_query, filters),
+            keys=self._bases,
+            grouped=self._cells_by,
+            events=self._events,
+            measures=tuple((one, Fraction(0)) for one in self._measures),
         )
-    grouped = f" GROUP BY {', '.join(own)}" if own else ""
-    inner = f"SELECT {', '.join([*own, *sums])} FROM {answer} AS _dk_counts{grouped}"
-    summed = f"SELECT {', '.join([*own, *totals])} FROM ({inner}) AS _dk_sums"
-    # Windows give their rows in an order that threads decide.
-    ordered = f" ORDER BY {', '.join(own)}" if own else ""
-    return f"SELECT {', '.join([*own, *shown])} FROM ({summed}) AS _dk_totals{ordered}"
+        return found.split()
+
+    # --- the query over the answer ------------------------------------------------------------------------------------
+
+    @property
+    def over(self) -> Over:
+        names = ", ".join(_name(one) for one in self.question.columns)
+        source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
+        written = [
+            self._aggregate(one, node) for one, node in zip(self._statistics, self._grouped.aggregates, strict=True)
+        ]
+        return Over(source, [self._key(one) for one in self._found.keys], written, self._end)
+
+    def _at(self, kind: type, column: str | None = None) -> tuple[int, Measure]:
+        return next(
+            (at, one)
+            for at, one in enumerate(self._measures)
+            if isinstance(one, kind) and (column is None or fold(one.number.column) == column)  # type: ignore[union-attr]
+        )
+
+    def _sum(self, letter: str, at: int, where: frozenset[Expr]) -> str:
+        return f"coalesce(sum({_name(f'{letter}{at}')}){self._filtered(where)}, 0)"
+
+    def _records(self, where: frozenset[Expr]) -> str:
+        """The number of records that meet a condition."""
+        if not self._summed:
+            at, _ = self._at(Records)
+            return self._sum("n", at, where)
+        at, _ = self._counting
+        return f"({self._sum('n', at, where)} + {self._sum('z', at, where)})"
+
+    @property
+    def _counting(self) -> tuple[int, Sums]:
+        return next((at, one) for at, one in enumerate(self._measures) if isinstance(one, Sums) and one.missing)
+
+    def _aggregate(self, one: Statistic, node: Node) -> str:
+        """A statistic over the answer. node: as it is written, which decides its type."""
+        if one.name == "records":
+            return self._count(one, type_of_count(node.this if isinstance(node, exp.Filter) else node))
+        if one.name == "units":
+            at, _ = self._at(Units)
+            return f"CAST({self._sum('n', at, frozenset())} AS BIGINT)"
+        if one.name == "share":
+            part, of = self._records(one.where), self._records(one.of)
+            share = f"least(greatest({part} / {of}, 0), 1)"
+            return f"(CASE WHEN {of} >= 1 THEN {_times(share, one.factor)} END)"
+        assert one.column is not None
+        if one.name == "quantile":
+            at, measure = self._at(Quantiles, one.column)
+            assert isinstance(measure, Quantiles)
+            place = _name(f"m{at}_{measure.at.index(str(one.place))}")
+            return f"CAST(max({place}) AS {self._type_of_quantile(one.column, node)})"
+        at, measure = self._at(Sums, one.column)
+        n, s = self._sum("n", at, one.where), self._sum("s", at, one.where)
+        if one.name == "sum":
+            return f"CAST({_times(s, one.factor)} AS {self._type_of_sum(one, node)})"
+        if one.name == "avg":
+            return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'{s} / {n}', measure)} END)"
+        squares = f"greatest({self._sum('q', at, one.where)} / {n} - ({s} / {n}) ** 2, 0)"
+        least, scaled = (1, squares) if one.name.endswith("pop") else (2, f"{squares} * {n} / ({n} - 1)")
+        shown = f"sqrt({scaled})" if one.name.startswith("stddev") else scaled
+        return f"(CASE WHEN {n} >= {least} THEN {shown} END)"
+
+    def _count(self, one: Statistic, kind: str) -> str:
+        if self._is_of_values(one):
+            at, _ = self._at(Sums, present_column(one.where))
+            found = self._sum("n", at, frozenset())
+        else:
+            found = self._records(one.where)
+        whole = found if not self._summed else f"round({found})"
+        return f"CAST({_times(whole, one.factor)} AS {kind if one.factor.denominator == 1 else 'DOUBLE'})"
+
+    def _clamped(self, value: str, measure: Measure) -> str:
+        assert isinstance(measure, Sums)
+        return f"least(greatest({value}, {_double(Fraction(measure.number.low))}), {_double(measure.number.high)})"
+
+    def _type_of_sum(self, one: Statistic, node: Node) -> str:
+        kind = self._types[one.column or ""]
+        if node.find(exp.Cast) is not None or one.factor.denominator != 1:
+            return "DOUBLE"
+        if kind.startswith("DECIMAL("):
+            return f"DECIMAL(38,{kind.rstrip(')').split(',')[1].strip()})"
+        return "HUGEINT" if kind in WHOLE else "DOUBLE"
+
+    def _type_of_quantile(self, column: str, node: Node) -> str:
+        kind = self._types[column]
+        discrete = isinstance(node, exp.PercentileDisc | exp.ApproxQuantile) or "quantile_disc" in sql(node).lower()
+        return kind if discrete or not (kind in WHOLE or kind == "DOUBLE") else "DOUBLE"
+
+    # --- intervals ----------------------------------------------------------------------------------------------------
+
+    def _end(self, place: int, side: str) -> str:
+        """An end of the 95 % interval of an aggregate over the answer."""
+        one, node = self._statistics[place], self._grouped.aggregates[place]
+        sign = "-" if side == "low" else "+"
+        if one.name in ("records", "units"):
+            width = f"{self._half(one)} * sqrt(count(*){self._filtered(self._met(one))})"
+            ends = f"greatest({self._aggregate(one, node)} {sign} ceil({_times(width, abs(one.factor))}), 0)"
+            return f"CAST({ends} AS BIGINT)"
+        half = self._half(one)
+        if one.name == "share":
+            of, part = self._records(one.of), self._records(one.where)
+            width = f"{half} * sqrt(count(*){self._filtered(one.of)})"
+            shown = f"least(greatest(({part} {sign} {width}) / {of}, 0), 1)"
+            return (
+                f"(CASE WHEN {of} >= 1 THEN {_times(shown, one.factor)} ELSE {0 if side == 'low' else one.factor} END)"
+            )
+        if one.name not in ("sum", "avg"):
+            raise NotFollowed("low and high are the ends of counts, sums, means and shares: of others there are none.")
+        at, measure = self._at(Sums, one.column)
+        width = f"{half} * sqrt(count(*){self._filtered(one.where)})"
+        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
+        if one.name == "sum":
+            return f"({_times(s, one.factor)} {sign} {_times(width, abs(one.factor))})"
+        assert isinstance(measure, Sums)
+        end = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
+        return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'({s} {sign} {width}) / {n}', measure)} ELSE {end} END)"
+
+    def _met(self, one: Statistic) -> frozenset[Expr]:
+        return frozenset() if self._is_of_values(one) else one.where
+
+    def _half(self, one: Statistic) -> float:
+        """Half the width of a statistic's 95 % interval for one cell; of a mean, times the number of its values."""
+        if one.name == "units" or not self._summed:
+            return float(spread(self.question.noise(self._at(Units if one.name == "units" else Records)[1])))
+        if one.name in ("records", "share"):
+            _, measure = self._at(Sums, present_column(one.where)) if self._is_of_values(one) else self._counting
+            assert isinstance(measure, Sums)
+            totals = measure.degree + 1 + (not self._is_of_values(one))
+            return half_width(self.question.noise(measure)) * (sqrt(totals) if one.name == "records" else 1)
+        _, measure = self._at(Sums, one.column)
+        assert isinstance(measure, Sums)
+        low, high = float(Fraction(measure.number.low)), float(measure.number.high)
+        width = half_width(self.question.noise(measure))
+        if one.name == "sum":
+            # Of n, s = low * (first end) + high * (last end), and of squares half of either for the middle one.
+            middle = ((low + high) / 2) ** 2 if measure.squares else 0
+            return width * sqrt(low**2 + high**2 + middle)
+        return width * (high - low) * (sqrt(1.25) if measure.squares else 1)
+
+    @property
+    def kind(self) -> str:
+        """What is asked, for people."""
+        return "count" if all(one.name in ("records", "units") for one in self._statistics) else "statistics"
+
+    @property
+    def told(self) -> str:
+        """How far the numbers are from the truth, in words."""
+        found = []
+        for one, node in dict(zip(self._statistics, self._grouped.aggregates, strict=True)).items():
+            shown = sql(node)
+            if one.name in ("records", "units", "sum"):
+                found.append(f"{shown} within {_rounded(self._half(one))}")
+            elif one.name in ("avg", "share"):
+                found.append(f"{shown} within {_rounded(self._half(one))} / n")
+        within = f"95 % are within what is said for one cell: {', '.join(found)}."
+        measured = f"The numbers have noise, and may be negative; {within}"
+        others = {one.name for one in self._statistics} & {"quantile", *_SPREADING}
+        rest = " Variances and quantiles have no interval." if others else ""
+        return (measured if found else "The numbers have noise.") + rest + self._split_told
+
+    @property
+    def _split_told(self) -> str:
+        shares = [share for _, share in self.question.measures]
+        if len(shares) == 1:
+            return ""
+        parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
+        return f" Epsilon is split by how much noise each part needs: {parts}."
 
 
-def _is_followed(found: Conditional, role: Role) -> bool:
-    """Whether the ratio is a DOUBLE, and NULL where the divisor is zero."""
-    if role.expr is None:
-        return False
-    for one in walk(core(role.expr), into=lambda part: not isinstance(part, Aggregate)):
-        if not isinstance(one, Call):
-            continue
-        if one.kind in ("Cast", "TryCast") and type_of(one).upper() not in WHOLE | {"DOUBLE"}:
-            return False
-        if one.kind in ("Coalesce", "Case") and found.of:
-            return False
-    return True
+def _placed(places: Mapping[str, int], expr: Expr) -> Expr | None:
+    """A column as the value of a key with a domain."""
+    return Column(0, f"k{places[expr.name]}") if isinstance(expr, Column) else None
 
 
-# --- what both have in common -----------------------------------------------------------------------------------------
+def _is_constant(expr: Expr) -> bool:
+    if isinstance(expr, Call) and expr.kind == "Neg":
+        return _is_constant(expr.operands[0])
+    return isinstance(expr, Constant) or (isinstance(expr, Call) and expr.kind == "Boolean")
 
 
-def _offering(context: RuleContext, name: TableName) -> Protected:
-    """The protected table, if its policy offers noisy answers and it has all columns of the policy. Raises _No."""
-    protected = context.catalog.protected[name]
-    policy = protected.policy
-    if policy.per_query is None:
-        raise _No(_NONE)
-    if not protected.stands:
-        raise _No("The table does not stand with the columns that its policy names: ask the steward.")
-    return protected
+def _exclude(one: frozenset[Expr], other: frozenset[Expr]) -> bool:
+    """Whether no record meets both: they want different values of a column, or a condition and its opposite."""
+    wanted = {left: right for left, right in map(_equal, one) if left is not None}
+    for condition in other:
+        left, right = _equal(condition)
+        if left is not None and left in wanted and wanted[left] != right:
+            return True
+        if isinstance(condition, Call) and condition.kind == "Not" and condition.operands[0] in one:
+            return True
+    return any(isinstance(each, Call) and each.kind == "Not" and each.operands[0] in other for each in one)
 
 
-def _one_table(found: Counts | Conditional) -> None:
-    if len(found.sources) != 1 or not isinstance(found.sources[0].relation, Table):
-        raise _No("Counts are released of one table: join what is released.")
+def _equal(condition: Expr) -> tuple[Column | None, Constant | None]:
+    """The column and the constant that a condition calls equal; None for another condition."""
+    if isinstance(condition, Call) and condition.kind == "EQ":
+        columns = [one for one in condition.operands if isinstance(one, Column)]
+        values = [one for one in condition.operands if isinstance(one, Constant) and one.is_text]
+        if len(columns) == 1 and len(values) == 1:
+            return columns[0], values[0]
+    return None, None
 
 
-def _public(context: RuleContext, name: TableName, expr: Expr) -> Key:
-    """The key for an expression: it must be a column that the policy calls public and that has a domain. Raises _No."""
-    protected = context.catalog.protected[name]
-    allowed = [*protected.policy.public, *protected.policy.hierarchy]
-    public = {fold(one) for one in allowed}
-    if not isinstance(expr, Column) or expr.name not in public:
-        raise _No(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
-    found = key(protected, expr.name)
-    if found is None:
-        raise _No(f"The policy has no domain for {expr.name}, so its values are not told: ask the steward for one.")
-    return found
+def _name(column: str) -> str:
+    """A column of the answer, under a name that is not the analyst's."""
+    return f'"_dk_{column}"'
 
 
-def _sorted(keys: Sequence[Key]) -> tuple[Key, ...]:
-    """Keys in a fixed order, so that counts by the same keys are one question, and so are shares of them."""
-    return tuple(sorted(keys, key=lambda one: fold(one.column)))
+def _times(value: str, factor: Fraction) -> str:
+    if factor == 1:
+        return value
+    return f"({value} * {factor.numerator})" if factor.denominator == 1 else f"({value} * {_double(factor)})"
 
 
-def _in_order(question: CountsQuestion, keys: Sequence[Key]) -> str:
-    """The answer to a question, with its keys in the order in which the query has them."""
-    if tuple(keys) == question.keys:
-        return quoted(question.path)
-    shown = [f"k{question.keys.index(one)} AS k{at}" for at, one in enumerate(keys)]
-    shown += [f"e{at}" for at in range(len(question.events))]
-    return f"(SELECT {', '.join([*shown, 'n'])} FROM {quoted(question.path)})"
+def _double(number: Fraction) -> str:
+    return f"CAST('{float(number)!r}' AS DOUBLE)"
 
 
-def _conditions(context: RuleContext, name: TableName, conditions: Sequence[Expr]) -> list[str]:
-    protected = context.catalog.protected[name]
-    hidden = {fold(one) for one in protected.policy.drop}
-    for one in conditions:
-        if _columns(one) & hidden:
-            raise _No(f"The policy lets nothing out that depends on {', '.join(protected.policy.drop)}.")
-    return [written(one, context.types(name), context.today) for one in conditions]
-
-
-def _all_of(context: RuleContext, name: TableName, conditions: frozenset[Expr]) -> str:
-    return " AND ".join(sorted(f"({one})" for one in _conditions(context, name, sorted(conditions, key=repr))))
-
-
-def _columns(expr: Expr) -> set[str]:
-    return {one.name for one in walk(expr) if isinstance(one, Column)}
-
-
-def _check(question: CountsQuestion, protected: Protected) -> None:
-    check_price(question.epsilon, protected.policy.epsilon)
-    if question.scale > _WIDEST:
-        raise _No("The noise would be wider than a billion: ask the steward for a larger per_query.")
-
-
-def _settle(context: RuleContext, name: TableName, question: CountsQuestion, kind: str, what: str) -> None:
-    context.answers.append(question)
-    protected = context.catalog.protected[name]
-    reason = f"{what}: 95 % are within {spread(question.scale)} of the truth. The noise protects {question.protects}."
-    step = Step(
-        kind, context.label(name), Verdict.REWRITTEN, reason, question.epsilon, protected.remaining, question.edition
-    )
-    context.steps.append(step)
-
-
-def spread(scale: Fraction) -> int:
-    """The least m with P(|noise| > m) <= 5 %, for discrete Laplace noise of that scale."""
-    a = power_of_e(-1 / scale)
-    return max(0, ceil(log(0.05 * (1 + a) / 2) / log(a)) - 1) if a > 0 else 0
+def _rounded(width: float) -> str:
+    return f"{ceil(width):,}" if width >= 10 else f"{width:.2g}"

@@ -7,19 +7,22 @@ database's name, which changes when a file is renamed or copied.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from math import prod
 from typing import Any, ClassVar
 
 from duckanon.accounting import Charge, written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, quoted
 from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
+from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class PaidQuestion:
 
     @property
     def scale(self) -> Fraction:
-        """Of the discrete Laplace noise: how much one unit can change the exact values, divided by epsilon."""
+        """Of the noise: how much one unit can change the exact values, divided by epsilon."""
         raise NotImplementedError
 
     @property
@@ -95,42 +98,185 @@ class PaidQuestion:
         return f" where {' and '.join(self.filter)}" if self.filter else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountsQuestion(PaidQuestion):
-    """Counts of records, or of different privacy units, for every combination of keys and events.
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers with declared bounds, as whole steps from 0 to `steps`: clamped, then rounded to a step.
 
-    events: conditions as SQL; a record lies in the cell of those that it fulfils. distinct: whether units are counted.
-    A unit's records lie in at most `contributions` cells, and it adds at most one to each. Without keys and events
-    there is one cell, in which a unit is counted once however many records it has.
+    low, step: as fractions in text. The largest value is low + steps * step.
     """
 
-    kind: ClassVar[str] = "count"
-
-    keys: tuple[Key, ...] = ()
-    events: tuple[str, ...] = ()
-    distinct: bool = False
+    column: str
+    low: str
+    step: str
+    steps: int
 
     @property
-    def sensitivity(self) -> int:
-        return 1 if self.distinct and not self.keys and not self.events else self.contributions
+    def high(self) -> Fraction:
+        return Fraction(self.low) + self.steps * Fraction(self.step)
+
+
+@dataclass(frozen=True)
+class Records:
+    """How many records there are: the column n."""
+
+    kind: ClassVar[str] = "records"
+
+
+@dataclass(frozen=True)
+class Units:
+    """How many different privacy units there are: the column n. A unit adds at most one to a cell."""
+
+    kind: ClassVar[str] = "units"
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
+
+    A record with the value x, as a share t of the way from the least value to the largest, adds 1 - t to one total and
+    t to another; for squares (1 - t)^2, 2 t (1 - t) and t^2 to three (the Bernstein polynomials). So it adds 1 in all,
+    whatever x is, and all columns follow from the totals. missing: whether records without a value are counted, in the
+    column z.
+    """
+
+    kind: ClassVar[str] = "sums"
+
+    number: Number
+    squares: bool = False
+    missing: bool = False
+
+    @property
+    def degree(self) -> int:
+        return 2 if self.squares else 1
+
+    @property
+    def whole(self) -> int:
+        """What one record adds in all: the totals are whole numbers of such parts."""
+        return int(self.number.steps**self.degree)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles of a number: the columns m0, m1, ...; at: their places, as fractions in text from 0 to 1."""
+
+    kind: ClassVar[str] = "quantiles"
+
+    number: Number
+    at: tuple[str, ...]
+
+
+Measure = Records | Units | Sums | Quantiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregatesQuestion(PaidQuestion):
+    """Counts, sums and quantiles of records, for every combination of keys and events.
+
+    keys: columns with a domain. grouped: expressions over the keys' values k0, k1, ... by which cells are made; none:
+    the keys themselves. events: each is a list of conditions, of which the first that holds tells a record's cell; if
+    none does it is in a cell of its own. measures: what is told of each cell, with its share of epsilon. A
+    unit's records lie in at most `contributions` cells.
+    """
+
+    kind: ClassVar[str] = "aggregates"
+
+    keys: tuple[Key, ...] = ()
+    grouped: tuple[str, ...] = ()
+    events: tuple[tuple[str, ...], ...] = ()
+    measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        return {
+            **super().resolved,
+            "measures": [(one.kind, asdict(one), written(share)) for one, share in self.measures],
+        }
+
+    def split(self) -> AggregatesQuestion:
+        """The question with epsilon split over its measures, so that the sum of the squares of their noise is least.
+
+        The noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of
+        d. Each of several quantiles counts for itself.
+        """
+        needs = [
+            self.sensitivity(one) ** (2 / 3) * (len(one.at) if isinstance(one, Quantiles) else 1)
+            for one, _ in self.measures
+        ]
+        parts = [max(1, round(1000 * one / sum(needs))) for one in needs]
+        shares = [Fraction(one, sum(parts)) for one in parts]
+        measures = tuple((one, share) for (one, _), share in zip(self.measures, shares, strict=True))
+        return replace(self, measures=measures)
+
+    @property
+    def columns(self) -> list[str]:
+        """The answer's columns, in order: keys, events, and those of each measure with its place in their names."""
+        found = [f"k{at}" for at in range(len(self.grouped or self.keys))]
+        found += [f"e{at}" for at in range(len(self.events))]
+        for at, (one, _) in enumerate(self.measures):
+            if isinstance(one, Quantiles):
+                found += [f"m{at}_{place}" for place in range(len(one.at))]
+            elif isinstance(one, Sums):
+                found += [f"{name}{at}" for name in ("n", "s", *("q" * one.squares), *("z" * one.missing))]
+            else:
+                found.append(f"n{at}")
+        return found
+
+    @property
+    def outcomes(self) -> int:
+        """How many cells each combination of keys has."""
+        return prod(len(one) + 1 for one in self.events)
+
+    def sensitivity(self, measure: Measure) -> int:
+        """How much one unit changes a measure in all cells together, in records."""
+        alone = isinstance(measure, Units) and not self.keys and not self.events
+        return 1 if alone else self.contributions
+
+    def noise(self, measure: Measure) -> Fraction:
+        """The scale of a measure's noise, in records."""
+        (share,) = (share for one, share in self.measures if one == measure)
+        return self.sensitivity(measure) / (self.epsilon * share)
 
     @property
     def scale(self) -> Fraction:
-        return self.sensitivity / self.epsilon
+        """The largest scale of noise of a measure, in records."""
+        return max(self.noise(one) for one, _ in self.measures)
 
     @property
     def what(self) -> str:
-        of = f"different {self.privacy_unit}" if self.distinct else "records"
-        by = ", ".join([one.column for one in self.keys] + list(self.events)) or "nothing"
-        return f"count of {of} of {self.location.label} by {by}{self._filtered}"
+        told = [_told(one, self.privacy_unit) for one, _ in self.measures]
+        by = [one.column for one in self.keys] if not self.grouped else [f"{one}" for one in self.grouped_by]
+        by += [" / ".join(one) for one in self.events]
+        return f"{' and '.join(told)} of {self.location.label} by {', '.join(by) or 'nothing'}{self._filtered}"
+
+    @property
+    def grouped_by(self) -> list[str]:
+        """The expressions by which it is grouped, with the columns' names in them."""
+        return [_PLACE.sub(lambda found: quoted([self.keys[int(found[1])].column]), one) for one in self.grouped]
+
+
+# A key's value in an expression.
+_PLACE = re.compile(r"\bk(\d+)\b")
+
+
+def _told(measure: Measure, unit: str | None) -> str:
+    if isinstance(measure, Records):
+        return "count of records"
+    if isinstance(measure, Units):
+        return f"count of different {unit}"
+    if isinstance(measure, Sums):
+        return f"count, sum{' and sum of squares' if measure.squares else ''} of {measure.number.column}"
+    return f"quantiles {', '.join(measure.at)} of {measure.number.column}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSizesQuestion(PaidQuestion):
     """How many groups of each size live in each region of a hierarchy; a group is a (group, leaf region) pair.
 
-    group: the column that identifies a group. hierarchy: the regions' columns, the widest first. is_unit: whether the
-    group is the privacy unit; then only its records in one leaf region count. split: shares of epsilon, one a level.
+    group: the column that identifies a group. within: further columns that do, with it. size: what a group's size is.
+    units: the table of all groups, where they are the privacy units; None: the groups are those that have records.
+    hierarchy: the regions' columns, the widest first. max_size: in steps of the size; larger groups count as groups of
+    that size. is_unit: whether the group is the privacy unit; then only its records in one leaf region count. split:
+    shares of epsilon, one a level.
     """
 
     kind: ClassVar[str] = "group sizes"
@@ -141,15 +287,46 @@ class GroupSizesQuestion(PaidQuestion):
     is_unit: bool = False
     mechanism: str = "auto"
     split: tuple[str, ...] | None = None
+    within: tuple[str, ...] = ()
+    size: Size = RECORDS
+    units: UnitsTable | None = None
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """As for all questions; parts that are as usual are left out."""
+        found = super().resolved
+        usual = {"within": (), "size": asdict(RECORDS), "units": None}
+        found = {name: one for name, one in found.items() if name not in usual or one != usual[name]}
+        return found if self.units is None else {**found, "units": self.units.resolved}
+
+    @property
+    def least(self) -> int:
+        """The least size that is told, 0 or 1."""
+        return 0 if self.units is not None else self.size.least
+
+    @property
+    def sizes(self) -> int:
+        """How many sizes are told: from the least to `max_size`."""
+        return self.max_size + 1 - self.least
+
+    @property
+    def largest(self) -> int:
+        """The largest size that a group can count as. One that is the privacy unit has no more records than count."""
+        return min(self.max_size, self.contributions * self.size.high) if self.is_unit else self.max_size
 
     @property
     def engine(self) -> dict[str, Any]:
-        """The engine's arguments, which do not depend on the records."""
+        """The engine's arguments, which do not depend on the records.
+
+        The engine numbers sizes from 1, and 0 is a group that is not there. So where sizes begin with 0 a record that
+        brings a group with it moves it by one more.
+        """
         return {
             "epsilon": self.epsilon,
             "mechanism": self.mechanism,
             "totals": "private",
             "split": None if self.split is None else tuple(map(Fraction, self.split)),
+            "sensitivity": min(self.size.high, self.max_size) + 1 - self.least,
             "contributions": self.contributions,
             "unit": "group" if self.is_unit else "record",
         }
@@ -164,8 +341,18 @@ class GroupSizesQuestion(PaidQuestion):
     def what(self) -> str:
         by = ", ".join(one.column for one in self.hierarchy) or "nothing"
         more = "" if self.mechanism == "auto" else f", mechanism {self.mechanism}"
-        sizes = f"group sizes of {self.location.label} by {self.group}, up to {self.max_size}"
-        return f"{sizes}, by {by}{more}{self._filtered}"
+        groups = ", ".join((self.group, *self.within))
+        sizes = f"group sizes of {self.location.label} by {groups}, up to {self.max_size}"
+        if self.units is not None:
+            of = f" where {' and '.join(self.units.filter)}" if self.units.filter else ""
+            sizes += f", of all units of {self.units.location.label}{of}"
+        counted = f", size: {self.size.words}" if self.size.words else ""
+        return f"{sizes}, by {by}{counted}{more}{self._filtered}"
+
+    @property
+    def purchase(self) -> Purchase:
+        beside = () if self.units is None else ((self.units.location, self.units.version),)
+        return replace(super().purchase, beside=beside)
 
 
 def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called

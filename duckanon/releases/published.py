@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+import sqlglot
+
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, Unclear, Window, walk
 from duckanon.rewrite.algebra.filters import is_total
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.recognize import Conditional, Counts
-from duckanon.rewrite.recognize.findings import Found
+from duckanon.rewrite.recognize.findings import Found, Role
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
 
 _MOST_DIGITS = 12
 # One over the precision of sums of shares: each share is the DOUBLE nearest to its quotient.
@@ -48,6 +52,27 @@ def answer(conditionals: Sequence[Conditional], publications: Sequence[Publicati
         if publication.kind == "shares" and _is_as_rounded(conditionals, rows, keys, publication):
             return _as_rounded(conditionals, publication, database)
     return None
+
+
+def count_columns(context: RuleContext, found: Counts, node: Node, source: str) -> Node | None:
+    """The query's own columns over a source with the keys k0, ... and the count n."""
+    shown = [
+        f"{_shown(found, role, given)} AS {quoted([name])}"
+        for role, name, given in zip(
+            found.columns,
+            context.names(found.table, node, found.columns),
+            written_columns(node, found.columns),
+            strict=True,
+        )
+    ]
+    return sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}", read="duckdb")
+
+
+def _shown(found: Counts, role: Role, given: Node | None) -> str:
+    if role.what == "key" and role.expr is not None:
+        return f"k{found.keys.index(role.expr)}"
+    kind = type_of_count(given)
+    return "n" if kind == "BIGINT" else f"CAST(n AS {kind})"
 
 
 def counts(found: Counts, publications: Sequence[Publication], database: str) -> str | None:

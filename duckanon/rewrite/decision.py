@@ -11,6 +11,7 @@ from typing import Any
 
 from duckanon.accounting import written
 from duckanon.catalog.names import TableName
+from duckanon.catalog.snapshot import View
 
 
 class Verdict(StrEnum):
@@ -27,7 +28,8 @@ class Step:
     """One part of a statement: what it is, which table it is about, and what is decided.
 
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
-    drawn: the day on which the answer was charged, if it is stored already: then it is free.
+    drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
+    its counts are from the truth at most.
     """
 
     kind: str
@@ -38,6 +40,7 @@ class Step:
     remaining: Fraction | None = None
     edition: int | None = None
     drawn: date | None = None
+    within: int | None = None
 
     @property
     def line(self) -> str:
@@ -57,7 +60,8 @@ class Decision:
 
     calls: of duckanon's functions in the query. answers: paid questions whose answers must be stored before it runs.
     target: the text before the query, or all of a statement without one; written by the guard. tables: all that it
-    reads besides answers, also through views.
+    reads besides answers, also through views. view: the name of a temporary view that the statement makes, and the
+    view; None in its place where it is dropped. filled: whether parameters are written out in the query.
     """
 
     steps: Sequence[Step]
@@ -66,6 +70,8 @@ class Decision:
     answers: Sequence[Any] = ()
     target: str | None = None
     tables: frozenset[TableName] = frozenset()
+    view: tuple[TableName, View | None] | None = None
+    filled: bool = False
 
     @property
     def sql(self) -> str | None:

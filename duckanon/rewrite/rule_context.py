@@ -14,16 +14,21 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
-from duckanon.rewrite.algebra.expressions import Column
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.relations import Block, Relation
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.recognize import Finding, Schema, findings_in
-from duckanon.rewrite.recognize.findings import Role
+from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
+from duckanon.rewrite.recognize import Finding, Schema, findings_in, relation
+from duckanon.rewrite.recognize.aggregates import aggregates
+from duckanon.rewrite.recognize.findings import Aggregates, Role
 
 T = TypeVar("T", bound=Finding)
 _LOG = logging.getLogger("duckanon.guard")
+# Without a traceback: its last lines could quote the statement.
+_FAILED = "A recogniser failed, so nothing was recognised: please report the shape of this statement."
 # Tests set it: then an error in a recogniser is raised. Otherwise it is logged, and nothing is recognised.
 STRICT = False
 
@@ -33,6 +38,14 @@ class Releases(Protocol):
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
+        ...
+
+    def follows(self, context: RuleContext, node: Node) -> bool:
+        """Replace a SELECT of counts by what follows from a publication. Returns whether one has them."""
+        ...
+
+    def with_noise(self, context: RuleContext, node: Node) -> str | None:
+        """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
         ...
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
@@ -74,17 +87,49 @@ class RuleContext:
         """Replace a node by the answer to findings about one protected table, or note why there is none."""
         reason = self.releases.answer(self, found, node)
         if reason is not None:
-            self.reasons.append((found[0].shown, found[0].table, reason))
+            first = found[0]
+            self.reasons += [(first.shown, name, reason) for name in dict.fromkeys((first.table, *first.tables))]
 
     def alone(self, part: Node) -> Sequence[Finding]:
         """The findings about a SELECT inside the query, taken by itself."""
+        return self.recognised(self._with_above(part, part))
+
+    def aggregates(self, grouped: Grouped) -> Aggregates:
+        """What a SELECT inside the query tells by keys. Raises NotFollowed."""
+        core = self._relation(grouped.core, grouped.query)
+        if not isinstance(core, Block):
+            raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
+        found = aggregates(core)
+        if isinstance(found, str):
+            raise NotFollowed(found)
+        for name in grouped.by_alias:
+            read = self._relation(grouped.column(name), grouped.query)
+            if not isinstance(read, Block) or read.outputs[0].expr != Column(SOMEWHERE, fold(name.name)):
+                raise NotFollowed("GROUP BY has a name that is a column's and an alias's: rename the alias.")
+        if found.table not in self.catalog.protected:
+            raise NotFollowed("The query reads no protected table by itself.")
+        return found
+
+    def _relation(self, part: Node, place: Node) -> Relation | None:
+        """A SELECT in resolved form; None if a recogniser fails. place: where it stands in the query."""
+        try:
+            return relation(self._with_above(part, place), self.schema)
+        except Exception:
+            if STRICT:
+                raise
+            _LOG.error(_FAILED)
+            return None
+
+    @staticmethod
+    def _with_above(part: Node, place: Node) -> Node:
+        """A copy of a SELECT with the common table expressions that can be seen at a place in the query."""
         query = part.copy()
         above: list[Node] = []
-        holder = part.parent
+        holder = place.parent
         while holder is not None:
             given = arg(holder, "with")
             if given is not None and not given.args.get("recursive"):
-                above = [one.copy() for one in given.expressions if not within(part, one)] + above
+                above = [one.copy() for one in given.expressions if not within(place, one)] + above
             holder = holder.parent
         if above:
             own = arg(query, "with")
@@ -93,7 +138,7 @@ class RuleContext:
             outer = [one for one in above if fold(one.alias) not in names]
             key = "with_" if "with_" in exp.Select.arg_types else "with"
             query.set(key, exp.With(expressions=[*outer, *mine]))
-        return self.recognised(query)
+        return query
 
     def recognised(self, query: Node) -> Sequence[Finding]:
         """The findings of the recognisers about a query; none if one of them fails, and then nothing is released."""
@@ -102,8 +147,7 @@ class RuleContext:
         except Exception:
             if STRICT:
                 raise
-            # No traceback: its last lines could quote the statement.
-            _LOG.error("A recogniser failed, so nothing was recognised: please report the shape of this statement.")
+            _LOG.error(_FAILED)
             return ()
 
     @property

@@ -1,6 +1,8 @@
 """What the door to numba promises: how often it compiles, what it says, and who may call."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +147,36 @@ def test_kernels_work_where_nothing_can_be_written() -> None:
         "import numpy as np; from duckanon.engines.metric.certificate import _sums; print(_sums(np.ones((2, 2))))"
     )
     assert _fresh(Path(module.__file__).parents[2], program).strip()
+
+
+_MAKING = {"empty", "zeros", "full", "ones", "empty_like", "arange", "copy", "append", "heappush", "heappop", "argsort"}
+_ALLOCATING = {"allocating", "inner_allocating"}
+
+
+def _kernels() -> dict[str, tuple[str, ast.FunctionDef]]:
+    """The decorator and the source of each kernel, by module and name."""
+    found = {}
+    for path in sorted(Path(module.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                for mark in node.decorator_list:
+                    if isinstance(mark, ast.Name) and hasattr(module, mark.id):
+                        found[f"{path.stem}.{node.name}"] = (mark.id, node)
+    return found
+
+
+def test_what_makes_arrays_says_so() -> None:
+    # Without numba's counts an array that is made would never be freed, and one that is returned be freed too early.
+    kernels = _kernels()
+    making = _MAKING | {name.split(".")[1] for name, (mark, _) in kernels.items() if mark in _ALLOCATING}
+    plain = {node.name for mark, node in kernels.values() if mark not in _ALLOCATING}
+    for name, (mark, node) in kernels.items():
+        if mark in _ALLOCATING:
+            continue
+        calls = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
+        called = {
+            f.attr if isinstance(f, ast.Attribute) else f.id for f in calls if isinstance(f, ast.Attribute | ast.Name)
+        }
+        assert not called & (making - plain), name
+        returned = ast.unparse(node.returns) if node.returns else ""
+        assert set(re.findall(r"\w+", returned)) <= {"None", "int", "float", "bool", "tuple"}, name

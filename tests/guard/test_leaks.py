@@ -80,8 +80,8 @@ def test_leak_1_no_condition_can_fail_on_a_record(pair: tuple[Analyst, Analyst],
 @pytest.mark.parametrize(
     "condition",
     [
-        "age <> 1.0000000000000000000000000000000000001",
-        "age > 17.5",
+        "age = '17.5'",
+        "age > '1.5e0'",
         "dx = 7",
         "insured = 'perhaps'",
     ],
@@ -346,7 +346,7 @@ def test_leak_8_one_record_more_moves_counts_by_what_the_noise_is_for(
     drawn = mechanisms.draw
 
     def spy(con: Any, one: PaidQuestion) -> Any:
-        found.append((mechanisms.exact(con, one), one.scale))
+        found.append((mechanisms.exact(con, one)[0], one.scale))
         return drawn(con, one)
 
     monkeypatch.setattr(mechanisms, "draw", spy)

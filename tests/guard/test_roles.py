@@ -226,8 +226,8 @@ def test_statements_that_duckdb_split(analyst: duckanon.Analyst) -> None:
 def test_parameters(analyst: duckanon.Analyst) -> None:
     assert analyst.execute("SELECT size FROM cities WHERE state = ?", ["S1"]).fetchall() == [(1,)]
     assert analyst.execute("SELECT $x + 1", {"x": 1}).fetchall() == [(2,)]
-    with pytest.raises(UnsupportedQuery, match="Parameters"):
-        analyst.execute("SELECT count(*) FROM persons WHERE sex = ?", ["m"])
+    with pytest.raises(UnsupportedQuery, match="give their values"):
+        analyst.execute("SELECT count(*) FROM persons WHERE sex = ?")
 
 
 def test_temporary_tables(analyst: duckanon.Analyst) -> None:
@@ -284,7 +284,7 @@ def test_queries_are_answered_with_noise(analyst: duckanon.Analyst, sql: str) ->
         "SELECT sum(age) FROM persons",
         "SELECT count(*) FROM persons, range(10)",
         "SELECT count(*) FROM persons p JOIN cities USING (state)",
-        "SELECT n, count(*) FROM (SELECT household_id, count(*) n FROM persons WHERE age > 3 GROUP BY 1) GROUP BY 1",
+        "SELECT n, count(*) FROM (SELECT household_id, sum(age) n FROM persons GROUP BY 1) GROUP BY 1",
         "SELECT size, count(*) FROM (SELECT age, count(*) AS size FROM persons GROUP BY 1) GROUP BY size",
         "SELECT state, avg(sick) FROM persons GROUP BY state",
         "SELECT max(name) FROM persons",

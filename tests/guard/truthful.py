@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from duckanon.engines.quantiles import losses
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Measure, PaidQuestion, Quantiles
 
 
 @pytest.fixture
@@ -23,16 +25,24 @@ def truthful(monkeypatch: pytest.MonkeyPatch) -> None:
 def truth(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: Any = None) -> pa.Table:
     """The answer to a question as it would be without noise."""
     keys, exact = mechanisms.form(con, asked), mechanisms.exact(con, asked)
-    if isinstance(asked, CountsQuestion):
-        return keys.select([one for one in keys.column_names if one[0] in "ke"]).append_column("n", pa.array(exact))
+    if isinstance(asked, AggregatesQuestion):
+        found = [_best(one, totals) for (one, _), totals in zip(asked.measures, exact, strict=True)]
+        return mechanisms.answer(asked, keys, found)
     assert isinstance(asked, GroupSizesQuestion)
     ranks = mechanisms._ranks(keys, len(asked.hierarchy))
-    sizes, tables = exact.reshape(len(keys), asked.max_size), []
+    sizes, tables = exact[0].reshape(len(keys), asked.sizes), []
     for level in reversed(range(len(ranks))):
         tables.append(mechanisms._level(asked, keys, ranks, level, sizes, sizes, sizes))
         if level:
             parents = [mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks)][level - 1]
-            summed = np.zeros((int(parents.max()) + 1, asked.max_size), dtype=np.int64)
+            summed = np.zeros((int(parents.max()) + 1, asked.sizes), dtype=np.int64)
             np.add.at(summed, parents, sizes)
             sizes = summed
     return pa.concat_tables(reversed(tables))
+
+
+def _best(measure: Measure, totals: mechanisms.Ints) -> mechanisms.Ints:
+    """The totals themselves; of quantiles, the values with the least loss."""
+    if not isinstance(measure, Quantiles):
+        return totals
+    return np.array([[losses(one, Fraction(at))[0].argmin() for at in measure.at] for one in totals], dtype=np.int64)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from duckanon.releases.paid_questions import CountsQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion
 from tests.noninterference.answers import contribution, difference, questions, too_far
 from tests.noninterference.grown import grown
 from tests.noninterference.harness import Comparison, Sent, injecting
@@ -74,7 +74,7 @@ def answers_alone(worlds: Pair, rng: random.Random) -> list[str]:
         reasons = [difference(*pairs, one, rng.randrange(10**6))]
         for con in pairs:
             reasons.append(too_far(con, one, _UNITS))
-            if isinstance(one, CountsQuestion):
+            if isinstance(one, AggregatesQuestion):
                 reasons.append(contribution(con, one, _UNITS))
         found.append("; ".join(f"{one.what}: {reason}" for reason in reasons if reason))
     return found

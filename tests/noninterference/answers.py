@@ -28,7 +28,16 @@ from duckanon.engines.groups.measurements import Measurements
 from duckanon.errors import PolicyRefusal
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import draw
-from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, PaidQuestion
+from duckanon.releases.paid_questions import (
+    AggregatesQuestion,
+    GroupSizesQuestion,
+    Measure,
+    PaidQuestion,
+    Quantiles,
+    Records,
+    Sums,
+    Units,
+)
 from tests.engines.seeded import Seeded
 
 # One of each kind, and each part of the order of contribution in one of them.
@@ -100,20 +109,43 @@ def difference(
 def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn:
     """Draw an answer with noise from a seed. con: DuckDB's own connection."""
     form = mechanisms.form(con, one)
-    if isinstance(one, CountsQuestion):
-        answer = draw(con, one, Seeded(seed))
-        keys = answer.drop_columns(["n"])
-        values = [np.asarray(answer.column("n"))]
-        return Drawn(form, (answer.schema, keys.to_pylist()), [mechanisms.exact(con, one)], values)
+    if isinstance(one, AggregatesQuestion):
+        with _noised() as noisy:
+            answer = draw(con, one, Seeded(seed))
+        keys = answer.select([name for name in answer.column_names if name[0] in "ke"])
+        exact = mechanisms.exact(con, one)
+        # And the answer has a row for each cell.
+        return Drawn(
+            form,
+            (answer.schema, keys.to_pylist()),
+            [*(exact[at] for at in noisy), np.zeros(len(form))],
+            [*noisy.values(), np.zeros(len(answer))],
+        )
     assert isinstance(one, GroupSizesQuestion)
     with _measured() as seen:
         answer = draw(con, one, Seeded(seed))
     fixed = answer.drop_columns(["groups", "low", "high"])
     ((measured, truth),) = seen
-    assert np.array_equal(np.sort(truth[-1].reshape(-1)), np.sort(mechanisms.exact(con, one)))
+    assert np.array_equal(np.sort(truth[-1].reshape(-1)), np.sort(mechanisms.exact(con, one)[0].reshape(-1)))
     return Drawn(
         form, (answer.schema, fixed.to_pylist()), [measured.query.of(one) for one in truth], list(measured.values)
     )
+
+
+@contextmanager
+def _noised() -> Iterator[dict[int, np.ndarray[Any, Any]]]:
+    """The totals with noise, by the place of their measure; quantiles have no noise that is added."""
+    seen: dict[int, np.ndarray[Any, Any]] = {}
+    real = mechanisms.noised
+
+    def noised(question: AggregatesQuestion, measure: Measure, totals: Any, source: Any) -> Any:
+        found = real(question, measure, totals, source)
+        if not isinstance(measure, Quantiles):
+            seen[[each for each, _ in question.measures].index(measure)] = found
+        return found
+
+    with mock.patch.object(mechanisms, "noised", noised):
+        yield seen
 
 
 @contextmanager
@@ -149,7 +181,7 @@ def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesQuestion) -> tuple[rel
     leaves = mechanisms.form(con, one)
     ranks = mechanisms._ranks(leaves, len(one.hierarchy))
     parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
-    plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one).reshape(len(leaves), -1), **one.engine)
+    plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one)[0].reshape(len(leaves), -1), **one.engine)
     tree = plan.hierarchy.ordered
     truth = tree.levels(plan.groups[plan.hierarchy.order[-1]])
     return plan, [plan.query.of(level) for level in truth]
@@ -164,11 +196,17 @@ def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> lis
         plan, before = levels(con, one)
         made = [scale * charge for scale, charge in zip(plan.scales, plan.charges, strict=True)]
     else:
-        before, made = [mechanisms.exact(con, one)], [one.scale * one.epsilon]
+        assert isinstance(one, AggregatesQuestion)
+        before = mechanisms.exact(con, one)
+        wholes = [each.whole if isinstance(each, Sums) else 1 for each, _ in one.measures]
+        made = [
+            one.noise(each) * one.epsilon * share * whole
+            for (each, share), whole in zip(one.measures, wholes, strict=True)
+        ]
     con.begin()
     try:
         con.execute(change).fetchall()
-        after = levels(con, one)[1] if isinstance(one, GroupSizesQuestion) else [mechanisms.exact(con, one)]
+        after = levels(con, one)[1] if isinstance(one, GroupSizesQuestion) else mechanisms.exact(con, one)
     finally:
         con.rollback()
     distances = [int(np.abs(a - b).sum()) for a, b in zip(before, after, strict=True)]
@@ -203,49 +241,60 @@ def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None 
 # --- contribution -----------------------------------------------------------------------------------------------------
 
 
-def contribution(con: duckdb.DuckDBPyConnection, one: CountsQuestion, most: int | None = None) -> str | None:
-    """Where the exact counts are not the sum of what each unit contributes, or a unit contributes another number.
+def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: int | None = None) -> str | None:
+    """Where the exact totals are not the sum of what each unit contributes, or a unit contributes another number.
 
     A unit contributes as many records as pass the filter and have keys in the domains, at most `contributions`.
     most: how many units are looked at; None: all, and then their sum too.
     """
     table = quoted(one.location.path)
-    total = np.zeros_like(mechanisms.exact(con, one))
-    cells = {_cell(row, one) for row in mechanisms.form(con, one).to_pylist()}
+    whole = mechanisms.exact(con, one)
+    total = [np.zeros_like(each) for each in whole]
+    bases = [f"b{at}" for at in range(len(one.keys))]
+    outcomes = [f"e{at}" for at in range(len(one.events))]
+    told = ", ".join([*(f"CAST({each} AS VARCHAR)" for each in bases), *outcomes]) or "0"
+    cells = set(con.execute(f"SELECT {told} FROM ({mechanisms._form(one)})").fetchall())
     for unit in units(con, one)[:most]:
         own = _alone(con, one, unit)
-        total = total + own
+        total = [each + mine for each, mine in zip(total, own, strict=True)]
         tests = [unit, *(f"({test})" for test in one.filter)]
         shown = [f"CAST({quoted([key.column])} AS VARCHAR)" for key in one.keys] + [
-            f"(({event}) IS TRUE)::VARCHAR" for event in one.events
+            f"(CASE {' '.join(f'WHEN {test} THEN {at}' for at, test in enumerate(event))} ELSE {len(event)} END)"
+            for event in one.events
         ]
         rows = con.execute(f"SELECT {', '.join(shown) or '0'} FROM {table} WHERE {' AND '.join(tests)}").fetchall()
         known = [row for row in rows if not shown or row in cells]
         expected = min(len(known), one.contributions)
-        if one.distinct:
-            expected = len(set(known)) if one.keys else min(len(known), 1)
-        if int(own.sum()) != expected or (not shown and own.shape != (1,)):
-            return f"{unit} has {len(known)} records that match, and counts {int(own.sum())} times"
-    if most is None and not np.array_equal(total, mechanisms.exact(con, one)):
-        return "the counts are not the sum of what each unit contributes"
+        for (measure, _), mine in zip(one.measures, own, strict=True):
+            if not _is_contributed(
+                measure, int(mine.sum()), expected, len(set(known)) if shown else min(len(known), 1)
+            ):
+                return f"{unit} has {len(known)} records that match, and counts {int(mine.sum())} times"
+    if most is None and not all(np.array_equal(each, mine) for each, mine in zip(total, whole, strict=True)):
+        return "the totals are not the sum of what each unit contributes"
     return None
 
 
-def _alone(con: duckdb.DuckDBPyConnection, one: CountsQuestion, unit: str) -> np.ndarray[Any, Any]:
-    """The exact counts of a table in which there are no other units."""
+def _is_contributed(measure: Measure, added: int, records: int, cells: int) -> bool:
+    """Whether a unit may have added that much: of so many records that count, in so many different cells."""
+    if isinstance(measure, Records):
+        return added == records
+    if isinstance(measure, Units):
+        return added <= min(records, cells) and (added > 0) == (records > 0)
+    if isinstance(measure, Sums):
+        return (
+            added == records * measure.whole
+            if measure.missing
+            else added in range(0, (records + 1) * measure.whole, measure.whole)
+        )
+    return added <= records
+
+
+def _alone(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, unit: str) -> list[np.ndarray[Any, Any]]:
+    """The exact totals of a table in which there are no other units."""
     con.begin()
     try:
         con.execute(f"DELETE FROM {quoted(one.location.path)} WHERE NOT coalesce({unit}, false)").fetchall()
         return mechanisms.exact(con, one)
     finally:
         con.rollback()
-
-
-def _cell(row: dict[str, Any], one: CountsQuestion) -> tuple[str | None, ...]:
-    """A cell of the form, as text."""
-    names = [f"k{at}" for at in range(len(one.keys))] + [f"e{at}" for at in range(len(one.events))]
-    return tuple(_shown(row[name]) for name in names)
-
-
-def _shown(value: Any) -> str | None:
-    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,8 +14,8 @@ from duckanon.engines.randomness import double_geometric
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, SharedCatalog
-from duckanon.releases import mechanisms, noisy_aggregates
-from duckanon.releases.paid_questions import CountsQuestion
+from duckanon.releases import mechanisms, noise
+from duckanon.releases.paid_questions import AggregatesQuestion
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
 
@@ -27,7 +27,7 @@ Patch = pytest.MonkeyPatch
 
 def any_filter(patch: Patch) -> None:
     """A filter may cast, calculate and TRY."""
-    patch.setattr(noisy_aggregates, "written", lambda one, types, today: Renderer().text(one))
+    patch.setattr(noise, "written", lambda one, types, today: Renderer().text(one))
 
 
 def a_count_decides(patch: Patch) -> None:
@@ -117,17 +117,18 @@ def repeat_by_content(patch: Patch) -> None:
 
 def empty_cells_dropped(patch: Patch) -> None:
     """Cells without records have no row."""
-    real = mechanisms._noisy_counts
+    real = mechanisms._noisy_aggregates
 
-    def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
-        return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked) > 0))
+    def aggregates(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
+        return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked)[0].sum(axis=1) > 0))
 
-    patch.setitem(mechanisms._BY_KIND, CountsQuestion, counts)
+    patch.setitem(mechanisms._BY_KIND, AggregatesQuestion, aggregates)
 
 
 def unbounded(patch: Patch) -> None:
     """All records of a unit count."""
     patch.setattr(mechanisms, "_first", lambda asked: "")
+    patch.setattr(mechanisms, "_first_members", lambda asked: "")
 
 
 def first_of_all(patch: Patch) -> None:
@@ -159,16 +160,13 @@ def keys_by_collation(patch: Patch) -> None:
 
 def noise_of_the_count(patch: Patch) -> None:
     """The noise is narrower where there are few records."""
-    real = double_geometric
+    real = mechanisms.noised
 
-    def counts(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
-        exact = mechanisms.exact(con, asked)
-        keys = mechanisms.form(con, asked)
-        noise = real(asked.scale if exact.sum() > 20 else asked.scale / 4, len(exact), source)
-        shown = [one for one in keys.column_names if one[0] in "ke"]
-        return keys.select(shown).append_column("n", pa.array(exact + np.asarray(noise)))
+    def noised(asked: Any, measure: Any, exact: Any, source: Any) -> Any:
+        narrow = exact + double_geometric(asked.noise(measure) / 4, exact.shape, source)
+        return real(asked, measure, exact, source) if exact.sum() > 20 else narrow
 
-    patch.setitem(mechanisms._BY_KIND, CountsQuestion, counts)
+    patch.setattr(mechanisms, "noised", noised)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------
@@ -184,7 +182,7 @@ def sizes_in_metadata(patch: Patch) -> None:
         return real(self, own)
 
     def shown(found: Any) -> Any:
-        return [(name, f"{kind} {sizes.get(name[1])}", stored) for name, kind, stored in seen(found)]
+        return [replace(one, kind=f"{one.kind} {sizes.get(one.path[2])}") for one in seen(found)]
 
     patch.setattr(SharedCatalog, "catalog", catalog)
     patch.setattr(metadata, "_seen", shown)

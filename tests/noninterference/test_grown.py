@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duckanon.errors import PolicyRefusal
-from duckanon.releases.paid_questions import CountsQuestion, PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from tests.noninterference import leaks
 from tests.noninterference.answers import asked, contribution, difference, too_far
 from tests.noninterference.grown import grown
@@ -36,7 +36,7 @@ def wrong(worlds: Pair, one: PaidQuestion, seed: int) -> list[str]:
     reasons = [difference(first, second, one, seed)]
     if reasons == [None]:
         reasons.append(too_far(second, one, 2))
-        if isinstance(one, CountsQuestion):
+        if isinstance(one, AggregatesQuestion):
             reasons.append(contribution(second, one, 2))
     return [reason for reason in reasons if reason]
 
@@ -44,7 +44,7 @@ def wrong(worlds: Pair, one: PaidQuestion, seed: int) -> list[str]:
 def test_nothing_is_wrong_with_questions_that_grew(worlds: Pair) -> None:
     found = list(grown(worlds.first, random.Random(2), QUESTIONS, tries=2_000))
     assert len(found) == QUESTIONS
-    assert {one.kind for one in found} == {"count", "group sizes"}
+    assert {one.kind for one in found} == {"aggregates", "group sizes"}
     # Filters are what this is for.
     assert sum(bool(one.filter) for one in found) > QUESTIONS // 4
     for at, one in enumerate(found):

@@ -48,14 +48,14 @@ class Counted:
             if all(merged.setdefault(name, value) == value for row in rows for name, value in row.items()):
                 found.add(tuple(merged[one] for one in self.keys))
         ordered = sorted(found, key=lambda cell: [(one is None, one if one is not None else 0) for one in cell])
-        return [(*cell, *flags) for cell in ordered for flags in product((False, True), repeat=len(self.events))]
+        return [(*cell, *flags) for cell in ordered for flags in product((0, 1), repeat=len(self.events))]
 
     def placed(self, records: Sequence[Record]) -> list[tuple[Record, int]]:
         """The records that count before contribution is bounded, each with the number of its cell."""
         number = {cell: at for at, cell in enumerate(self.cells())}
         found = []
         for one in records:
-            cell = (*(one[key] for key in self.keys), *(event(one) is True for event in self.events))
+            cell = (*(one[key] for key in self.keys), *(0 if event(one) is True else 1 for event in self.events))
             if self.kept(one) is not True or cell not in number:
                 continue
             if any(column is not None and one[column] is None for column in (self.unit, self.group)):

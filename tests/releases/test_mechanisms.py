@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import CountsQuestion, GroupSizesQuestion, Key, PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion, Records, Units
 from tests.releases import plain
 from tests.releases.plain import Record
 
@@ -73,7 +73,8 @@ class Case:
 
     def exact(self, con: duckdb.DuckDBPyConnection, records: list[Record]) -> np.ndarray:
         self.filled(con, records)
-        return mechanisms.exact(con, self.asked)
+        (found,) = mechanisms.exact(con, self.asked)
+        return found.reshape(-1)
 
 
 @st.composite
@@ -118,11 +119,11 @@ def cases(draw: st.DrawFn) -> Case:
     keys = draw(st.lists(st.sampled_from(list(DOMAINS)), unique=True))
     events = sorted(draw(st.sets(st.sampled_from([OVER, YOUNG]))))
     distinct = unit is not None and draw(st.booleans())
-    asked = CountsQuestion(
+    asked = AggregatesQuestion(
         **common,
         keys=tuple(map(key, keys)),
-        events=tuple(_written(one, names) for one in events),
-        distinct=distinct,
+        events=tuple((_written(one, names),) for one in events),
+        measures=((Units() if distinct else Records(), Fraction(1)),),
     )
     twin = plain.Counted(
         keys, [DOMAINS[one] for one in keys], kept, [TESTS[one] for one in events], unit, None, most, distinct
@@ -191,11 +192,11 @@ def test_the_sensitivity_is_reached(con: duckdb.DuckDBPyConnection) -> None:
         "contributions": 2,
         "epsilon": Fraction(1), "protects": "them",
     }  # fmt: skip
-    counts = CountsQuestion(**common, keys=(Key("state", "domain_state", "VARCHAR", ("state",)),))  # type: ignore[arg-type]
+    counts = AggregatesQuestion(**common, keys=(Key("state", "domain_state", "VARCHAR", ("state",)),))  # type: ignore[arg-type]
     twin = plain.Counted(["state"], [DOMAINS["state"]], lambda _: True)
     case = Case(names, records, counts, twin)
     assert case.exact(con, records).sum() == 2 == counts.scale
-    distinct = replace(counts, keys=(), distinct=True)
+    distinct = replace(counts, keys=(), measures=((Units(), Fraction(1)),))
     assert Case(names, records, distinct, twin).exact(con, records).tolist() == [1]
     assert distinct.scale == 1
     sizes = GroupSizesQuestion(**common, group="group", hierarchy=(), max_size=4)  # type: ignore[arg-type]
@@ -209,9 +210,9 @@ def test_what_is_not_known_of_a_record(con: duckdb.DuckDBPyConnection) -> None:
     """It is in no event, and a group that is the unit has no more records than count."""
     names = {name: name for name in KINDS}
     full = {"unit": 1, "group": 10, "state": "A", "county": "p", "sex": "f", "age": 18}
-    asked = CountsQuestion(**{**_any(), "contributions": 4}, events=(_written(OVER, names),))
+    asked = AggregatesQuestion(**{**_any(), "contributions": 4}, events=((_written(OVER, names),),))
     records = [{**full, "age": one} for one in (None, None, 18, 17)]
-    assert Case(names, records, asked, None).exact(con, records).tolist() == [3, 1]  # type: ignore[arg-type]
+    assert Case(names, records, asked, None).exact(con, records).tolist() == [1, 3]  # type: ignore[arg-type]
     home = {**_any(), "privacy_unit": "group", "contributions": 2}
     sizes = GroupSizesQuestion(**home, group="group", hierarchy=(), max_size=4, is_unit=True)
     assert Case(names, [full] * 3, sizes, None).exact(con, [full] * 3).tolist() == [0, 1, 0, 0]  # type: ignore[arg-type]
@@ -219,14 +220,14 @@ def test_what_is_not_known_of_a_record(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_no_record_stops_an_answer(con: duckdb.DuckDBPyConnection) -> None:
     """Every value of every type is counted or not; nothing fails."""
-    case = Case({name: name for name in KINDS}, [], CountsQuestion(**_any(), keys=_keys("sex")), None)  # type: ignore[arg-type]
+    case = Case({name: name for name in KINDS}, [], AggregatesQuestion(**_any(), keys=_keys("sex")), None)  # type: ignore[arg-type]
     case.filled(con, [])
     con.execute(
         "CREATE OR REPLACE TABLE main.t AS SELECT i AS unit, i AS \"group\", chr(i::INTEGER) AS state, 'p' AS county, "
         f"CAST(NULL AS {ENUM}) AS sex, 2147483647 AS age FROM range(1, 55000) r(i)"
     ).fetchall()
-    assert mechanisms.exact(con, case.asked).tolist() == [0, 0]
-    assert mechanisms.exact(con, CountsQuestion(**_any(), keys=_keys("state"))).tolist() == [1, 1, 0]
+    assert mechanisms.exact(con, case.asked)[0][:, 0].tolist() == [0, 0]
+    assert mechanisms.exact(con, AggregatesQuestion(**_any(), keys=_keys("state")))[0][:, 0].tolist() == [1, 1, 0]
 
 
 def _any() -> dict[str, Any]:

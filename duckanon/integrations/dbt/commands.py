@@ -1,4 +1,4 @@
-"""`duckanon dbt`: the example project, and the macros for a project of one's own."""
+"""`duckanon dbt`: the example project, and the macros for an existing project."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from duckanon.integrations.cli.errors import one_sentence
+from duckanon.integrations.terminal.errors import one_sentence
 
 app = typer.Typer(
     name="dbt", no_args_is_help=True, help="Put duckanon's macros into a dbt project, or make an example."

@@ -104,6 +104,8 @@ def _filtered(node: Node, scope: Scope) -> Expr:
 
 
 def _aggregate(node: Node, scope: Scope) -> Expr:
+    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
+        return _within_group(node, scope)
     name = name_of(node)
     name = ONE_NAME.get(name, name)
     if name in scope.macros:
@@ -128,6 +130,14 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
     if one_each and (name == "count" or (name == "sum" and operands[0] == Constant("1"))):
         return Aggregate("count")
     return Aggregate(name, tuple(operands), distinct)
+
+
+def _within_group(node: Node, scope: Scope) -> Expr:
+    """`percentile_cont(0.5) WITHIN GROUP (ORDER BY x)` as `percentile_cont(x, 0.5)`."""
+    terms, name = node.expression.expressions, name_of(node.this)
+    if len(terms) != 1 or terms[0].args.get("desc") or node.this.args.get("expression") is not None:
+        return Unclear(name, scope.fresh(), tuple(translate(one.this, scope) for one in terms))
+    return Aggregate(name, (translate(terms[0].this, scope), translate(node.this.this, scope)))
 
 
 def _arguments(node: Node) -> list[Node]:

@@ -10,10 +10,19 @@ from duckanon.catalog.snapshot import Stored, View
 from duckanon.rewrite.algebra.schema import Schema
 from duckanon.rewrite.recognize.canonical import canonical
 from duckanon.rewrite.recognize.classify import findings_in, relation
-from duckanon.rewrite.recognize.findings import Conditional, Counts, Finding, GroupSizes, RecordReads, Unknown
+from duckanon.rewrite.recognize.findings import (
+    Aggregates,
+    Conditional,
+    Counts,
+    Finding,
+    GroupSizes,
+    RecordReads,
+    Unknown,
+)
 from duckanon.rewrite.recognize.summary import summary
 
 __all__ = [
+    "Aggregates",
     "Conditional",
     "Counts",
     "Finding",

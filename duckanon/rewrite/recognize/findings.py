@@ -32,7 +32,8 @@ class Found:
 class Role:
     """What a column of the query shows, such as a region, a size, a number of groups, or something derived from these.
 
-    expr: of a region or a size. where: the conditions under which groups or records are counted.
+    expr: of a region, a size, or a statistic of sizes, such as their mean. where: the conditions under which groups or
+    records are counted.
     """
 
     name: str
@@ -43,11 +44,13 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSizes(Found):
-    """How many groups there are of each size.
+    """How many groups there are of each size, or a statistic of their sizes.
 
     unit: the expressions that identify a group. size: the aggregate that is its size. regions: by which groups are
-    counted. kept: conditions on groups. levels: for each grouping set, the positions of its regions. zeros: whether
-    units without records are groups of size zero. frame: tables that are joined with the groups. joins: the conditions.
+    counted. keys: all by which they are, sizes too. sets: the grouping sets, as positions in keys. kept: conditions on
+    groups. zeros: whether units without records are groups of size zero. frame: tables that are joined with the groups.
+    joins: the conditions. whole: whether the columns are all that the query asks: no HAVING, QUALIFY or DISTINCT is
+    left to be applied to them.
     """
 
     kind: ClassVar[str] = "group-size"
@@ -55,12 +58,14 @@ class GroupSizes(Found):
     unit: tuple[Expr, ...]
     size: Expr
     regions: tuple[Expr, ...] = ()
+    keys: tuple[Expr, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     kept: frozenset[Expr] = frozenset()
-    levels: tuple[tuple[int, ...], ...] = ()
     zeros: bool = False
     frame: tuple[Source, ...] = ()
     joins: frozenset[Expr] = frozenset()
     columns: tuple[Role, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +117,33 @@ class Counts(Found):
     kept: frozenset[Expr] = frozenset()
     sets: tuple[tuple[int, ...], ...] = ()
     columns: tuple[Role, ...] = ()
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number that is told of the records of each group that meet `where`.
+
+    name: records (how many there are), units (how many different values of `column`), share (of the records that meet
+    `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, or quantile (at `place`). factor: by which it is
+    multiplied.
+    """
+
+    name: str
+    column: str | None = None
+    where: frozenset[Expr] = frozenset()
+    of: frozenset[Expr] = frozenset()
+    place: Fraction | None = None
+    factor: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregates(Found):
+    """Statistics of the records of one table by keys: a column for each key, then one for each statistic."""
+
+    kind: ClassVar[str] = "aggregates"
+    shown: ClassVar[str] = "statistics"
+    keys: tuple[Expr, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

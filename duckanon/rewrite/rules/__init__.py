@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.rewrite.rules import (
+    aggregate_queries,
     anything_else,
     calls_on_protected,
     conditional_tables,
@@ -17,7 +18,6 @@ from duckanon.rewrite.rules import (
     inner_parts,
     open_calls,
     parts_of_queries,
-    plain_counts,
     record_reads,
 )
 
@@ -28,9 +28,9 @@ RULES: tuple[Rule, ...] = (
     calls_on_protected.apply,
     group_size_queries.apply,
     conditional_tables.apply,
-    plain_counts.apply,
     inner_parts.apply,
     parts_of_queries.apply,
+    aggregate_queries.apply,
     record_reads.apply,
     anything_else.apply,
 )

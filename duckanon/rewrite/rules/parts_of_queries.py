@@ -1,4 +1,4 @@
-"""HAVING, QUALIFY, windows and arithmetic on counts: the counts are released, and the rest is computed from them."""
+"""HAVING, windows and arithmetic on group sizes and published counts: these are released, the rest is computed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from sqlglot import exp
 
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.split import split
-from duckanon.rewrite.recognize import Counts, GroupSizes
+from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.rule_context import RuleContext, within
 
 
 def apply(context: RuleContext) -> None:
-    """Split each remaining part into counts and the rest, if the counts by themselves can be released."""
+    """Split each remaining part into numbers and the rest, if the numbers by themselves can be released."""
     for part in list(context.bound.query.find_all(exp.Select)):
         if not within(part, context.bound.query) or not any(within(node, part) for _, node in context.reads):
             continue
@@ -21,8 +21,9 @@ def apply(context: RuleContext) -> None:
         around, core = parts
         _put(context, part, around)
         found = [one for one in context.alone(core) if one.table in context.catalog.protected]
-        counted = len(found) == 1 and isinstance(found[0], GroupSizes | Counts)
-        if not counted or context.releases.answer(context, found, core) is not None:
+        sizes = len(found) == 1 and isinstance(found[0], GroupSizes)
+        answered = sizes and context.releases.answer(context, found, core) is None
+        if not answered and not context.releases.follows(context, core):
             _put(context, around, part)
 
 

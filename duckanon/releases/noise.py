@@ -1,0 +1,106 @@
+"""What answers with noise have in common: what a policy offers, which keys and conditions it allows, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.snapshot import Protected
+from duckanon.governance.answers import check_price
+from duckanon.releases.intervals import spread
+from duckanon.releases.paid_questions import AggregatesQuestion, Key, key
+from duckanon.rewrite.algebra.expressions import Column, Expr, walk
+from duckanon.rewrite.algebra.filters import written
+from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.rule_context import RuleContext
+
+# More noise than that is not drawn.
+_WIDEST = 10**9
+_NONE = "The policy offers no counts with noise: ask the steward to protect the table with per_query."
+
+
+class NotOffered(Exception):
+    """Why a question is not answered, in one sentence."""
+
+
+def offering(context: RuleContext, name: TableName) -> Protected:
+    """The protected table, if its policy offers noisy answers and it has all columns of the policy.
+
+    Raises NotOffered.
+    """
+    protected = context.catalog.protected[name]
+    if protected.policy.per_query is None:
+        raise NotOffered(_NONE)
+    if not protected.stands:
+        raise NotOffered("The table does not stand with the columns that its policy names: ask the steward.")
+    return protected
+
+
+def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
+    """The key for an expression: it must be a column that the policy calls public and that has a domain.
+
+    Raises NotOffered.
+    """
+    protected = context.catalog.protected[name]
+    allowed = [*protected.policy.public, *protected.policy.hierarchy]
+    public = {fold(one) for one in allowed}
+    if not isinstance(expr, Column) or expr.name not in public:
+        raise NotOffered(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
+    found = key(protected, expr.name)
+    if found is None:
+        raise NotOffered(
+            f"The policy has no domain for {expr.name}, so its values are not told: ask the steward for one."
+        )
+    return found
+
+
+def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> list[str]:
+    """Conditions on records as SQL that cannot fail. Raises NotOffered for dropped columns, and NotTotal."""
+    for one in exprs:
+        not_dropped(context, name, columns_of(one))
+    return [written(one, context.types(name), context.today) for one in exprs]
+
+
+def not_dropped(context: RuleContext, name: TableName, used: set[str]) -> None:
+    """Raises NotOffered if one of the folded columns is dropped."""
+    dropped = context.catalog.protected[name].policy.drop
+    if used & {fold(one) for one in dropped}:
+        raise NotOffered(f"The policy lets nothing out that depends on {', '.join(dropped)}.")
+
+
+def all_of(context: RuleContext, name: TableName, exprs: frozenset[Expr]) -> str:
+    """Conditions joined by AND, in a fixed order."""
+    return " AND ".join(sorted(f"({one})" for one in conditions(context, name, sorted(exprs, key=repr))))
+
+
+def columns_of(expr: Expr) -> set[str]:
+    return {one.name for one in walk(expr) if isinstance(one, Column)}
+
+
+def sorted_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
+    """Keys in a fixed order, so that counts by the same keys are one question, and so are shares of them."""
+    return tuple(sorted(set(keys), key=lambda one: fold(one.column)))
+
+
+def check(question: AggregatesQuestion, protected: Protected) -> None:
+    """Raises NotOffered or InvalidInput for a question that would cost too little or have too much noise."""
+    check_price(question.epsilon, protected.policy.epsilon)
+    if question.scale > _WIDEST:
+        raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
+
+
+def settle(context: RuleContext, name: TableName, question: AggregatesQuestion, kind: str, what: str) -> None:
+    """Note that a question is asked, with what is said about it."""
+    context.answers.append(question)
+    protected = context.catalog.protected[name]
+    step = Step(
+        kind,
+        context.label(name),
+        Verdict.REWRITTEN,
+        f"{what} The noise protects {question.protects}.",
+        question.epsilon,
+        protected.remaining,
+        question.edition,
+        within=spread(question.scale),
+    )
+    context.steps.append(step)

@@ -1,0 +1,247 @@
+"""A grouping query apart from the records: its keys and aggregates, and the same query over a table that has them.
+
+HAVING, QUALIFY, windows, ROLLUP, ORDER BY and arithmetic stay where they are. Only the keys, the aggregates and what is
+read are replaced, so the new query means the same if its aggregates do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import sqlglot
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.aggregates import AGGREGATES
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
+from duckanon.rewrite.normalize.select_list import unnamed
+
+# Functions around an aggregate for the ends of its interval.
+ENDS = ("low", "high")
+_SETS = (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Tuple, exp.Paren)
+
+
+class NotFollowed(Exception):
+    """A part of the query that cannot be written over another table; its text says which, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """What stands for keys and aggregates in the new query: SQL, by their places.
+
+    ends: gives the ends of an aggregate's interval: its place, and `low` or `high`. Raises NotFollowed.
+    """
+
+    source: str
+    keys: Sequence[str]
+    aggregates: Sequence[str]
+    ends: Callable[[int, str], str]
+
+
+class Grouped:
+    """A SELECT that groups or aggregates. Raises NotFollowed for another query."""
+
+    def __init__(self, query: Node) -> None:
+        self.query = query
+        if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
+            raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
+        # Names by which it groups that are taken for aliases. DuckDB would take a column of that name first.
+        self.by_alias: list[Node] = []
+        self.keys = list(dict.fromkeys(self._keys()))
+        parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
+        found = [one for part in parts if part is not None for one in _aggregates(part)]
+        self.aggregates: list[Node] = list(dict.fromkeys(found))
+        if not self.aggregates:
+            raise NotFollowed("The query shows values and tells no count, sum or other statistic of them.")
+        order = query.args.get("order")
+        for term in order.expressions if order is not None else ():
+            if isinstance(term.this, exp.Literal) and not self._is_place(term.this):
+                raise NotFollowed("ORDER BY has the number of a column that is not there.")
+
+    @cached_property
+    def has_sets(self) -> bool:
+        """Whether rows of the result add up others: ROLLUP, CUBE, GROUPING SETS."""
+        return any(isinstance(one, _SETS[:3]) for one in self._terms()) or any(
+            isinstance(one, list) and one for one in (self._group(name) for name in ("rollup", "cube", "grouping_sets"))
+        )
+
+    @property
+    def core(self) -> Node:
+        """The query of the keys and aggregates alone: each key, then each aggregate, grouped by all keys."""
+        core = self.query.copy()
+        for part in ("having", "qualify", "order", "limit", "offset", "windows", "distinct"):
+            core.set(part, None)
+        shown = [*self.keys, *self.aggregates]
+        core.set("expressions", [exp.alias_(one.copy(), f"_dk_{at}", quoted=True) for at, one in enumerate(shown)])
+        core.set("group", exp.Group(expressions=[one.copy() for one in self.keys]) if self.keys else None)
+        return core
+
+    def column(self, name: Node) -> Node:
+        """The query of one column of what is read."""
+        found = exp.Select(expressions=[name.copy()])
+        for part in ("from", "from_", "joins", "with", "with_"):
+            given = self.query.args.get(part)
+            if given is not None:
+                found.set(part, [one.copy() for one in given] if isinstance(given, list) else given.copy())
+        return found
+
+    def over(self, over: Over, stored: Callable[[str], str]) -> Node:
+        """The query over another table. stored: a column's name as the table has it. Raises NotFollowed."""
+        write = _Writer(self, over)
+        new = exp.Select(
+            expressions=[self._named(write(one.unalias()), one, stored) for one in self.query.expressions]
+        ).from_(over.source, dialect="duckdb")
+        for part in ("group", "having", "qualify", "order", "windows", "distinct", "limit", "offset"):
+            given = self.query.args.get(part)
+            if isinstance(given, list):
+                new.set(part, [write(one) for one in given])
+            elif given is not None:
+                new.set(part, write(given, aliased=part == "order"))
+        if self.query.args.get("order") is None and self.query.args.get("distinct") is None and self.keys:
+            # Without it the order of the rows would be left to threads.
+            new = new.order_by(*over.keys)
+        return new
+
+    def _group(self, name: str) -> object:
+        group = self.query.args.get("group")
+        return None if group is None else group.args.get(name)
+
+    def _terms(self) -> list[Node]:
+        terms = self._group("expressions")
+        return list(terms) if isinstance(terms, list) else []
+
+    def _keys(self) -> Iterator[Node]:
+        shown = self.query.expressions
+        group = self.query.args.get("group")
+        if group is None:
+            return
+        if group.args.get("all"):
+            yield from (one.unalias() for one in shown if not any(True for _ in _aggregates(one)))
+        sets = [self._group(name) for name in ("rollup", "cube", "grouping_sets")]
+        for one in [*self._terms(), *(part for given in sets if isinstance(given, list) for part in given)]:
+            yield from self._key(one)
+
+    def _key(self, term: Node) -> Iterator[Node]:
+        if isinstance(term, _SETS):
+            for one in [*term.expressions, *([term.this] if isinstance(term.this, ROOT) else [])]:
+                yield from self._key(one)
+        elif isinstance(term, exp.Literal):
+            if not self._is_place(term):
+                raise NotFollowed("GROUP BY has the number of a column that is not there.")
+            yield self.query.expressions[int(term.this) - 1].unalias()
+        else:
+            alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
+            if alias is None or any(True for _ in _aggregates(alias)):
+                yield term
+            else:
+                if not _may_be(term, alias):
+                    self.by_alias.append(term)
+                yield alias
+
+    def _is_place(self, literal: Node) -> bool:
+        """Whether a literal is the number of a column."""
+        number = str(literal.this)
+        return not literal.is_string and number.isdigit() and 1 <= int(number) <= len(self.query.expressions)
+
+    @cached_property
+    def aliases(self) -> dict[str, Node]:
+        """The expressions that have an alias, by its folded name."""
+        return {fold(one.alias): one.this for one in self.query.expressions if isinstance(one, exp.Alias)}
+
+    def _named(self, node: Node, given: Node, stored: Callable[[str], str]) -> Node:
+        if isinstance(given, exp.Alias):
+            name = given.alias
+        else:
+            name = stored(given.name) if isinstance(given, exp.Column) else unnamed(given)
+        return exp.alias_(node, name, quoted=True)
+
+
+def aggregates_itself(query: Node) -> bool:
+    """Whether a SELECT groups or aggregates, not only a query in it."""
+    return query.args.get("group") is not None or any(True for one in query.expressions for _ in _aggregates(one))
+
+
+class _Writer:
+    """Rewrites the parts of a query."""
+
+    def __init__(self, grouped: Grouped, over: Over) -> None:
+        self._grouped, self._over = grouped, over
+
+    def __call__(self, node: Node, *, aliased: bool = False) -> Node:
+        """The part over the other table. aliased: whether an alias stays, even if a key has its name.
+
+        Raises NotFollowed.
+        """
+        grouped = self._grouped
+        if isinstance(node, exp.Column) and not node.table and aliased and fold(node.name) in grouped.aliases:
+            return node.copy()
+        if node in grouped.keys:
+            return self._sql(self._over.keys[grouped.keys.index(node)])
+        if node in grouped.aggregates and not isinstance(node.parent, exp.Window):
+            return self._sql(self._over.aggregates[grouped.aggregates.index(node)])
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if name_of(node) in ENDS and isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+            return self._end(node)
+        if isinstance(node, exp.Query | exp.Star):
+            raise NotFollowed("A subquery or a star beside statistics is not followed: ask for it by itself.")
+        copy = node.copy()
+        for key, value in node.args.items():
+            if isinstance(value, list):
+                copy.set(key, [self(one, aliased=aliased) if isinstance(one, ROOT) else one for one in value])
+            elif isinstance(value, ROOT):
+                copy.set(key, self(value, aliased=aliased))
+        return copy
+
+    def _sql(self, text: str) -> Node:
+        return sqlglot.parse_one(text, read="duckdb")
+
+    def _column(self, node: Node) -> Node:
+        keys = self._grouped.keys
+        same = [at for at, key in enumerate(keys) if _may_be(node, key)]
+        if len(same) == 1:
+            return self._sql(self._over.keys[same[0]])
+        if not same and not node.table and fold(node.name) in self._grouped.aliases:
+            return node.copy()
+        raise NotFollowed("The query shows a column by which it does not group.")
+
+    def _end(self, node: Node) -> Node:
+        inner = node.expressions[0].unnest()
+        if isinstance(inner, exp.Column) and not inner.table:
+            inner = self._grouped.aliases.get(fold(inner.name), inner).unnest()
+        if inner not in self._grouped.aggregates:
+            raise NotFollowed(
+                "low and high are the ends of the interval of a count, a sum or a mean, as in low(count(*)), not of "
+                "what is computed from them."
+            )
+        return self._sql(self._over.ends(self._grouped.aggregates.index(inner), name_of(node)))
+
+
+def _may_be(one: Node, other: Node) -> bool:
+    """Whether two columns can be the same. Either may lack its table's name."""
+    if not isinstance(other, exp.Column) or fold(one.name) != fold(other.name):
+        return False
+    return not one.table or not other.table or fold(one.table) == fold(other.table)
+
+
+def _is_aggregate(node: Node) -> bool:
+    """Whether a node is a call of an aggregate. Versions of sqlglot know different ones as such."""
+    name = name_of(node)
+    return name not in ("grouping", "grouping_id") and (isinstance(node, exp.AggFunc) or name in AGGREGATES)
+
+
+def _aggregates(node: Node) -> Iterator[Node]:
+    """The aggregates of the query itself: those inside a window's arguments, but not the window's own function."""
+    if isinstance(node, exp.Query):
+        return
+    if (_is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup)) and not isinstance(
+        node.parent, exp.Window
+    ):
+        yield node
+        return
+    for value in node.args.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, ROOT):
+                yield from _aggregates(one)
