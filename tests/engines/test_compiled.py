@@ -13,7 +13,7 @@ from numba import types
 
 from duckanon.engines import compiled as module
 from duckanon.engines.array_kernels import argsort, assign, sort
-from duckanon.engines.compiled import compiled, inlined, inner
+from duckanon.engines.compiled import allocating, compiled, inlined, inner
 
 
 @inner
@@ -51,7 +51,7 @@ def test_what_is_for_compiled_code_cannot_be_called(function: object) -> None:
         function(1, 2)  # type: ignore[operator]
 
 
-@compiled
+@allocating
 def _sorted(keys: np.ndarray) -> np.ndarray:
     return argsort(keys)
 

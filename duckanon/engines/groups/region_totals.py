@@ -109,15 +109,9 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
     return found, variance_of
 
 
-<<<<<<< HEAD
 @allocating
-def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
-    """Whole totals near the estimates, by least squares with their variances, into `totals`; families add up."""
-=======
-@compiled
 def _settle(whole: Ints, found: Floats, variance_of: Floats, families: Ints, totals: Ints) -> None:
     """Round the estimates to whole totals that add up to each parent's, by weighted least squares, into `totals`."""
->>>>>>> main
     for p in range(len(whole)):
         a, b = families[p], families[p + 1]
         column(project_to_sum(found[a:b], variance_of[a:b], float(whole[p])), whole[p], totals[a:b])
