@@ -155,10 +155,10 @@ def _add_own(below: Ints, noisy: int, window: int, own: Ints) -> None:
 @allocating
 def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
     if len(starts) == 1:
-        own = np.empty(2 * window + 1, np.int64)
+        alone = np.empty(2 * window + 1, np.int64)
         for i in range(2 * window + 1):
-            own[i] = _units(noisy[0], i - window)
-        return own
+            alone[i] = _units(noisy[0], i - window)
+        return alone
     _, own = _tables(noisy, starts, window)
     root: Ints = own[0].copy()
     return root

@@ -76,11 +76,19 @@ def _search(
 
     Returns the number of records in the ring, 0 if there is none, what it gains, and the last token used.
     """
-    _, caps, _, nulls, units, whole = space
+    caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
     points, symbols, label, inside, size, cost = block
     low, high, distinct, has_null, held, saved = rest
     start, near, apart = links
-    path, spent, next_record, next_spent, kept, tried, ring, _, _, _, seen = scratch
+    path, spent, kept, tried, ring, seen = (
+        scratch.path,
+        scratch.spent,
+        scratch.kept,
+        scratch.tried,
+        scratch.ring,
+        scratch.seen,
+    )
+    next_record, next_spent = scratch.next_record, scratch.next_spent
     q = symbols.shape[1]
     deepest = beam.shape[0]
     home = label[i]
