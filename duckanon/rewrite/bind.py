@@ -17,7 +17,7 @@ from duckanon.catalog.snapshot import Catalog, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg, given
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 
 _NOT_SEEN = (
@@ -185,24 +185,27 @@ class _Binder:
 
     def _metadata(self, node: Node, name: str) -> bool:
         """Replace a call of a function that lists the catalog. Returns whether it is one."""
-        given = node.this.expressions
-        if name in metadata.FUNCTIONS and not given:
+        passed = node.this.expressions
+        if name in metadata.FUNCTIONS and not passed:
             found = metadata.FUNCTIONS[name](self._catalog)
-        elif name == "pragma_table_info" and len(given) == 1 and isinstance(given[0], exp.Literal):
-            found = metadata.table_info(self._catalog, self._found(str(given[0].this)))
+        elif name == "pragma_table_info" and len(passed) == 1 and isinstance(passed[0], exp.Literal):
+            found = metadata.table_info(self._catalog, self._found(str(passed[0].this)))
         else:
             return False
         _holds(node, found, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
         return True
 
     def _found(self, text: str) -> TableName:
-        """The table or view that a name in a text means."""
+        """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
         try:
-            tree = sqlglot.parse_one(f"FROM {text}", read="duckdb")
+            trees = sqlglot.parse(f"FROM {text}", read="duckdb")
         except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-            tree = None
-        found = None if tree is None else tree.find(exp.Table)
-        plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier) and not found.args.get("joins")
+            trees = []
+        source = arg(trees[0], "from") if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
+        found = None if source is None else source.this
+        plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
+        plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}
+        plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
         name = self._catalog.find(named(found)) if plain else None
         if name is None:
             raise UnsupportedQuery(_NOT_SEEN)

@@ -107,6 +107,13 @@ def test_the_columns_are_duckdbs(con: duckanon.Analyst) -> None:
             assert [one[:2] for one in found][: len(wanted)] == [one[:2] for one in wanted], name
 
 
+@pytest.mark.parametrize("name", ["raw.visits v", "raw.visits WHERE pid = 3", "(FROM raw.visits)", "lookup, lookup",
+                                  "raw.visits; FROM lookup", "range(3)", ""])  # fmt: skip
+def test_pragma_table_info_takes_a_name_alone(con: duckanon.Analyst, name: str) -> None:
+    with pytest.raises(UnsupportedQuery):
+        con.execute(f"FROM pragma_table_info('{name}')")
+
+
 @pytest.mark.parametrize("sql", ["DESCRIBE {}", "SHOW {}", "SUMMARIZE {}", "PRAGMA table_info('{}')", "EXPLAIN FROM {}",
                                  "FROM pragma_table_info('{}')", "DESCRIBE FROM {}", "FROM {} LIMIT 0"])  # fmt: skip
 def test_what_is_closed_is_as_what_is_not_there(con: duckanon.Analyst, sql: str) -> None:
@@ -127,8 +134,11 @@ def test_summarize_is_for_what_may_be_read(con: duckanon.Analyst) -> None:
 def test_explain_is_for_open_tables_and_else_the_decision(con: duckanon.Analyst) -> None:
     assert con.execute("EXPLAIN SELECT a FROM lookup").fetchall()[0][0] == "physical_plan"
     told = con.execute("EXPLAIN SELECT count(*) FROM raw.visits").fetchall()
-    assert [one[:3] for one in told] == [("count", "raw.visits", "refused")]
+    assert [one[1:3] for one in told] == [("raw.visits", "refused")]
     assert [one[2] for one in con.execute("EXPLAIN FROM raw.visits").fetchall()] == ["refused"]
+    con.execute("CREATE TEMP VIEW mine AS FROM raw.visits")
+    assert [one[:3] for one in con.execute("EXPLAIN SELECT count(*) FROM mine").fetchall()] == [one[:3] for one in told]
+    con.execute("DROP VIEW mine")
     # The plan of a view would have numbers of a closed table behind it.
     for sql in ("EXPLAIN FROM seen", "EXPLAIN ANALYZE FROM lookup", "EXPLAIN (FORMAT json) SELECT 1",
                 "EXPLAIN DROP TABLE lookup", "EXPLAIN FROM privacy_budget()"):  # fmt: skip
