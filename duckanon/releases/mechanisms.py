@@ -389,13 +389,13 @@ def _form(question: PaidQuestion) -> str:
     return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}) AS _dk_combinations"
 
 
-def _placed(question: PaidQuestion, group: str | None = None) -> str:
-    """A query for the records that count, each with its unit `u`, its group `g`, its numbers and its cell."""
+def _placed(question: AggregatesQuestion) -> str:
+    """A query for the records that count, each with its unit `u`, its numbers and its cell."""
     shown, tests = [], list(question.filter)
-    for name, column in (("u", question.privacy_unit), ("g", group)):
-        if column is not None:
-            shown.append(f"{quoted([column])} AS {name}")
-            tests.append(f"{quoted([column])} IS NOT NULL")
+    unit = question.privacy_unit
+    if unit is not None:
+        shown.append(f"{quoted([unit])} AS u")
+        tests.append(f"{quoted([unit])} IS NOT NULL")
     shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(question))]
     shown += [f"{_outcome(one)} AS d{at}" for at, one in enumerate(_events(question))]
     numbers = _numbers(question)
@@ -405,8 +405,7 @@ def _placed(question: PaidQuestion, group: str | None = None) -> str:
     records = f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}"
     met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'b{at}', one)}" for at, one in enumerate(_keys(question))]
     met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
-    told = [name for name, column in (("u", question.privacy_unit), ("g", group)) if column is not None]
-    told += ["cell", *(f"i{at}" for at, _ in numbers)]
+    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in numbers)]
     return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
@@ -450,17 +449,16 @@ def _compared(name: str, one: Key) -> str:
     return f"system.main.encode(CAST({name} AS VARCHAR))" if one.kind == "VARCHAR" else name
 
 
-def _first(question: PaidQuestion) -> str:
+def _first(question: AggregatesQuestion) -> str:
     """A clause that keeps the first records of each unit, in an order that its own records alone decide.
 
     Records that tie in it add the same, so it does not matter which of them is kept.
     """
     if question.privacy_unit is None:
         return ""
-    group = ", system.main.hash(g), g" if isinstance(question, GroupSizesQuestion) else ""
     numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _numbers(question))
     return (
-        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){group}{numbers}, cell) "
+        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){numbers}, cell) "
         f"<= {question.contributions}"
     )
 

@@ -406,7 +406,7 @@ class _Plan:
             _, measure = self._at(Sums, present_column(one.where)) if self._is_of_values(one) else self._counting
             assert isinstance(measure, Sums)
             totals = measure.degree + 1 + (not self._is_of_values(one))
-            return half_width(self.question.noise(measure)) * (sqrt(totals) if one.name == "records" else 1)
+            return half_width(self.question.noise(measure)) * sqrt(totals)
         _, measure = self._at(Sums, one.column)
         assert isinstance(measure, Sums)
         low, high = float(Fraction(measure.number.low)), float(measure.number.high)

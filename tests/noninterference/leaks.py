@@ -144,11 +144,11 @@ def bounded_before_the_filter(patch: Patch) -> None:
     """The first records of a unit are picked before the filter."""
     real = mechanisms._placed
 
-    def placed(asked: Any, group: str | None = None) -> str:
+    def placed(asked: Any) -> str:
         path = ".".join(f'"{one}"' for one in asked.location.path)
         unit = f'"{asked.privacy_unit}"'
         first = f"(FROM {path} QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY rowid) <= {asked.contributions})"
-        return real(asked, group).replace(f"FROM {path} AS", f"FROM {first} AS")
+        return real(asked).replace(f"FROM {path} AS", f"FROM {first} AS")
 
     patch.setattr(mechanisms, "_placed", placed)
 
