@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from duckanon.integrations.cli.console import converse
-from duckanon.integrations.cli.session import Session
+from duckanon.integrations.terminal.session import Session
 from duckanon.specification import functions
 from tests.documents import cells, examples, run
 from tests.extras import needs

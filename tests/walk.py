@@ -12,8 +12,8 @@ from itertools import groupby
 from pathlib import Path
 
 from duckanon.integrations.cli.script import run_script
-from duckanon.integrations.cli.session import Session
 from duckanon.integrations.error_sentences import is_told, sentence
+from duckanon.integrations.terminal.session import Session
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(sql|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)

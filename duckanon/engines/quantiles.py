@@ -1,8 +1,9 @@
 """Quantiles of counted values with differential privacy, by permute-and-flip.
 
-The candidates are tried in a random order, and each is taken with the probability exp(-price * (loss - least loss) / (2
-sensitivity)). That is as private as the exponential mechanism (McSherry and Talwar 2007), never less accurate and up to twice as
-(McKenna and Sheldon 2020, Theorems 1 and 2); and it is drawn exactly, with integers alone.
+The candidates are tried in a random order, and each is taken with the probability
+exp(-price * (loss - least loss) / (2 sensitivity)). That is as private as the exponential mechanism (McSherry and
+Talwar 2007), never less accurate and up to twice as accurate (McKenna and Sheldon 2020, Theorems 1 and 2); and it is
+drawn exactly, with integers alone.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Ints = NDArray[np.int64]
 def losses(counts: Ints, place: Fraction) -> tuple[Ints, int]:
     """How far each value is from being the quantile, and by how much one record more changes that at most.
 
-    counts: of the values 0, 1, ... place: of the quantile, from 0 to 1. The loss of a value is the denominator of `place`
-    times the number of records that would have to move for it to be the quantile.
+    counts: of the values 0, 1, ... place: of the quantile, from 0 to 1. The loss of a value is the denominator of
+    `place` times the number of records that would have to move for it to be the quantile.
     """
     share, of = place.numerator, place.denominator
     up_to = np.cumsum(counts)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
+from duckanon.specification import functions
 
 # An argument with a number, a text, or a list of texts, as errors give examples.
 _ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")
@@ -19,17 +20,17 @@ def split(given: Sequence[str] | None) -> list[str]:
     return [part for part in parts if part]
 
 
-def weights(given: Sequence[str] | None) -> dict[str, float]:
-    """The weights of `age=2,zip=1`. Raises InvalidInput if a part is not a name and a number."""
-    found = {}
+def numbers(given: Sequence[str], option: str) -> dict[str, int | float]:
+    """The numbers of `age=2,zip=1` by name. Raises InvalidInput if a part is not a name and a number."""
+    found: dict[str, int | float] = {}
     for part in split(given):
-        name, equals, weight = part.rpartition("=")
+        name, _, number = part.rpartition("=")
         try:
-            found[name] = float(weight)
+            found[name] = int(number) if number.isdecimal() else float(number)
         except ValueError:
-            equals = ""
-        if not equals or not name:
-            raise InvalidInput(f"--weights has '{part}' where a name and a number belong, as in --weights age=2,zip=1.")
+            name = ""
+        if not name:
+            raise InvalidInput(f"{option} has '{part}' where a name and a number belong, as in {option} age=2,zip=1.")
     return found
 
 
@@ -66,10 +67,15 @@ def constant(value: object) -> str:
     return f"{value!r}::DOUBLE" if isinstance(value, float) else str(value)
 
 
-def call(function: str, *given: object, **options: object) -> str:
-    """`FROM function('table', [qi], name := value, ...)`. None, empty lists and empty mappings are left out by name."""
-    first, named = arguments(*given), arguments(**options)
-    return f"FROM {function}({first})" if not named else f"FROM {function}(\n  {first},\n  {named}\n)"
+def call(function: str, *given: object, **named: object) -> str:
+    """`FROM function('table', [qi], name := value, ...)`. None, empty lists and empty mappings are left out by name.
+
+    Arguments without a default may be given by name, too: they stand first, in the function's order.
+    """
+    rest = [one.name for one in functions()[function].arguments if one.default is None][len(given) :]
+    first = arguments(*given, *(named.pop(name) for name in rest if name in named))
+    options = arguments(**named)
+    return f"FROM {function}(\n  {first},\n  {options}\n)" if options else f"FROM {function}({first})"
 
 
 def arguments(*given: object, **options: object) -> str:

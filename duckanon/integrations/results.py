@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 _BATCH = 10_000
+# Figures of k_report and k_compare that are shares of 1.
+_SHARES = {
+    "max_risk", "avg_risk", "journalist_max", "journalist_avg", "information_loss", "lower_bound", "classification",
+}  # fmt: skip
 
 
 class Format(StrEnum):
@@ -72,6 +76,17 @@ def text(value: object) -> str:
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     return str(value)
+
+
+def figure(name: str, value: Any) -> str:
+    """A figure of k_report or k_compare as text: shares in percent, thousands separated by commas."""
+    if value is None:
+        return "-"
+    if name in _SHARES:
+        return f"{100 * value:.3g} %"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
 def _plain(value: object) -> object:

@@ -51,7 +51,8 @@ def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source 
 def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> list[Ints]:
     """The exact values, with bounded contribution and without noise, in the order of the form.
 
-    For aggregates the totals of each measure, as in `totals`; for group sizes one array of shape (leaf regions, max_size).
+    For aggregates the totals of each measure, as in `totals`; for group sizes one array of shape (leaf regions,
+    max_size).
     """
     size = len(form(con, question))
     if isinstance(question, GroupSizesQuestion):
@@ -291,8 +292,8 @@ def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
 
 
 def _form(question: PaidQuestion) -> str:
-    """A query for all combinations of keys (b0, ...) and events (e0, ...), each with the number of its cell and what its
-    cell is shown by (k0, ...).
+    """A query for all combinations of keys (b0, ...) and events (e0, ...), each with the number of its cell and what
+    that is shown by (k0, ...).
     """
     keys, events, grouped = _keys(question), _events(question), _grouped(question)
     parts = [_combinations(question, places) for places in _dependent_parts(keys)]

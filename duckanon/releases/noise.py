@@ -1,4 +1,4 @@
-"""What all answers with noise have in common: what a policy offers, which keys and conditions it allows, what is said."""
+"""What answers with noise have in common: what a policy offers, which keys and conditions it allows, what is said."""
 
 from __future__ import annotations
 

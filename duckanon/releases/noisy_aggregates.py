@@ -2,8 +2,8 @@
 
 All statistics of a query are one question, with one charge. The SELECT stays as it is: its keys and aggregates are
 written over the answer, so HAVING, windows, ROLLUP and arithmetic work on noisy numbers. There are numbers for every
-combination of the keys' domains, so which rows come out says nothing of the records. Discrete Laplace noise hides what one
-privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2009).
+combination of the keys' domains, so which rows come out says nothing of the records. Discrete Laplace noise hides what
+one privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2009).
 """
 
 from __future__ import annotations
@@ -258,8 +258,8 @@ class _Plan:
         repeated = any(len(set(one.values)) < len(one.values) for one in self._choices.values())
         if self._grouped.has_sets or self._told or repeated:
             raise NotOffered(
-                "Different units and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE beside "
-                "other numbers."
+                "Different units and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
+                "beside other numbers."
             )
 
     @cached_property
@@ -430,7 +430,8 @@ class _Plan:
                 found.append(f"{shown} within {_rounded(self._half(one))}")
             elif one.name in ("avg", "share"):
                 found.append(f"{shown} within {_rounded(self._half(one))} / n")
-        measured = f"The numbers have noise, and may be negative; 95 % are within what is said for one cell: {', '.join(found)}."
+        within = f"95 % are within what is said for one cell: {', '.join(found)}."
+        measured = f"The numbers have noise, and may be negative; {within}"
         others = {one.name for one in self._statistics} & {"quantile", *_SPREADING}
         rest = " Variances and quantiles have no interval." if others else ""
         return (measured if found else "The numbers have noise.") + rest + self._split_told

@@ -58,8 +58,8 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
         return _ORDER
     context.replace(node, replacement)
     reason = (
-        "The shares are quotients of counts with noise, NULL where a row's noisy total is below 1: 95 % of the counts are "
-        f"within {spread(question.scale)} of the truth."
+        "The shares are quotients of counts with noise, NULL where a row's noisy total is below 1: 95 % of the counts "
+        f"are within {spread(question.scale)} of the truth."
     )
     settle(context, first.table, question, SHARES, reason)
     return None
@@ -160,7 +160,10 @@ def _shares_question(
 
 
 class _Cells(NamedTuple):
-    """The cells of a share, as conditions on e0, ... (0 where the event holds): `of` is the whole, and `event` the part of it that is counted."""
+    """The cells of a share, as conditions on e0, ... (0 where the event holds).
+
+    of: the whole. event: the part of it that is counted.
+    """
 
     of: str
     event: str

@@ -31,8 +31,8 @@ def of_column(
         raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
     if bounds is None:
         raise NotOffered(
-            f"The policy declares no bounds for {column}, so one record could change its sum without limit: ask the steward for "
-            f"bounds := {{'{column}': [least, largest]}}."
+            f"The policy declares no bounds for {column}, so one record could change its sum without limit: ask the "
+            f"steward for bounds := {{'{column}': [least, largest]}}."
         )
     low, high, *steps = map(Fraction, bounds)
     own = (

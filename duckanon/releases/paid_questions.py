@@ -132,9 +132,10 @@ class Units:
 class Sums:
     """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
 
-    A record with the value x, as a share t of the way from the least value to the largest, adds 1 - t to one total and t to
-    another; for squares (1 - t)^2, 2 t (1 - t) and t^2 to three (the Bernstein polynomials). So it adds 1 in all,
-    whatever x is, and all columns follow from the totals. missing: whether records without a value are counted: the column z.
+    A record with the value x, as a share t of the way from the least value to the largest, adds 1 - t to one total and
+    t to another; for squares (1 - t)^2, 2 t (1 - t) and t^2 to three (the Bernstein polynomials). So it adds 1 in all,
+    whatever x is, and all columns follow from the totals. missing: whether records without a value are counted, in the
+    column z.
     """
 
     kind: ClassVar[str] = "sums"
@@ -193,8 +194,8 @@ class AggregatesQuestion(PaidQuestion):
     def split(self) -> AggregatesQuestion:
         """The question with epsilon split over its measures, so that the sum of the squares of their noise is least.
 
-        The noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of d.
-        Each of several quantiles counts for itself.
+        The noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of
+        d. Each of several quantiles counts for itself.
         """
         needs = [
             self.sensitivity(one) ** (2 / 3) * (len(one.at) if isinstance(one, Quantiles) else 1)
@@ -207,7 +208,7 @@ class AggregatesQuestion(PaidQuestion):
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the answer, in order: keys, events, and those of each measure with its place in their names."""
+        """The answer's columns, in order: keys, events, and those of each measure with its place in their names."""
         found = [f"k{at}" for at in range(len(self.grouped or self.keys))]
         found += [f"e{at}" for at in range(len(self.events))]
         for at, (one, _) in enumerate(self.measures):

@@ -27,8 +27,8 @@ class Step:
     """One part of a statement: what it is, which table it is about, and what is decided.
 
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
-    drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of its
-    counts are from the truth at most.
+    drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
+    its counts are from the truth at most.
     """
 
     kind: str

@@ -16,7 +16,7 @@ from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import Column
 from duckanon.rewrite.algebra.nodes import Node, arg
-from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.relations import Block, Relation
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -95,17 +95,10 @@ class RuleContext:
 
     def aggregates(self, grouped: Grouped) -> Aggregates:
         """What a SELECT inside the query tells by keys. Raises NotFollowed."""
-        try:
-            whole = relation(self._with_above(grouped.query, grouped.query), self.schema)
-            core = relation(self._with_above(grouped.core, grouped.query), self.schema)
-            found = aggregates(core) if isinstance(core, Block) else None
-        except Exception:
-            if STRICT:
-                raise
-            _LOG.error(_FAILED)
-            found = None
-        if not isinstance(whole, Block) or not isinstance(core, Block) or found is None:
+        whole, core = (self._relation(one, grouped.query) for one in (grouped.query, grouped.core))
+        if not isinstance(whole, Block) or not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
+        found = aggregates(core)
         if isinstance(found, str):
             raise NotFollowed(found)
         if set(whole.keys or ()) != set(core.keys or ()):
@@ -114,9 +107,19 @@ class RuleContext:
             raise NotFollowed("The query reads no protected table by itself.")
         return found
 
+    def _relation(self, part: Node, place: Node) -> Relation | None:
+        """A SELECT in resolved form; None if a recogniser fails. place: where it stands in the query."""
+        try:
+            return relation(self._with_above(part, place), self.schema)
+        except Exception:
+            if STRICT:
+                raise
+            _LOG.error(_FAILED)
+            return None
+
     @staticmethod
     def _with_above(part: Node, place: Node) -> Node:
-        """A copy of a SELECT with the common table expressions that can be seen where it stands. place: the node there."""
+        """A copy of a SELECT with the common table expressions that can be seen at a place in the query."""
         query = part.copy()
         above: list[Node] = []
         holder = place.parent

@@ -80,8 +80,8 @@ def test_leak_1_no_condition_can_fail_on_a_record(pair: tuple[Analyst, Analyst],
 @pytest.mark.parametrize(
     "condition",
     [
-        "age <> 1.0000000000000000000000000000000000001",
-        "age > 17.5",
+        "age = '17.5'",
+        "age > '1.5e0'",
         "dx = 7",
         "insured = 'perhaps'",
     ],

@@ -110,11 +110,17 @@ def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn
     """Draw an answer with noise from a seed. con: DuckDB's own connection."""
     form = mechanisms.form(con, one)
     if isinstance(one, AggregatesQuestion):
-        with _noised() as seen:
+        with _noised() as noisy:
             answer = draw(con, one, Seeded(seed))
         keys = answer.select([name for name in answer.column_names if name[0] in "ke"])
         exact = mechanisms.exact(con, one)
-        return Drawn(form, (answer.schema, keys.to_pylist()), [exact[at] for at in seen], list(seen.values()))
+        # And the answer has a row for each cell.
+        return Drawn(
+            form,
+            (answer.schema, keys.to_pylist()),
+            [*(exact[at] for at in noisy), np.zeros(len(form))],
+            [*noisy.values(), np.zeros(len(answer))],
+        )
     assert isinstance(one, GroupSizesQuestion)
     with _measured() as seen:
         answer = draw(con, one, Seeded(seed))
@@ -128,7 +134,7 @@ def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn
 
 @contextmanager
 def _noised() -> Iterator[dict[int, np.ndarray[Any, Any]]]:
-    """The totals with noise, by the place of their measure; not those of quantiles, on which there is no noise to add."""
+    """The totals with noise, by the place of their measure; quantiles have no noise that is added."""
     seen: dict[int, np.ndarray[Any, Any]] = {}
     real = mechanisms.noised
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,7 +13,7 @@ from duckanon.engines.randomness import double_geometric
 from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, SharedCatalog
-from duckanon.releases import mechanisms, noisy_aggregates
+from duckanon.releases import mechanisms, noise
 from duckanon.releases.paid_questions import AggregatesQuestion
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
@@ -27,7 +26,7 @@ Patch = pytest.MonkeyPatch
 
 def any_filter(patch: Patch) -> None:
     """A filter may cast, calculate and TRY."""
-    patch.setattr(noisy_aggregates, "written", lambda one, types, today: Renderer().text(one))
+    patch.setattr(noise, "written", lambda one, types, today: Renderer().text(one))
 
 
 def a_count_decides(patch: Patch) -> None:

@@ -77,7 +77,7 @@ def test_each_kind_of_answer_alone(pair: Pair) -> None:
         assert difference(first, second, one, at) is None, one.what
         assert too_far(second, one, 3) is None, one.what
         kinds.add(one.kind)
-    assert kinds == {"count", "group sizes"}
+    assert kinds == {"aggregates", "group sizes"}
 
 
 def test_what_each_unit_contributes(pair: Pair) -> None:

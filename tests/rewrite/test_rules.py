@@ -159,12 +159,13 @@ def test_a_recogniser_that_fails_recognises_nothing(
         raise ValueError("the word pomegranate of the statement")
 
     monkeypatch.setattr(rule_context, "findings_in", fails)
+    monkeypatch.setattr(rule_context, "relation", fails)
     with pytest.raises(ValueError, match="pomegranate"):
         decided("SELECT count(*) AS pomegranate FROM persons")
     monkeypatch.setattr(rule_context, "STRICT", False)
     with (
         caplog.at_level(logging.ERROR, "duckanon.guard"),
-        pytest.raises(PolicyRefusal, match="none of those") as raised,
+        pytest.raises(PolicyRefusal, match="in a way that is not followed") as raised,
     ):
         decided("SELECT count(*) AS pomegranate FROM persons")
     assert "A recogniser failed" in caplog.text

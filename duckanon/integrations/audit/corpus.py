@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.dbt.meta import declared
+from duckanon.integrations.dbt_meta import declared
 from duckanon.rewrite.recognize import Schema, Stored, TableName, View, fold
 
 _DATABASES = {".duckdb", ".db"}
@@ -160,7 +160,7 @@ def _database(path: Path) -> Corpus:
     from duckanon.functions.udf import Instance
     from duckanon.governance.instance import governance_of
     from duckanon.integrations.catalog import contents
-    from duckanon.integrations.cli.session import Session
+    from duckanon.integrations.terminal.session import Session
 
     with Session(path, read_only=True, role="steward") as session:
         found = contents(lambda query: session.con.execute(query).fetchall())

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from duckanon.integrations.audit.findings import Listed, Verdict
-from duckanon.integrations.cli.terminal import printable
+from duckanon.integrations.terminal.output import printable
 
 _STYLES = {Verdict.UNSAFE: "bold red", Verdict.CHECK: "yellow", Verdict.UNREAD: "dim"}
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duckanon import __version__
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import as_options, call, split, weights, whole
-from duckanon.integrations.cli.errors import one_sentence
-from duckanon.integrations.cli.options import C, Diversity, Kind, L, MaxSuppression, Sensitive, T, conditions
+from duckanon.integrations.calls import as_options, call, split
+from duckanon.integrations.cli.function_options import takes
+from duckanon.integrations.cli.options import Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
 from duckanon.integrations.cli.tables_commands import tables
 from duckanon.integrations.dbt.commands import app as dbt
 from duckanon.integrations.results import Format, Result
+from duckanon.integrations.terminal.errors import one_sentence
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from duckanon.connection import Connection
 
 app = typer.Typer(
@@ -32,24 +36,6 @@ app.add_typer(dbt)
 app.add_typer(plot, name="plot")
 app.add_typer(tables, name="tables")
 
-In = Annotated[Path, typer.Argument(metavar="IN", help="A data file, or a DuckDB database together with --table.")]
-Qi = Annotated[
-    list[str], typer.Option("--qi", metavar="COLUMNS", help="Quasi-identifiers, as in age,zip. May be repeated.")
-]
-TableName = Annotated[
-    str | None, typer.Option("--table", metavar="NAME", help="The table, if IN is a DuckDB database (.duckdb, .db).")
-]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option("--categorical", metavar="COLUMNS", help="Quasi-identifiers to release as sets of values."),
-]
-Weights = Annotated[
-    list[str] | None, typer.Option("--weights", metavar="WEIGHTS", help="What counts how much, as in age=2,zip=1.")
-]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", metavar="S", help="How long to search. Results with it may differ by run.")
-]
-
 
 class AuditFormat(StrEnum):
     """How an audit's report is written."""
@@ -57,9 +43,6 @@ class AuditFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     SARIF = "sarif"
-
-
-OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
 
 
 def _version(wanted: bool) -> None:
@@ -97,30 +80,17 @@ def warm() -> None:
 
 
 @app.command("k-anonymize")
+@takes("k_anonymize")
 def k_anonymize(
     source: In,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write. Its suffix tells the format.")],
-    qi: Qi,
-    k: Annotated[int, typer.Option("--k", help="The least number of records that look alike.")] = 5,
-    categorical: Categorical = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="COLUMNS", help="Columns to leave out, such as names.")
-    ] = None,
-    weights_: Weights = None,
-    method: Annotated[str, typer.Option("--method", help="How classes are found; auto picks.")] = "auto",
-    seconds: Seconds = None,
-    sensitive: Sensitive = None,
-    l: L = None,  # noqa: E741 - the option's name
-    diversity: Kind = Diversity.DISTINCT,
-    c: C = None,
-    t: T = None,
-    max_suppression: MaxSuppression = None,
+    out: Out,
     within: Annotated[
         str | None,
         typer.Option("--within", metavar="EARLIER", help="Join classes of this earlier release: a file, or a table."),
     ] = None,
     table: TableName = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    force: Force = False,
+    **given: Any,
 ) -> None:
     """Write an anonymous copy of a table: every record looks like at least k - 1 others.
 
@@ -132,57 +102,22 @@ def k_anonymize(
     A CSV file needs a line of column names. From CSV to CSV, columns that are
     neither quasi-identifiers nor sensitive are copied as text: 007 stays 007.
     """
-    with one_sentence(as_options):
-        from duckanon.integrations.cli.k_anonymize import release
+    from duckanon.integrations.cli.k_anonymize import release
 
-        columns, hidden = split(qi), split(sensitive)
-        given = {
-            "k": k,
-            "method": method,
-            "seconds": seconds,
-            "weights": weights(weights_),
-            "categorical": split(categorical),
-            "drop": split(drop),
-            **conditions(hidden, l, diversity, c, t, max_suppression, bare=within is not None),
-        }
-        if within is not None and (method != "auto" or seconds is not None):
-            raise InvalidInput("--within joins the classes of an earlier release: leave --method and --seconds out.")
-        release(source, out, table, columns, given, sensitive=hidden, within=within, force=force)
+    release(source, out, table, given, within=within, force=force)
 
 
 @app.command()
+@takes("suppress")
 def suppress(
     source: In,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write. Its suffix tells the format.")],
-    rows: Annotated[
-        list[str],
-        typer.Option("--rows", metavar="COLUMNS", help="The table's rows; a hierarchy's widest column first."),
-    ],
+    out: Out,
     cols: Annotated[
-        list[str] | None, typer.Option("--cols", metavar="COLUMNS", help="Its columns, the same way.")
+        Columns, typer.Option("--cols", metavar="NAMES", help="The same as --rows, for the table's columns.")
     ] = None,
-    value: Annotated[
-        str | None, typer.Option("--value", metavar="COLUMN", help="The column to sum. Default: records are counted.")
-    ] = None,
-    digits: Annotated[int | None, typer.Option("--digits", help="How many decimals the values have.")] = None,
-    rule: Annotated[
-        list[str] | None, typer.Option("--rule", metavar="RULES", help="threshold, p% or dominance, or several.")
-    ] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Threshold: cells with fewer contributors. Default: 3.")] = None,
-    p: Annotated[float | None, typer.Option("--p", help="p%: the percentage. Default: 10.")] = None,
-    contributors: Annotated[
-        int | None, typer.Option("--contributors", help="Dominance: how many are looked at together. Default: 1.")
-    ] = None,
-    percent: Annotated[
-        float | None, typer.Option("--percent", help="Dominance: the share that is too much. Default: 75.")
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option("--unit", metavar="COLUMN", help="Whose each record is. Default: somebody else's each."),
-    ] = None,
-    audit: Annotated[bool, typer.Option("--audit", help="Add what only the officer may see.")] = False,
     table: TableName = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    force: Force = False,
+    **given: Any,
 ) -> None:
     """Write a table of counts or sums with all totals, without cells that say too much.
 
@@ -190,56 +125,37 @@ def suppress(
     nobody can compute them from the totals. A row of OUT is a cell: row_level
     and col_level say how many of the columns it tells apart, 0 for totals.
     """
-    with one_sentence(as_options):
-        from duckanon.integrations.cli.suppress import suppressed
+    from duckanon.integrations.cli.suppress import suppressed
 
-        given = {
-            "value": value,
-            "digits": digits,
-            "rule": split(rule) or None,
-            "n": n,
-            "p": p,
-            "contributors": contributors,
-            "percent": percent,
-            "unit": unit,
-            "audit": audit or None,
-        }
-        suppressed(source, out, table, split(rows), split(cols), given, force=force)
+    suppressed(source, out, table, {**given, "cols": split(cols)}, force=force)
 
 
 @app.command()
+@takes("k_report", required=False)
 def report(
     source: In,
-    qi: Annotated[
-        list[str] | None, typer.Option("--qi", metavar="COLUMNS", help="Quasi-identifiers, as in age,zip.")
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        typer.Option("--sensitive", metavar="COLUMNS", help="Columns whose values should stay unknown."),
-    ] = None,
     table: TableName = None,
     form: OutputFormat = Format.TABLE,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PAGE", help="Write a page (.html) about the whole database IN.")
     ] = None,
+    qi: Annotated[
+        Columns,
+        typer.Option("--qi", metavar="NAMES", help="Quasi-identifiers, as in age,zip. May be repeated."),
+    ] = None,
     released: Annotated[
-        list[str] | None,
+        Columns,
         typer.Option("--released", metavar="NAME", help="With --out: a released table; the next --qi is its own."),
     ] = None,
     shares: Annotated[
-        list[str] | None,
+        Columns,
         typer.Option("--shares", metavar="NAME", help="With --out: a table of which shares are published, by:"),
     ] = None,
-    rows: Annotated[
-        list[str] | None, typer.Option("--rows", metavar="COLUMNS", help="the rows of these shares,")
-    ] = None,
-    cols: Annotated[
-        list[str] | None, typer.Option("--cols", metavar="COLUMNS", help="the columns of these shares,")
-    ] = None,
-    count: Annotated[
-        list[str] | None, typer.Option("--count", metavar="COLUMN", help="and the column of counts, if any.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it exists.")] = False,
+    rows: Annotated[Columns, typer.Option("--rows", metavar="NAMES", help="the rows of these shares,")] = None,
+    cols: Annotated[Columns, typer.Option("--cols", metavar="NAMES", help="the columns of these shares,")] = None,
+    count: Annotated[Columns, typer.Option("--count", metavar="NAME", help="and the column of counts, if any.")] = None,
+    force: Force = False,
+    **given: Any,
 ) -> None:
     """Say how exposed a table is as it stands; or, with --out, write a page about a database for who signs.
 
@@ -249,73 +165,34 @@ def report(
     """
     if out is None and not qi:
         raise typer.BadParameter("name the columns, as in --qi age,zip; or a page to write with --out.")
-    with one_sentence(as_options):
-        if out is not None:
-            from duckanon.integrations.report import report as write
-            from duckanon.integrations.report.requests import asked
+    hidden = given["sensitive"] or []
+    if out is not None:
+        from duckanon.integrations.report import report as write
+        from duckanon.integrations.report.requests import asked
 
-            if table is not None:
-                raise InvalidInput("A page is about the whole database: name a released table with --released.")
-            wanted = asked(released, qi, shares, rows, cols, count)
-            write(source, out, wanted, sensitive=split(sensitive), force=force)
-            return
-        if released or shares or rows or cols or count or force:
-            raise InvalidInput(
-                "--released, --shares, --rows, --cols, --count and --force belong to a page: name it with --out."
-            )
-        from duckanon.integrations.cli.risk_tables import explained
-        from duckanon.integrations.cli.script import show
-        from duckanon.integrations.cli.terminal import answers
+        if table is not None:
+            raise InvalidInput("A page is about the whole database: name a released table with --released.")
+        if given["fraction"] is not None or given["l"] is not None:
+            raise InvalidInput("A page has the risk of released tables as it stands: leave --fraction and --l out.")
+        write(source, out, asked(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
+        return
+    if released or shares or rows or cols or count or force:
+        raise InvalidInput(
+            "--released, --shares, --rows, --cols, --count and --force belong to a page: name it with --out."
+        )
+    from duckanon.integrations.cli.risk_tables import explained
 
-        columns, hidden = split(qi), split(sensitive)
-        result = _answer(source, table, "k_report", columns, sensitive=hidden)
-        if form is Format.TABLE:
-            answers().print(explained(result.records()[0], columns, hidden))
-        else:
-            show(result, form)
+    result = _answer(source, table, "k_report", {**given, "qi": split(qi)})
+    _print(result, form, lambda rows: explained(rows[0], split(qi), hidden))
 
 
 @app.command()
-def compare(
-    source: In,
-    qi: Qi,
-    k: Annotated[list[str] | None, typer.Option("--k", metavar="NUMBERS", help="As in 2,5,10. Default: 5.")] = None,
-    methods: Annotated[
-        list[str] | None, typer.Option("--methods", metavar="NAMES", help="As in auto,order,greedy. Default: auto.")
-    ] = None,
-    categorical: Categorical = None,
-    weights_: Weights = None,
-    seconds: Seconds = None,
-    sensitive: Sensitive = None,
-    l: L = None,  # noqa: E741 - the option's name
-    diversity: Kind = Diversity.DISTINCT,
-    c: C = None,
-    t: T = None,
-    max_suppression: MaxSuppression = None,
-    table: TableName = None,
-    form: OutputFormat = Format.TABLE,
-) -> None:
+@takes("k_compare")
+def compare(source: In, table: TableName = None, form: OutputFormat = Format.TABLE, **given: Any) -> None:
     """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
-    with one_sentence(as_options):
-        from duckanon.integrations.cli.risk_tables import compared
-        from duckanon.integrations.cli.script import show
-        from duckanon.integrations.cli.terminal import answers
+    from duckanon.integrations.cli.risk_tables import compared
 
-        hidden = split(sensitive)
-        given = {
-            "k": whole(k or ["5"], "--k"),
-            "methods": split(methods),
-            "categorical": split(categorical),
-            "weights": weights(weights_),
-            "seconds": seconds,
-            "sensitive": hidden,
-            **conditions(hidden, l, diversity, c, t, max_suppression),
-        }
-        result = _answer(source, table, "k_compare", split(qi), **given)
-        if form is Format.TABLE:
-            answers().print(compared(result.records()))
-        else:
-            show(result, form)
+    _print(_answer(source, table, "k_compare", given), form, compared)
 
 
 @app.command()
@@ -354,7 +231,7 @@ def audit(
             as_json(listed, sys.stdout)
         else:
             from duckanon.integrations.cli.audit_tables import listing
-            from duckanon.integrations.cli.terminal import answers
+            from duckanon.integrations.terminal.output import answers
 
             answers().print(listing(listed, len(read.scripts)))
     if any(one.verdict is Verdict.UNSAFE for one in listed):
@@ -381,9 +258,9 @@ def sql(
     """Run SQL with duckanon's functions: from -c, from a pipe, or in a console."""
     with one_sentence():
         from duckanon.integrations.cli.script import run_script
-        from duckanon.integrations.cli.session import Session
-        from duckanon.integrations.cli.terminal import say
         from duckanon.integrations.roles import ROLES, protects
+        from duckanon.integrations.terminal.output import say
+        from duckanon.integrations.terminal.session import Session
 
         if read_only and database is None:
             raise InvalidInput("--read-only needs a database: name its file.")
@@ -399,14 +276,25 @@ def sql(
             run_script(session, text, form)
 
 
-def _answer(path: Path, table: str | None, function: str, qi: list[str], **given: object) -> Result:
+def _answer(path: Path, table: str | None, function: str, given: Mapping[str, object]) -> Result:
     """The result of one of duckanon's functions over a data file or a database's table."""
-    from duckanon.integrations.cli.data_files import source
-    from duckanon.integrations.cli.session import Session
+    from duckanon.integrations.data_files import source
     from duckanon.integrations.results import fetch
+    from duckanon.integrations.terminal.session import Session
 
     def work(con: Connection) -> Result:
-        return fetch(con.execute(call(function, source(con, path, table), qi, **given)))
+        return fetch(con.execute(call(function, source(con, path, table), **given)))
 
     with Session(role="steward") as session:
         return session.run(f"Reading {path.name}", work)
+
+
+def _print(result: Result, form: Format, as_table: Callable[[Sequence[Mapping[str, Any]]], Table]) -> None:
+    """Write a result to stdout; as a table in the words of `as_table`."""
+    from duckanon.integrations.cli.script import show
+    from duckanon.integrations.terminal.output import answers
+
+    if form is Format.TABLE:
+        answers().print(as_table(result.records()))
+    else:
+        show(result, form)

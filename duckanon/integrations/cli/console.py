@@ -21,14 +21,14 @@ from pygments.lexers.sql import SqlLexer
 from duckanon import __version__
 from duckanon.integrations import roles
 from duckanon.integrations.cli.completion import SqlCompleter, Vocabulary
-from duckanon.integrations.cli.errors import Cancelled
 from duckanon.integrations.cli.partial_sql import is_complete
 from duckanon.integrations.cli.script import run_script
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import say
 from duckanon.integrations.error_sentences import is_told, sentence
 from duckanon.integrations.results import Format
 from duckanon.integrations.roles import ROLES
+from duckanon.integrations.terminal.errors import Cancelled
+from duckanon.integrations.terminal.output import say
+from duckanon.integrations.terminal.session import Session
 
 _COMMANDS = {".help": "what can be typed here", ".tables": "the tables and views", ".quit": "leave"}
 _HELP = """\

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import call
-from duckanon.integrations.cli.risk_tables import before_and_after, shown
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import answers
-from duckanon.integrations.results import fetch, text
+from duckanon.integrations.cli.risk_tables import before_and_after
+from duckanon.integrations.results import fetch, figure, text
+from duckanon.integrations.terminal.output import answers
+from duckanon.integrations.terminal.session import Session
 from duckanon.specification import sql_root
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _records(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
 
 def _remarks(after: Mapping[str, Any], costs: Mapping[str, Any]) -> Iterator[str]:
     """What the figures say, in sentences."""
-    loss, bound = (shown(name, costs[name]) for name in ("information_loss", "lower_bound"))
+    loss, bound = (figure(name, costs[name]) for name in ("information_loss", "lower_bound"))
     yield f"Information lost: {loss} (0 % is untouched, 100 % is nothing left)."
     if costs["lower_bound"] is not None:
         yield f"No release with this k can lose less than {bound}."

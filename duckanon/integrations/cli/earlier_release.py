@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import identifier, literal
-from duckanon.integrations.cli.data_files import DataFile, is_database
+from duckanon.integrations.data_files import DataFile, is_database
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
-from duckanon.integrations.cli.data_files import DataFile, source, target
 from duckanon.integrations.cli.earlier_release import earlier
-from duckanon.integrations.cli.risk_tables import shown
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import say
-from duckanon.integrations.results import fetch
+from duckanon.integrations.data_files import DataFile, source, target
+from duckanon.integrations.results import fetch, figure
+from duckanon.integrations.terminal.output import say
+from duckanon.integrations.terminal.session import Session
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -29,18 +28,17 @@ def release(
     path: Path,
     out: Path,
     table: str | None,
-    qi: Sequence[str],
-    given: Mapping[str, object],
+    given: Mapping[str, Any],
     *,
-    sensitive: Sequence[str] = (),
     within: str | None = None,
     force: bool,
 ) -> None:
     """Write the k-anonymous copy of `path` to `out` and summarise it on stderr.
 
-    given: the other arguments of k_anonymize. within: an earlier release, as for `earlier`. Raises InvalidInput,
-    duckdb.Error, OSError or Cancelled; then there is no file.
+    given: the arguments of k_anonymize but for tables; None is left out. within: an earlier release, as for `earlier`.
+    Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
+    qi, sensitive = given["qi"], given["sensitive"] or []
     file = target(out, force=force)
 
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -50,7 +48,7 @@ def release(
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
         before = _row(con, call("k_report", found, qi))
-        made = call("k_anonymize", found, qi, sensitive=sensitive, within=finer, **given)
+        made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         after = _row(con, _MEASURED)
         file.write(con, _RELEASE)
@@ -71,7 +69,7 @@ def _summarise(file: DataFile, before: Mapping[str, Any], after: Mapping[str, An
         f"Wrote {file.path}: {after['records']:,} records in {after['classes']:,} classes, "
         f"the smallest of {after['k']:,}.{lost}"
     )
-    risk = shown("max_risk", before["max_risk"]), shown("max_risk", 1 / after["k"])
+    risk = figure("max_risk", before["max_risk"]), figure("max_risk", 1 / after["k"])
     alone = before["singletons"]
     stood = f" {alone:,} {'record' if alone == 1 else 'records'} stood alone before, none after." if alone else ""
     say(f"Highest risk of re-identification: {risk[0]} before, {risk[1]} after.{stood}")

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from duckanon.integrations.cli.terminal import printable
 from duckanon.integrations.results import Result, text
+from duckanon.integrations.terminal.output import printable
 
 ROWS_SHOWN = 40
 # No cell needs more than this when columns compete for room.

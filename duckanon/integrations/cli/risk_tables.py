@@ -9,7 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from duckanon.integrations.cli.terminal import printable
+from duckanon.integrations.results import figure
+from duckanon.integrations.terminal.output import printable
 
 NAMES = {
     "records": "records",
@@ -22,8 +23,10 @@ NAMES = {
     "l": "l (diversity)",
     "entropy_l": "l by entropy",
     "t": "t (closeness)",
+    "recursive_c": "c (recursive)",
+    "journalist_max": "journalist's, highest",
+    "journalist_avg": "journalist's, average",
 }
-_SHARES = {"max_risk", "avg_risk", "information_loss", "lower_bound"}
 _COMPARED = {
     "method": "method",
     "k": "k",
@@ -33,20 +36,9 @@ _COMPARED = {
     "lower_bound": "least possible",
     "seconds": "seconds",
 }
+_CLASSIFIED = {"classification": "misclassified"}
 _CONDITIONED = {"joined": "classes joined", "suppressed": "records dropped"}
 _COMPARED_NOTE = "0 % is untouched, 100 % is nothing left. No copy with this k can lose less than the least possible."
-_OF_SENSITIVE = ("l", "entropy_l", "t")
-
-
-def shown(name: str, value: Any) -> str:
-    """The value of a figure, for reading: shares in percent, thousands apart."""
-    if value is None:
-        return "-"
-    if name in _SHARES:
-        return f"{100 * value:.3g} %"
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
 def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str]) -> dict[str, str]:
@@ -64,18 +56,22 @@ def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[s
         "l": f"The fewest different values of {hidden} in a group; 1 means that some group gives the value away.",
         "entropy_l": f"The same, counting by how evenly the values of {hidden} are spread in a group.",
         "t": f"The farthest that {hidden} in a group lies from the whole table: 0 is alike, 1 is as far as can be.",
+        "recursive_c": f"In every group the commonest value of {hidden} occurs at most this many times as often as all "
+        "but the l - 1 commonest together; l is 2 without --l.",
+        "journalist_max": "The highest chance for somebody who does not know who is in the table.",
+        "journalist_avg": "The same chance, averaged over all records.",
     }
 
 
 def explained(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str]) -> Table:
-    """The row of k_report as a table: figure, value, and a sentence for each."""
+    """The row of k_report as a table: figure, value, and a sentence for each. What was not asked for is NULL there."""
     table = Table(box=box.ROUNDED)
     table.add_column("figure", style="bold", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("meaning")
     for name, meaning in _meanings(found, qi, sensitive).items():
-        if sensitive or name not in _OF_SENSITIVE:
-            table.add_row(NAMES[name], shown(name, found[name]), Text(printable(meaning)))
+        if found[name] is not None:
+            table.add_row(NAMES[name], figure(name, found[name]), Text(printable(meaning)))
     return table
 
 
@@ -86,17 +82,21 @@ def before_and_after(before: Mapping[str, Any], after: Mapping[str, Any], names:
     table.add_column("before", justify="right", style="red", no_wrap=True)
     table.add_column("after", justify="right", style="green", no_wrap=True)
     for name in names:
-        table.add_row(NAMES[name], shown(name, before[name]), shown(name, after[name]))
+        table.add_row(NAMES[name], figure(name, before[name]), figure(name, after[name]))
     return table
 
 
 def compared(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows of k_compare, with the columns that decide."""
-    # (There is an l where there are conditions on sensitive columns.)
-    names = _COMPARED if rows[0]["l"] is None else _COMPARED | _CONDITIONED
+    names = _COMPARED
+    if rows[0]["classification"] is not None:
+        names = names | _CLASSIFIED
+    # There is an l where there are conditions on sensitive columns.
+    if rows[0]["l"] is not None:
+        names = names | _CONDITIONED
     table = Table(box=box.ROUNDED, caption=_COMPARED_NOTE, caption_justify="left")
     for name, title in names.items():
         table.add_column(title, justify="left" if name == "method" else "right")
     for row in rows:
-        table.add_row(*(Text(shown(name, row[name])) for name in names))
+        table.add_row(*(Text(figure(name, row[name])) for name in names))
     return table

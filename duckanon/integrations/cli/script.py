@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.result_tables import ROWS_SHOWN, rendered
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import answers, say
 from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
+from duckanon.integrations.terminal.output import answers, say
+from duckanon.integrations.terminal.session import Session
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

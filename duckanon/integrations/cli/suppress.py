@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
-from duckanon.integrations.cli.data_files import source, target
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import say
+from duckanon.integrations.data_files import source, target
 from duckanon.integrations.results import fetch
+from duckanon.integrations.terminal.output import say
+from duckanon.integrations.terminal.session import Session
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -23,23 +23,21 @@ def suppressed(
     path: Path,
     out: Path,
     table: str | None,
-    rows: Sequence[str],
-    cols: Sequence[str],
     given: Mapping[str, object],
     *,
     force: bool,
 ) -> None:
     """Write the table of `path` to `out` and say on stderr how much of it is suppressed.
 
-    given: the other arguments of suppress; None is left out. Raises InvalidInput, duckdb.Error, OSError or Cancelled;
-    then there is no file.
+    given: the arguments of suppress but for the table; None is left out. Raises InvalidInput, duckdb.Error, OSError or
+    Cancelled; then there is no file.
     """
     file = target(out, force=force)
 
     def work(con: Connection) -> Mapping[str, Any]:
         # What tells cells apart stays as it stands in a text file: 007 is not 7.
         typed = [str(given["value"])] if given["value"] is not None else []
-        made = call("suppress", source(con, path, table, typed=typed), list(rows), list(cols), **given)
+        made = call("suppress", source(con, path, table, typed=typed), **given)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
         file.write(con, _TABLE)
         return fetch(con.execute(_COUNTED)).records()[0]

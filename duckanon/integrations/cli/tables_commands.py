@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duckanon.integrations.calls import as_options, call, split
-from duckanon.integrations.cli.errors import one_sentence
+from duckanon.integrations.cli.options import Columns, OutputFormat
 from duckanon.integrations.results import Format, Result
+from duckanon.integrations.terminal.errors import one_sentence
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -27,13 +28,11 @@ def audit(
     database: Annotated[Path, typer.Argument(metavar="DB", help="The DuckDB database.", exists=True)],
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The protected table.")],
     variables: Annotated[
-        list[str] | None, typer.Option("--vars", metavar="COLUMNS", help="Audit a table of counts by these, too;")
+        Columns, typer.Option("--vars", metavar="NAMES", help="Audit a table of counts by these, too;")
     ] = None,
-    given: Annotated[
-        list[str] | None, typer.Option("--given", metavar="COLUMNS", help="or of shares within these;")
-    ] = None,
+    given: Annotated[Columns, typer.Option("--given", metavar="NAMES", help="or of shares within these;")] = None,
     digits: Annotated[int | None, typer.Option("--digits", metavar="D", help="rounded to so many decimals.")] = None,
-    form: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = Format.TABLE,
+    form: OutputFormat = Format.TABLE,
 ) -> None:
     """Say which cells of few people follow from all publications of a table, and from a candidate beside them.
 
@@ -41,8 +40,8 @@ def audit(
     """
     with one_sentence(as_options):
         from duckanon.integrations.cli.script import show
-        from duckanon.integrations.cli.session import Session
         from duckanon.integrations.results import fetch
+        from duckanon.integrations.terminal.session import Session
 
         candidate = {"vars": split(variables), "given": split(given)} if variables else {}
         asked = {} if digits is None else {"digits": digits}

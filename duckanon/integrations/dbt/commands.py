@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from duckanon.integrations.cli.errors import one_sentence
+from duckanon.integrations.terminal.errors import one_sentence
 
 app = typer.Typer(
     name="dbt", no_args_is_help=True, help="Put duckanon's macros into a dbt project, or make an example."

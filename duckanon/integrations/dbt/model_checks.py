@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.audit.corpus import Corpus, Script
 from duckanon.integrations.audit.findings import RELEASES, Listed, Verdict, audit
-from duckanon.integrations.dbt.meta import Declared
+from duckanon.integrations.dbt_meta import Declared
 from duckanon.rewrite.recognize import Schema, TableName, fold
 from duckanon.rewrite.statements import statements
 from duckanon.specification import functions

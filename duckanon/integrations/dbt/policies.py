@@ -19,9 +19,9 @@ from duckanon.functions.schema import Table
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Identity, Location
-from duckanon.integrations.dbt.meta import Declared, declared, given
-from duckanon.integrations.dbt.periods import is_due
 from duckanon.integrations.dbt.settings import Changes, Settings
+from duckanon.integrations.dbt_meta import Declared, declared, given
+from duckanon.integrations.edition_periods import is_due
 
 _VIEW = """
 SELECT "sql" FROM system.main.duckdb_views()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.dbt.meta import one_of, terms
+from duckanon.integrations.dbt_meta import one_of, terms
 
 
 class Mode(StrEnum):

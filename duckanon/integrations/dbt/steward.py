@@ -18,10 +18,10 @@ from duckanon.functions.udf import Instance
 from duckanon.governance.instance import Governance, governance_of
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.integrations.catalog import contents
-from duckanon.integrations.dbt.meta import declared
 from duckanon.integrations.dbt.model_checks import Model, Objection, model_of, objections, unfit
 from duckanon.integrations.dbt.policies import Declaration, Policies, declarations, shared
 from duckanon.integrations.dbt.settings import Mode, Settings
+from duckanon.integrations.dbt_meta import declared
 from duckanon.rewrite.recognize import Schema, View
 
 # How many lines an error has.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.cli.data_files import DataFile, free, put
-from duckanon.integrations.cli.session import Session
-from duckanon.integrations.cli.terminal import say
+from duckanon.integrations.data_files import DataFile, free, put
 from duckanon.integrations.report.requests import Asked
+from duckanon.integrations.terminal.output import say
+from duckanon.integrations.terminal.session import Session
 
 
 def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Sequence[str] = (), force: bool) -> None:

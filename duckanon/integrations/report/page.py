@@ -11,9 +11,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from duckanon.integrations.cli.risk_tables import shown
 from duckanon.integrations.plots.style import printable
 from duckanon.integrations.report.facts import Facts
+from duckanon.integrations.results import figure
 
 # Ledgers grow without end; who wants all of it asks privacy_ledger().
 _MOST_LINES = 200
@@ -39,7 +39,7 @@ def page(facts: Facts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["figure"] = lambda value, name: shown(name, value)
+    environment.filters["figure"] = lambda value, name: figure(name, value)
     pictures = [
         (caption, picture.says, Markup(picture.inline(f"picture{i}-")))  # noqa: S704 - matplotlib escapes its texts
         for i, (caption, picture) in enumerate(facts.judged.pictures, 1)

@@ -1,4 +1,4 @@
-"""A grouping query apart from the records: its keys and aggregates, and the same query over another table that has them.
+"""A grouping query apart from the records: its keys and aggregates, and the same query over a table that has them.
 
 HAVING, QUALIFY, windows, ROLLUP, ORDER BY and arithmetic stay where they are. Only the keys, the aggregates and what is
 read are replaced, so the new query means the same if its aggregates do.
@@ -81,7 +81,7 @@ class Grouped:
         write = _Writer(self, over)
         new = exp.Select(
             expressions=[self._named(write(one.unalias()), one, stored) for one in self.query.expressions]
-        ).from_(sqlglot.parse_one(f"SELECT * FROM {over.source}", read="duckdb").find(exp.From).this)
+        ).from_(over.source, dialect="duckdb")
         for part in ("group", "having", "qualify", "order", "windows", "distinct", "limit", "offset"):
             given = self.query.args.get(part)
             if isinstance(given, list):
@@ -121,7 +121,8 @@ class Grouped:
                 raise NotFollowed("GROUP BY has the number of a column that is not there.")
             yield self.query.expressions[int(term.this) - 1].unalias()
         else:
-            yield self.aliases.get(fold(term.name), term) if isinstance(term, exp.Column) and not term.table else term
+            alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
+            yield term if alias is None or any(True for _ in _aggregates(alias)) else alias
 
     def _is_place(self, literal: Node) -> bool:
         """Whether a literal is the number of a column."""
@@ -153,7 +154,10 @@ class _Writer:
         self._grouped, self._over = grouped, over
 
     def __call__(self, node: Node, *, aliased: bool = False) -> Node:
-        """The part over the other table. aliased: whether an alias stays, even if a key has its name. Raises NotFollowed."""
+        """The part over the other table. aliased: whether an alias stays, even if a key has its name.
+
+        Raises NotFollowed.
+        """
         grouped = self._grouped
         if isinstance(node, exp.Column) and not node.table and aliased and fold(node.name) in grouped.aliases:
             return node.copy()
@@ -193,8 +197,8 @@ class _Writer:
             inner = self._grouped.aliases.get(fold(inner.name), inner).unnest()
         if inner not in self._grouped.aggregates:
             raise NotFollowed(
-                "low and high are the ends of the interval of a count, a sum or a mean, as in low(count(*)), not of what "
-                "is computed from them."
+                "low and high are the ends of the interval of a count, a sum or a mean, as in low(count(*)), not of "
+                "what is computed from them."
             )
         return self._sql(self._over.ends(self._grouped.aggregates.index(inner), name_of(node)))
 

@@ -37,8 +37,8 @@ def aggregates(block: Block) -> Aggregates | str:
         found = _statistic(output.expr, block) if isinstance(output.expr, Aggregate) else None
         if found is None:
             return (
-                "Told with noise are count, sum, avg, variance, stddev, median and quantiles of a column: min, max, lists and "
-                "the like show values of single records."
+                "Told with noise are count, sum, avg, variance, stddev, median and quantiles of a column: min, max, "
+                "lists and the like show values of single records."
             )
         statistics.append(found)
     return Aggregates(

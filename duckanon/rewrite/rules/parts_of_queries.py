@@ -1,4 +1,4 @@
-"""HAVING, QUALIFY, windows and arithmetic on group sizes and published counts: these are released, the rest is computed."""
+"""HAVING, windows and arithmetic on group sizes and published counts: these are released, the rest is computed."""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ import pytest
 
 import duckanon
 from duckanon import __version__
+from duckanon.errors import InvalidInput
+from duckanon.integrations.calls import call, numbers
+from duckanon.specification import functions
 from tests.integrations.cli.commandline import ROOT, VOTERS, rows_of, run, smallest
 
 # --- the command itself -----------------------------------------------------------------------------------------------
@@ -163,3 +166,66 @@ def test_compare():
 def test_compare_wants_whole_numbers():
     result = run("compare", VOTERS, "--qi", "age", "--k", "2,x")
     assert (result.exit_code, result.stderr) == (1, "--k needs whole numbers, as in --k 2,5,10.\n")
+
+
+def test_report_has_the_journalists_risk_for_a_sample():
+    result = run("report", VOTERS, "--qi", "age", "--fraction", "0.1", columns=80)
+    assert result.exit_code == 0
+    assert "journalist's, highest" in result.stdout
+    assert "journalist" not in run("report", VOTERS, "--qi", "age").stdout
+
+
+def test_compare_has_the_share_that_a_classifier_gets_wrong():
+    result = run("compare", VOTERS, "--qi", "age", "--target", "vote", columns=100)
+    assert result.exit_code == 0
+    assert "misclassified" in result.stdout
+    assert "misclassified" not in run("compare", VOTERS, "--qi", "age").stdout
+
+
+# --- options that follow from the specification -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [
+        (["k-anonymize"], "k_anonymize"),
+        (["suppress"], "suppress"),
+        (["report"], "k_report"),
+        (["compare"], "k_compare"),
+        (["plot", "compare"], "k_compare"),
+        (["plot", "bounds"], "conditional_bounds"),
+        (["plot", "mechanism"], "metric_mechanism"),
+    ],
+)
+def test_every_argument_of_the_function_is_an_option(command, function):
+    told = run(*command, "--help", columns=100).stdout
+    arguments = [one for one in functions()[function].arguments if not one.table]
+    assert arguments
+    for one in arguments:
+        assert re.search(rf"--{one.name.replace('_', '-')}\b", told), one.name
+    # Neither Markdown nor SQL is left in the help.
+    assert not re.search(r"`|:=|\[\w+\]\(|\['|\{'", told)
+
+
+def test_help_takes_meaning_and_default_from_the_specification():
+    told = " ".join(run("compare", "--help", columns=200).stdout.split())
+    assert "Every k to try. Default: 5." in told
+    # The specification refers to k_anonymize here.
+    assert "Quasi-identifiers whose values have no order: released as sets." in told
+    assert "as in age=3" in told
+
+
+def test_values_become_arguments():
+    assert call("k_anonymize", "t", qi=["a"], k=3, drop=[], weights={"a": 2, "b": 0.5}) == (
+        "FROM k_anonymize(\n  't', ['a'],\n  k := 3, weights := {'a': 2, 'b': 0.5::DOUBLE}\n)"
+    )
+    assert call("conditional_bounds", "t", ["a"], n=5, p="share", cols=["b"], digits=None) == (
+        "FROM conditional_bounds('t', ['a'], ['b'], 'share', 5)"
+    )
+
+
+def test_numbers_by_name():
+    assert numbers(["age=2,zip=0.5", "big=1e3"], "--weights") == {"age": 2, "zip": 0.5, "big": 1000.0}
+    for wrong in ("age", "=2", "age=", "age=two"):
+        with pytest.raises(InvalidInput, match=f"--weights has '{wrong}' where"):
+            numbers([wrong], "--weights")

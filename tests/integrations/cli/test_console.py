@@ -19,10 +19,10 @@ from rich.console import Console
 from duckanon.integrations.cli import console
 from duckanon.integrations.cli.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.cli.partial_sql import is_complete, open_quote
-from duckanon.integrations.cli.progress import ProgressLine
-from duckanon.integrations.cli.session import Session
 from duckanon.integrations.error_sentences import was_interrupted
 from duckanon.integrations.results import Format
+from duckanon.integrations.terminal.progress import ProgressLine
+from duckanon.integrations.terminal.session import Session
 
 CTRL_C, CTRL_D, TAB, ENTER = "\x03", "\x04", "\t", "\r"
 
@@ -116,7 +116,7 @@ def test_ctrl_c_cancels_what_runs(session, capsys, monkeypatch):
         if len(calls) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("duckanon.integrations.cli.session.wait", wait)
+    monkeypatch.setattr("duckanon.integrations.terminal.session.wait", wait)
     started = time.monotonic()
     assert console._Console(session, Format.TABLE).obeys(
         "SELECT count(*) FROM range(1e12::BIGINT) r(i) WHERE i % 3 = 1;"

@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 import duckanon
-from duckanon.integrations.cli.errors import Cancelled
-from duckanon.integrations.cli.session import Session
+from duckanon.integrations.terminal.errors import Cancelled
+from duckanon.integrations.terminal.session import Session
 from tests.engines.kanon.diversities import diverse
 from tests.integrations.cli.commandline import VOTERS, process, rows_of, run, smallest
 
@@ -234,18 +234,21 @@ def test_in_may_be_replaced_by_out(here):
         ([VOTERS, "o.csv", "--qi", "age", "--weights", "age=nan"], 'The weight of "age" must be a number'),
         ([VOTERS, "o.csv", "--qi", "age", "--drop", "age"], 'Column "age" is in both qi and drop'),
         ([VOTERS, "o.csv", "--qi", "age", "--table", "t"], "--table names a table in a DuckDB database"),
-        ([*CALL, "--l", "3"], "--l and --t are conditions on sensitive columns: name them, as in --sensitive illness."),
-        ([*CALL, *PARTY], "--sensitive names columns without a condition: give --l or --t, as in --l 3."),
-        ([*CALL, *PARTY, "--l", "2.5"], "--l must be a whole number of 2 or more, as in --l 3; only"),
-        ([*CALL, *PARTY, "--l", "1"], "--l must be a whole number of 2 or more"),
-        ([*CALL, *PARTY, "--l", "1", "--diversity", "entropy"], "--l must be a number above 1, as in --l 2.5."),
-        ([*CALL, *PARTY, "--t", "2"], "--t must be a number from 0 to 1, as in --t 0.2."),
-        ([*CALL, *PARTY, "--t", "0.2", "--diversity", "entropy"], "--diversity entropy says how --l counts: give --l"),
-        ([*CALL, *PARTY, "--l", "3", "--c", "2"], "--c is a part of recursive diversity: add --diversity recursive"),
-        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive"], "--diversity recursive needs --c, as in --c 2."),
-        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive", "--c", "0"], "--c must be a number above 0"),
-        ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "--max-suppression must be 0 or more and below 1"),
-        ([*CALL, "--max-suppression", "0.1"], "--max-suppression lets classes be dropped that fail --l or --t"),
+        ([*CALL, "--l", "3"], "l and t are conditions on sensitive columns: name them, as in --sensitive illness."),
+        ([*CALL, *PARTY], "sensitive names columns without a condition: give l or t, as in --l 3."),
+        ([*CALL, *PARTY, "--l", "2.5"], "l must be a whole number, as in --l 5."),
+        ([*CALL, *PARTY, "--l", "1"], "l must be 2 or more"),
+        ([*CALL, *PARTY, "--l", "1", "--diversity", "entropy"], "l must be a number above 1, as in --l 2.5."),
+        ([*CALL, *PARTY, "--t", "2"], "t must be a number from 0 to 1, as in --t 0.2."),
+        ([*CALL, *PARTY, "--t", "0.2", "--diversity", "entropy"], "diversity says how l counts: give l, as in --l 3"),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "odd"], "diversity must be 'distinct', 'entropy' or 'recursive'."),
+        ([*CALL, *PARTY, "--l", "3", "--c", "2"], "c is a part of recursive diversity: add --diversity recursive"),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive"], "--diversity recursive needs c, as in --l 3,"),
+        ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive", "--c", "0"], "c must be a number above 0"),
+        ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "max_suppression must be below 1"),
+        ([*CALL, "--max-suppression", "0.1"], "max_suppression lets classes be dropped that fail l or t"),
+        ([*CALL, "--options", "sets=x"], "--options has 'sets=x' where a name and a number belong"),
+        ([*CALL, "--options", "sets=3"], "There is no option 'sets' of the method"),
         ([*CALL, *PARTY, "--l", "30"], "l is 30, but a sensitive column has fewer distinct values"),
         ([*CALL, "--within", "nope.csv"], "--within: there is no file nope.csv."),
         ([*CALL, "--within", "nope"], "nope: the suffix must tell the format"),
@@ -254,7 +257,7 @@ def test_in_may_be_replaced_by_out(here):
             "--within t.duckdb is a DuckDB database: export the release to a file first.",
         ),
         ([*CALL, "--within", VOTERS], 'There is no column "age_lo" in "--within voters.csv"'),
-        ([*CALL, "--within", VOTERS, "--seconds", "2"], "--within joins the classes of an earlier release: leave"),
+        ([*CALL, "--within", VOTERS, "--seconds", "2"], "within joins the classes of an earlier release: leave"),
         (
             [*CALL, "--within", "odd.csv"],
             '--within odd.csv is no release of this table: column "age_lo" has values',

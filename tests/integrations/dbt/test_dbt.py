@@ -20,10 +20,10 @@ import duckanon
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.commands import app
-from duckanon.integrations.dbt.meta import declared, given
-from duckanon.integrations.dbt.periods import is_due
 from duckanon.integrations.dbt.settings import Changes, Mode, Settings
 from duckanon.integrations.dbt.steward import Steward
+from duckanon.integrations.dbt_meta import declared, given
+from duckanon.integrations.edition_periods import is_due
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from duckanon.integrations.cli.terminal import printable
+from duckanon.integrations.terminal.output import printable
 
 _PATIENCE = 2.0
 _REFRESH = 0.1

@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from duckanon.integrations.cli.errors import Cancelled
-from duckanon.integrations.cli.progress import ProgressLine
-from duckanon.integrations.cli.terminal import messages
+from duckanon.integrations.terminal.errors import Cancelled
+from duckanon.integrations.terminal.output import messages
+from duckanon.integrations.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

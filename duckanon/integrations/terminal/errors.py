@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import typer
 
-from duckanon.integrations.cli.terminal import say
 from duckanon.integrations.error_sentences import is_told, sentence
+from duckanon.integrations.terminal.output import say
 
 
 class Cancelled(Exception):

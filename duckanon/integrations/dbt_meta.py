@@ -8,7 +8,7 @@ from typing import Any
 
 from duckanon.catalog.policy import LISTS, Policy
 from duckanon.errors import InvalidInput
-from duckanon.integrations.dbt.periods import PERIODS
+from duckanon.integrations.edition_periods import PERIODS
 
 # What a column may be, and the term of the policy that then names it.
 _ROLES = {

@@ -1,0 +1,131 @@
+"""Options of a command from the arguments of the SQL function that it calls, as `sql/specification` describes them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args
+
+import typer
+from typer.models import ArgumentInfo
+
+from duckanon.integrations.calls import as_options, numbers, split, whole
+from duckanon.integrations.terminal.errors import one_sentence
+from duckanon.specification import Argument, functions
+
+Command = Callable[..., None]
+
+# A meaning that only refers to the argument of the same name of another function.
+_REFERENCE = re.compile(r"as in \[\w+\]\((\w+)\.md\)")
+_LINK = re.compile(r"\[([^]]+)\]\(([\w-]+)\.md[^)]*\)")
+_CODE = re.compile(r"`([^`]*)`")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a SQL type is given on the command line. read: the SQL value of what was given for an option."""
+
+    type: Any
+    metavar: str | None = None
+    read: Callable[[Any, str], object] = lambda given, _: given
+
+
+_TEXTS = _Kind(list[str], "NAMES", lambda given, _: split(given))
+_NUMBERS = _Kind(list[str], "NAME=NUMBER", numbers)
+_KINDS = {
+    "BIGINT": _Kind(int),
+    "BOOLEAN": _Kind(bool),
+    "DECIMAL": _Kind(float),
+    "DOUBLE": _Kind(float),
+    "INTEGER": _Kind(int),
+    "INTEGER or DECIMAL": _Kind(float, None, lambda given, _: int(given) if given.is_integer() else given),
+    "INTEGER[]": _Kind(list[str], "NUMBERS", whole),
+    "STRUCT or MAP": _NUMBERS,
+    "STRUCT, MAP or list": _NUMBERS,
+    "VARCHAR": _Kind(str),
+    "VARCHAR or VARCHAR[]": _TEXTS,
+    "VARCHAR[]": _TEXTS,
+}
+
+
+def takes(function: str, *, but: Collection[str] = (), required: bool = True) -> Callable[[Command], Command]:
+    """Give a command an option for each argument of a SQL function that it does not declare itself.
+
+    The command gets the values as keyword arguments, as `calls.call` takes them; None is what was not given. Its errors
+    are told in one sentence. but: arguments that get no option. Those that name tables get none either, because a
+    command reads files. required: False makes the options of required arguments optional.
+    """
+
+    def decorated(command: Command) -> Command:
+        declared = inspect.signature(command, eval_str=True).parameters.values()
+        own = [one for one in declared if one.kind is not one.VAR_KEYWORD]
+        left_out = {one.name.rstrip("_") for one in own} | set(but)
+        taken = {one.name: one for one in functions()[function].arguments if not (one.table or one.name in left_out)}
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            with one_sentence(as_options):
+                for name, one in taken.items():
+                    if given[name] is not None:
+                        given[name] = _KINDS[one.type].read(given[name], _option(name))
+                command(**given)
+
+        options = [_parameter(one, function, required and one.default is None) for one in taken.values()]
+        parameters = sorted([*options, *(one.replace(kind=one.KEYWORD_ONLY) for one in own)], key=_place)
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorated
+
+
+def _place(parameter: inspect.Parameter) -> int:
+    """The order in a command's help: arguments, then required options, then others."""
+    if any(isinstance(part, ArgumentInfo) for part in get_args(parameter.annotation)):
+        return 0
+    return 1 if parameter.default is parameter.empty else 2
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _parameter(argument: Argument, function: str, required: bool) -> inspect.Parameter:
+    kind = _KINDS[argument.type]
+    # Its name is given, because typer would make a second one of a switch: --no-...
+    told = typer.Option(_option(argument.name), metavar=kind.metavar, help=_help(argument, function))
+    return inspect.Parameter(
+        argument.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if required else None,
+        annotation=Annotated[kind.type if required else kind.type | None, told],
+    )
+
+
+def _help(argument: Argument, function: str) -> str:
+    """An argument's meaning and default, without Markdown and with options in place of SQL's arguments."""
+    arguments = {one.name: one for one in functions()[function].arguments}
+    if found := _REFERENCE.fullmatch(argument.meaning):
+        other = {one.name: one for one in functions()[found[1]].arguments}
+        return _help(other[argument.name], found[1])
+
+    def code(found: re.Match[str]) -> str:
+        return _option(found[1]) if found[1] in arguments else _typed(found[1])
+
+    def link(found: re.Match[str]) -> str:
+        return found[1] if found[1] == found[2] else f"{found[1]} ({found[2]}.md)"
+
+    text = as_options(_CODE.sub(code, _LINK.sub(link, argument.meaning)))
+    default = argument.default
+    told = f" Default: {_typed(default)}." if default and default not in ("NULL", "[]", "false") else ""
+    return f"{text[0].upper()}{text[1:]}.{told}"
+
+
+def _typed(sql: str) -> str:
+    """A constant as it is typed for an option: `['a', 'b']` as `a,b`, `{'a': 3}` as `a=3`. Other SQL stays."""
+    if sql[:1] not in ("'", "[", "{"):
+        return sql
+    return re.sub(r"[]['{}]", "", sql).replace(": ", "=").replace(", ", ",")

@@ -1,0 +1,354 @@
+"""Constants of a statement: folded to one value while it is decided about, and written as SQL of a column's type."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from fractions import Fraction
+from math import isfinite
+from uuid import UUID
+
+from duckanon.accounting import rational
+from duckanon.rewrite.algebra.expressions import Call, Constant, Expr
+from duckanon.rewrite.algebra.translate import type_of
+
+# The least and the greatest value of each type of whole numbers.
+WHOLE = {
+    **{f"{name}INT": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (("TINY", 8), ("SMALL", 16))},
+    "INTEGER": (-(2**31), 2**31 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1),
+    "HUGEINT": (-(2**127), 2**127 - 1),
+    **{f"U{name}INT": (0, 2**bits - 1) for name, bits in (("TINY", 8), ("SMALL", 16), ("BIG", 64), ("HUGE", 128))},
+    "UINTEGER": (0, 2**32 - 1),
+}
+# The kinds of constants whose type is not written: they take the type of what they are compared with.
+NUMBER, TEXT, NOTHING = "a number", "a text", "NULL"
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_SPAN = re.compile(r"\s*([-+]?\d{1,6})\s*([a-z]+)", re.ASCII | re.IGNORECASE)
+# sqlglot's names of types that have another name in DuckDB.
+_OTHER_NAMES = {"INT": "INTEGER", "TEXT": "VARCHAR", "REAL": "FLOAT", "INT128": "HUGEINT", "UINT128": "UHUGEINT"}
+# Months, days and microseconds of each unit of an interval.
+_UNITS = {
+    "year": (12, 0, 0),
+    "quarter": (3, 0, 0),
+    "month": (1, 0, 0),
+    "week": (0, 7, 0),
+    "day": (0, 1, 0),
+    "hour": (0, 0, 3_600_000_000),
+    "minute": (0, 0, 60_000_000),
+    "second": (0, 0, 1_000_000),
+}
+_MOST_DAYS = 4_000_000
+# Functions of constant dates.
+_PARTS = ("Year", "Month", "Day")
+_FOLDED = frozenset({"Paren", "Neg", "Cast", "Interval", "Add", "Sub", "Mul", "Div", *_PARTS})
+
+
+class NotTotal(Exception):
+    """An expression that could fail on a record, as far as is known. Its text says why, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Months, days and microseconds, which are added in this order."""
+
+    months: int = 0
+    days: int = 0
+    micros: int = 0
+
+
+@dataclass(frozen=True)
+class Value:
+    """A constant. kind: its DuckDB type, or NUMBER, TEXT or NOTHING where its type is not written.
+
+    value: a Fraction for numbers, also for a finite DOUBLE; None for NULL.
+    """
+
+    value: Fraction | str | bool | date | time | UUID | Interval | None
+    kind: str
+
+
+def type_name(kind: str) -> str:
+    """The type of a cast as DuckDB writes it."""
+    plain = kind.upper().replace(", ", ",")
+    return _OTHER_NAMES.get(plain, plain)
+
+
+def digits(kind: str) -> tuple[int, int] | None:
+    """The width and scale of a DECIMAL; None for every other type."""
+    found = _DECIMAL.fullmatch(kind)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def is_exact(kind: str) -> bool:
+    """Whether a type holds whole numbers or decimals, which compare exactly, whatever their widths."""
+    return kind in WHOLE or digits(kind) is not None
+
+
+def decimal_type(number: Fraction) -> str | None:
+    """The least DECIMAL that holds a number; None if none does."""
+    scale = next((one for one in range(39) if (number * 10**one).denominator == 1), 39)
+    width = max(len(str(abs(int(number * 10**scale)))), scale, 1)
+    return f"DECIMAL({width},{scale})" if width <= 38 else None
+
+
+def reach(kind: str) -> tuple[Fraction, Fraction]:
+    """The least and the greatest value of a type of exact numbers."""
+    if kind in WHOLE:
+        return Fraction(WHOLE[kind][0]), Fraction(WHOLE[kind][1])
+    width, scale = digits(kind) or (0, 0)
+    most = Fraction(10**width - 1, 10**scale)
+    return -most, most
+
+
+def step(kind: str) -> Fraction:
+    """The distance between two values of a type of exact numbers."""
+    scale = (digits(kind) or (0, 0))[1]
+    return Fraction(1, 10**scale)
+
+
+def is_text(kind: str) -> bool:
+    # A cast to an ENUM fails for a text that is none of its values, which would tell the values. So text is compared.
+    return kind == "VARCHAR" or kind.startswith("ENUM(")
+
+
+def literal(text: str) -> str:
+    """The text as a SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+# --- folding ----------------------------------------------------------------------------------------------------------
+
+
+def folded(expr: Expr, today: date) -> Value | None:
+    """The value of a constant expression; None for what is none, or is not computed here. Raises NotTotal for a
+    constant that has no value, such as DATE '2026-02-30'.
+
+    today: what `current_date` stands for.
+    """
+    if isinstance(expr, Constant):
+        return Value(expr.value, TEXT) if expr.is_text else _number(expr.value)
+    if not isinstance(expr, Call):
+        return None
+    if not expr.operands:
+        return _named(expr, today)
+    if expr.kind not in _FOLDED:
+        return None
+    parts = [folded(one, today) for one in expr.operands]
+    known = [one for one in parts if one is not None]
+    if len(known) < len(parts):
+        return None
+    return _computed(expr.kind, *known) if len(known) == 2 else _changed(expr, known[0]) if len(known) == 1 else None
+
+
+def _named(expr: Call, today: date) -> Value | None:
+    """A constant that is a word."""
+    if expr.kind == "Null":
+        return Value(None, NOTHING)
+    if expr.kind == "Boolean":
+        return Value(("this", True) in expr.shape, "BOOLEAN")
+    is_today = expr.kind == "CurrentDate" or (expr.kind == "Anonymous" and ("this", "today") in expr.shape)
+    return Value(today, "DATE") if is_today else None
+
+
+def _changed(expr: Call, one: Value) -> Value | None:
+    """A cast, a sign, an interval or a part of a date, of one constant."""
+    if expr.kind == "Cast":
+        return _typed(one, type_name(type_of(expr)))
+    if expr.kind == "Interval":
+        return _interval(one, expr)
+    if expr.kind == "Paren":
+        return one
+    if expr.kind == "Neg" and isinstance(one.value, Fraction):
+        return Value(-one.value, one.kind)
+    if expr.kind in _PARTS and isinstance(one.value, date):
+        return Value(Fraction(getattr(one.value, expr.kind.lower())), "BIGINT")
+    return None
+
+
+def _number(text: str) -> Value | None:
+    number = rational(text.strip())
+    if number is None:
+        return None
+    return _double(number) if "e" in text.lower() else Value(number, NUMBER)
+
+
+def _double(number: Fraction) -> Value:
+    try:
+        return Value(Fraction(float(number)), "DOUBLE")
+    except OverflowError:
+        raise NotTotal("A number is too large for a DOUBLE: write a smaller one.") from None
+
+
+def _typed(value: Value, kind: str) -> Value | None:
+    """The value of a cast of a constant, if nothing is lost by it."""
+    if kind == "INTERVAL" and isinstance(value.value, str):
+        return _interval(value, Call("Interval"))
+    if kind == "DATE" and isinstance(value.value, datetime):
+        return Value(value.value.date(), kind)
+    if value.value is None:
+        return Value(None, kind)
+    found = of_type(value, kind)
+    if found is None:
+        raise NotTotal(f"A constant is no value of the type {plain(kind)} to which it is cast: write it so.")
+    return Value(found, kind)
+
+
+def _interval(value: Value, expr: Call) -> Value | None:
+    unit = next((str(one[2]) for one in expr.shape if isinstance(one, tuple) and one[0] == "unit"), "")
+    text = f"{value.value} {unit}".strip()
+    total, at = [0, 0, 0], 0
+    for found in _SPAN.finditer(text):
+        per = _UNITS.get(found[2].lower()) or _UNITS.get(found[2].lower().removesuffix("s"))
+        if per is None or found.start() != at:
+            return None
+        at = found.end()
+        total = [old + int(found[1]) * each for old, each in zip(total, per, strict=True)]
+    return Value(Interval(*total), "INTERVAL") if at == len(text) and at else None
+
+
+def _computed(kind: str, one: Value, other: Value) -> Value | None:
+    """The sum, difference, product or quotient of two constants, as DuckDB computes it; None where it is not."""
+    left, right = one.value, other.value
+    if kind == "Add" and isinstance(right, date):
+        left, right = right, left
+    if isinstance(left, date) and kind in ("Add", "Sub"):
+        return _moved(left, right, 1 if kind == "Add" else -1)
+    if not isinstance(left, Fraction) or not isinstance(right, Fraction):
+        return None
+    if kind == "Div" or "DOUBLE" in (one.kind, other.kind):
+        a, b = float(left), float(right)
+        if kind == "Div" and b == 0:
+            raise NotTotal("A constant is divided by zero: write its value.")
+        found = a / b if kind == "Div" else a + b if kind == "Add" else a - b if kind == "Sub" else a * b
+        return Value(Fraction(found), "DOUBLE") if isfinite(found) else None
+    exact = left + right if kind == "Add" else left - right if kind == "Sub" else left * right
+    return Value(exact, NUMBER) if abs(exact) < 10**38 else None
+
+
+def _moved(day: date, by: object, sign: int) -> Value | None:
+    """A date or a timestamp plus or minus an interval, or a date plus or minus a number of days."""
+    if isinstance(by, Fraction) and not isinstance(day, datetime):
+        by, kind = Interval(days=by.numerator) if by.denominator == 1 else None, "DATE"
+    else:
+        kind = "TIMESTAMP"
+    if not isinstance(by, Interval) or abs(by.days) > _MOST_DAYS:
+        return None
+    try:
+        at = day if isinstance(day, datetime) else datetime(day.year, day.month, day.day)
+        year, month = divmod(at.year * 12 + at.month - 1 + sign * by.months, 12)
+        at = at.replace(year=year, month=month + 1, day=min(at.day, monthrange(year, month + 1)[1]))
+        at += timedelta(days=sign * by.days, microseconds=sign * by.micros)
+    except (ValueError, OverflowError):
+        raise NotTotal("A date computed from constants is outside of the years 1 to 9999: write it out.") from None
+    return Value(at if kind == "TIMESTAMP" else at.date(), kind)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UUID | None:
+    """The constant as a value of a type, without loss; None if it is none of its values."""
+    found, said = value.value, value.kind
+    if is_text(kind):
+        return found if isinstance(found, str) and said in (TEXT, "VARCHAR") else None
+    if isinstance(found, str):
+        return _read(found, kind) if said == TEXT else None
+    if isinstance(found, bool):
+        return found if kind == "BOOLEAN" else None
+    if isinstance(found, Fraction):
+        return _fitting(found, said, kind)
+    if isinstance(found, datetime):
+        midnight = found.replace(hour=0, minute=0, second=0, microsecond=0)
+        return found if kind == "TIMESTAMP" else found.date() if kind == "DATE" and found == midnight else None
+    if isinstance(found, date):
+        midnight = datetime(found.year, found.month, found.day)
+        return found if kind == "DATE" else midnight if kind == "TIMESTAMP" else None
+    return found if not isinstance(found, Interval) and said == kind else None
+
+
+def _fitting(number: Fraction, said: str, kind: str) -> Fraction | None:
+    if kind in ("FLOAT", "DOUBLE"):
+        most = 3e38 if kind == "FLOAT" else 1.7e308
+        return number if abs(number) < most and (kind == "DOUBLE" or said != "DOUBLE") else None
+    if not is_exact(kind) or said in ("FLOAT", "DOUBLE"):
+        return None
+    low, high = reach(kind)
+    return number if low <= number <= high and (number / step(kind)).denominator == 1 else None
+
+
+def _read(text: str, kind: str) -> Fraction | bool | date | time | UUID | None:
+    """The value of a quoted constant."""
+    if kind == "BOOLEAN":
+        return text.lower() == "true" if text.lower() in ("true", "false") else None
+    if kind in _READERS:
+        try:
+            return _READERS[kind](text)
+        except ValueError:
+            return None
+    number = rational(text.strip())
+    return None if number is None else _fitting(number, TEXT, kind)
+
+
+def _date(text: str) -> date | None:
+    return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+
+
+def _timestamp(text: str) -> datetime | None:
+    day, gap, clock = text[:10], text[10:11], text[11:]
+    if not _DATE.fullmatch(day) or gap not in ("", " ", "T") or bool(gap) != bool(_TIME.fullmatch(clock)):
+        return None
+    return datetime.combine(date.fromisoformat(day), time.fromisoformat(_padded(clock)) if gap else time())
+
+
+def _time(text: str) -> time | None:
+    return time.fromisoformat(_padded(text)) if _TIME.fullmatch(text) else None
+
+
+def _padded(clock: str) -> str:
+    """A time whose fraction has six digits, which Python 3.10 could not read otherwise."""
+    whole, point, part = clock.partition(".")
+    return f"{whole}.{part:0<6}" if point else whole
+
+
+def _uuid(text: str) -> UUID | None:
+    return UUID(text) if _UUID.fullmatch(text) else None
+
+
+_READERS = {"DATE": _date, "TIMESTAMP": _timestamp, "TIME": _time, "UUID": _uuid}
+# The types whose constants can be written.
+SIMPLE = frozenset({*WHOLE, *_READERS, "BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR"})
+
+
+def in_sql(found: Fraction | str | bool | date | time | UUID, kind: str) -> str:
+    """A value of a type, as SQL of that type."""
+    if isinstance(found, str):
+        return literal(found)
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if isinstance(found, Fraction):
+        return f"CAST('{_digits_of(found, kind)}' AS {kind})"
+    if isinstance(found, datetime):
+        return f"TIMESTAMP '{found.isoformat(sep=' ')}'"
+    if isinstance(found, UUID):
+        return f"CAST('{found}' AS UUID)"
+    return f"{kind} '{found.isoformat()}'"
+
+
+def _digits_of(number: Fraction, kind: str) -> str:
+    if kind in ("FLOAT", "DOUBLE"):
+        return repr(float(number))
+    scale = (digits(kind) or (0, 0))[1]
+    scaled: int = (number * 10**scale).numerator
+    text = f"{abs(scaled):0{scale + 1}d}"
+    return "-" * (scaled < 0) + (f"{text[:-scale]}.{text[-scale:]}" if scale else text)
+
+
+def plain(kind: str) -> str:
+    """The type for people: an ENUM's values are not told."""
+    return "VARCHAR" if is_text(kind) else kind.split("(")[0]
