@@ -37,13 +37,17 @@ class Stale(Exception):
 
 @dataclass(frozen=True)
 class Purchase:
-    """A question as it is charged. key: a hash of the resolved question, the policy's version and the edition."""
+    """A question as it is charged. key: a hash of the resolved question, the policy's version and the edition.
+
+    beside: other protected tables that the answer is drawn from, with the versions of their policies.
+    """
 
     location: Location
     key: str
     version: int
     edition: int
     charge: Charge
+    beside: tuple[tuple[Location, int], ...] = ()
 
     @property
     def path(self) -> tuple[str, str, str]:
@@ -87,6 +91,10 @@ class Answers:
                 raise Stale
             if population.edition != purchase.edition:
                 raise Stale
+            for other, version in purchase.beside:
+                also = state.tables.get(other.identity)
+                if also is None or also.version != version or also.policy.population != population.name:
+                    raise Stale
             if day_charged(con, purchase) is not None:
                 return None
             affordable(state, location, charge)

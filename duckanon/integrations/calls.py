@@ -1,4 +1,4 @@
-"""SQL text of duckanon's calls, from what the command line was given."""
+"""SQL text of calls of duckanon's functions, and the command line's options for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
 from duckanon.specification import functions
 
-# An argument with a number, a text, or a list of texts, as errors give examples.
+# An argument with a number, a text or a list of texts, as in the examples in errors.
 _ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")
 
 
@@ -43,7 +43,7 @@ def whole(given: Sequence[str], option: str) -> list[int]:
 
 
 def as_options(sentence: str) -> str:
-    """A sentence that names arguments of SQL, as in `categorical := ['zip']`, for whoever gave options.
+    """A sentence with options in place of SQL's arguments such as `categorical := ['zip']`.
 
     >>> as_options("Name it in categorical := ['zip'], or choose max_suppression := 0.02.")
     'Name it in --categorical zip, or choose --max-suppression 0.02.'
@@ -79,6 +79,6 @@ def call(function: str, *given: object, **named: object) -> str:
 
 
 def arguments(*given: object, **options: object) -> str:
-    """What stands between the brackets of a call: `'table', [qi], name := value`."""
+    """The arguments of a call, as SQL: `'table', [qi], name := value`."""
     named = [f"{name} := {constant(value)}" for name, value in options.items() if value not in (None, "", [], {})]
     return ", ".join([*map(constant, given), *named])

@@ -31,7 +31,7 @@ Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 @dataclass(frozen=True)
 class Contents:
-    """schema: what the recognisers are told. views, macros: names and definitions; of the macros only table macros."""
+    """schema: for the recognisers. views, macros: names and definitions; of the macros only table macros."""
 
     schema: Schema
     views: Sequence[tuple[TableName, str, str]]
@@ -39,7 +39,7 @@ class Contents:
 
 
 def contents(rows: Rows) -> Contents:
-    """What the databases of a connection hold. rows: runs a query and gives its rows."""
+    """The tables, views and macros of a connection's databases. rows: runs a query and returns its rows."""
     ((catalog,),) = rows("SELECT system.main.current_database()")
     types: dict[TableName, dict[str, str]] = {}
     for *owner, column, kind in rows(_COLUMNS):

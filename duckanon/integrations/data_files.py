@@ -1,4 +1,4 @@
-"""Data files: which format a name stands for, reading one into a table, writing a table to one."""
+"""Data files: the format by suffix, reading a file into a table, writing a table to a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class DataFile:
-    """A path and the format that its suffix stands for."""
+    """A path and the format that its suffix names. packed: compressed by gzip."""
 
     path: Path
     kind: str
@@ -67,12 +67,12 @@ class DataFile:
         if self.kind == "tsv":
             given.append("delim = '\t'")
         if self.is_delimited:
-            # The columns are named on the command line, so the file has names; DuckDB need not guess.
+            # Columns are named on the command line, so the file must have a header; DuckDB need not guess.
             given.append("header = true")
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
     def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
-        """The reader's option, if any, that takes every column as text, as it stands, but for those in `typed`."""
+        """The reader's option, if any, that reads all columns as text except those in `typed`."""
         read = {name.lower() for name in typed}
         found = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {self._reader()})").fetchall()  # noqa: S608 - names and paths are quoted
         kinds = [f"{literal(name)}: 'VARCHAR'" for (name,) in found if name.lower() not in read]
@@ -86,7 +86,7 @@ class DataFile:
         """
         import duckdb
 
-        # query_table of DuckDB 1.4 loses double quotes that stand inside a name.
+        # query_table of DuckDB 1.4 loses double quotes inside a name.
         quoted = identifier((name or self.path.name).replace('"', "'"))
         try:
             options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
@@ -120,7 +120,7 @@ class DataFile:
 
 
 def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[str] | None = None) -> str:
-    """The name under which the functions find the data of `path`: a data file, or `table` in a DuckDB database.
+    """The name by which SQL reads the data of `path`: a data file, or `table` in a DuckDB database.
 
     Raises InvalidInput if there is no such file, it cannot be read, or `table` is missing or out of place.
     """
@@ -175,5 +175,5 @@ def put(path: Path, content: bytes) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A name in the same folder that nobody else uses."""
+    """A new name in the same folder."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

@@ -1,4 +1,4 @@
-"""What dbt's `meta: {duckanon: ...}` says of a table and its columns: a policy, or that the table is open."""
+"""Reads dbt's `meta: {duckanon: ...}` of a table and its columns: a policy, or that the table is open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duckanon.catalog.policy import LISTS, Policy
 from duckanon.errors import InvalidInput
 from duckanon.integrations.edition_periods import PERIODS
 
-# What a column may be, and the term of the policy that then names it.
+# The roles of a column, and the term of the policy that lists columns of that role.
 _ROLES = {
     "privacy_unit": "privacy_unit",
     "unit": "unit",
@@ -20,7 +20,7 @@ _ROLES = {
     "sensitive": "sensitive",
     "identifier": "drop",
 }
-# What else is said of a column, and the term of the policy that has it by column.
+# Other settings of a column, and the term of the policy that holds them by column.
 _SAID = {"domain": "domains", "bounds": "bounds"}
 _TERMS = tuple(field.name for field in fields(Policy))
 # Kinds of findings that a model may be allowed.
@@ -29,11 +29,11 @@ KINDS = ("row-level", "group-size", "conditional", "count", "unknown")
 
 @dataclass(frozen=True)
 class Declared:
-    """What is said of one table.
+    """What `meta` declares of one table.
 
-    protected: whether it is a protected one. terms: its policy, as far as said. new_edition: how often the next edition
-    of its population begins; None: a steward begins it. open: whether analysts read it as it is; None: not said. allow:
-    kinds of findings that the model may read from protected tables besides releases.
+    protected: whether it is protected. terms: the terms of its policy that are given. new_edition: how often the next
+    edition of its population begins; None: only when a steward begins it. open: whether analysts read it as it is;
+    None: not declared. allow: kinds of findings that the audit of this model lets pass.
     """
 
     protected: bool
@@ -44,7 +44,7 @@ class Declared:
 
 
 def declared(node: Mapping[str, Any]) -> Declared:
-    """What a node or source of dbt's manifest says. Raises InvalidInput for what it must not say."""
+    """The declaration of a node or source in dbt's manifest. Raises InvalidInput for a wrong one."""
     label = f"The {node.get('resource_type') or 'table'} {node.get('name')}"
     said = _said(node, label)
     allow = said.pop("allow", [])
@@ -65,17 +65,17 @@ def declared(node: Mapping[str, Any]) -> Declared:
     return Declared(bool(protected or found or edition), found, tuple(allow), opened, edition)
 
 
-def given(node: Declared, default: Mapping[str, Any], label: str, shared: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a protected table's Policy, as far as said; `epsilon` is among them.
+def policy_fields(node: Declared, default: Mapping[str, Any], label: str, budgets: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a protected table's Policy that are given; `epsilon` is always among them.
 
-    default: terms for what the node does not say. shared: budgets of populations, as other tables say them. Raises
-    InvalidInput where the terms are no policy, naming the table.
+    default: terms for those that the node lacks. budgets: of populations, from other tables' declarations. Raises
+    InvalidInput where the terms are no valid policy, with the table's label.
     """
     from duckanon.functions.policy_terms import loaded, plain_terms
 
     said = {**default, **node.terms}
-    if "epsilon" not in node.terms and said.get("population") in shared:
-        said["epsilon"] = shared[said["population"]]
+    if "epsilon" not in node.terms and said.get("population") in budgets:
+        said["epsilon"] = budgets[said["population"]]
     if said.get("epsilon") is None:
         raise InvalidInput(
             f"{label} is protected and has no budget: give it an epsilon in meta.duckanon, or give the plugin in "
@@ -116,7 +116,7 @@ def _switch(said: dict[str, Any], name: str, label: str) -> bool | None:
 
 
 def _said(node: Mapping[str, Any], label: str) -> dict[str, Any]:
-    """The part of `meta` that is ours: dbt keeps it beside the node, and since 1.10 in its config as well."""
+    """The key `duckanon` of `meta`, which dbt keeps in the node, and since 1.10 in the node's config too."""
     found: dict[str, Any] = {}
     for meta in (node.get("meta"), (node.get("config") or {}).get("meta")):
         part = (meta or {}).get("duckanon") or {}
@@ -127,7 +127,7 @@ def _said(node: Mapping[str, Any], label: str) -> dict[str, Any]:
 
 
 def _columns(node: Mapping[str, Any], label: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each column of which something is said: its roles, its domain, its bounds."""
+    """Each column with settings: its roles, its domain, its bounds."""
     for name, column in (node.get("columns") or {}).items():
         said = _said(column, f"{label}, column {name}")
         roles = said.pop("role", [])

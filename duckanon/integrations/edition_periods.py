@@ -1,11 +1,11 @@
-"""How often editions begin: by the calendar, in UTC, as the ledger's times are."""
+"""How often editions begin: calendar periods in UTC, like the times in the ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-# Equal within a period, greater in a later one.
+# From a time to its period: equal within a period, greater in a later one.
 PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
     "daily": lambda at: (at.year, at.month, at.day),
     "weekly": lambda at: tuple(at.isocalendar()[:2]),

@@ -1,18 +1,18 @@
-"""Errors as one clear sentence, for whatever program shows them."""
+"""Errors as one sentence, for all programs that show them."""
 
 from __future__ import annotations
 
 from duckanon.errors import DuckanonError
 
 _LONGEST = 400
-# DuckDB's prefix of what our SQL says through its function error().
+# DuckDB's prefix of errors raised by its SQL function error(), which our queries call.
 _PREFIX = "Invalid Input Error: "
-# What DuckDB makes of Ctrl-C while it runs itself, and while it runs Python on the main thread.
+# How DuckDB's errors begin after Ctrl-C: in its own code, and in a Python function on the main thread.
 _INTERRUPTED = ("Query interrupted", _PREFIX + "Python exception occurred while executing the UDF: KeyboardInterrupt")
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong, without DuckDB's prefix of our own sentences, its excerpt of the statement, or lines of data."""
+    """An error as a sentence, without DuckDB's prefix, its excerpt of the statement, and lines of data."""
     text = unprefixed(str(error))
     if isinstance(error, DuckanonError):
         return text
@@ -27,12 +27,12 @@ def sentence(error: Exception) -> str:
 
 
 def unprefixed(text: str) -> str:
-    """An error's text as it was said to DuckDB."""
+    """An error's text without DuckDB's prefix."""
     return text.removeprefix(_PREFIX)
 
 
 def is_told(error: BaseException) -> bool:
-    """Whether the error is one that a user can bring about: duckanon's, DuckDB's or the system's."""
+    """Whether a user can cause the error: it is duckanon's, DuckDB's or the system's. Other errors are bugs."""
     import duckdb
 
     return isinstance(error, DuckanonError | duckdb.Error | OSError) and not isinstance(error, BrokenPipeError)

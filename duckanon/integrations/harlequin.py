@@ -1,7 +1,7 @@
 """Harlequin on a guarded connection: `harlequin -a duckanon file.db`, and `hsql -a duckanon` without a screen.
 
-The adapter is Harlequin's own for DuckDB, on `duckanon.connect`. Of an analyst, everything passes the guard: what is
-typed, and what the catalog and the completions look up.
+The adapter is Harlequin's for DuckDB, with connections from `duckanon.connect`. For an analyst everything passes the
+guard: statements, and the queries behind the catalog and the completions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROLE = SelectOption(
     ),
     choices=["steward", "analyst"],
 )
-# MotherDuck's are left out: it runs statements elsewhere, where duckanon is not.
+# Options of MotherDuck are left out: it runs statements on its own servers, which lack duckanon.
 _OPTIONS = [_ROLE, *(option for option in DUCKDB_OPTIONS if not option.name.startswith("md_"))]
 _TEMPORARY_MACROS = """
 SELECT DISTINCT function_name, parameters FROM system.main.duckdb_functions()
@@ -66,7 +66,7 @@ class DuckanonAdapter(DuckDbAdapter):
 
     @property
     def connection_id(self) -> str | None:
-        """Harlequin keeps catalogs and buffers under this name: those of one role are not shown to the other."""
+        """The name under which Harlequin stores catalogs and buffers. It differs by role, so that roles share none."""
         name = super().connection_id
         return name and f"duckanon {self.role or 'by policy'}: {name}"
 
@@ -85,7 +85,7 @@ class DuckanonAdapter(DuckDbAdapter):
         return StewardConnection(con, " ".join([ROLES["steward"], *self._prepared(con)]))
 
     def _left_out(self, con: Analyst) -> Sequence[str]:
-        """What an analyst is told of a script that did not run. Raises HarlequinConnectionError for what was asked."""
+        """A sentence if ~/.duckdbrc was not run. Raises HarlequinConnectionError for options that analysts lack."""
         asked = {
             "more than one database": len(self.conn_str) > 1,
             "--extension": self.extensions,
@@ -102,7 +102,7 @@ class DuckanonAdapter(DuckDbAdapter):
         return ["~/.duckdbrc was not run."] if _DEFAULT_SCRIPT.exists() and not self.no_init else []
 
     def _prepared(self, con: duckanon.Connection) -> Sequence[str]:
-        """Do for a steward what Harlequin's DuckDB adapter does on its way in, and tell of it."""
+        """Do for a steward what Harlequin's DuckDB adapter does when it connects. Returns a sentence on scripts."""
         mode = " (READ_ONLY)" if self.read_only else ""
         script = "" if self.no_init else self._read_init_script(self.init_path)
         statements = [f"ATTACH {literal(str(other))}{mode}" for other in self.conn_str[1:]]
@@ -133,12 +133,12 @@ def _run(con: duckanon.Connection, script: str) -> int:
 
 
 class _Ours(DuckDbConnection):
-    """What both roles' connections say and complete beyond Harlequin's own for DuckDB."""
+    """Completions that both roles' connections add to those of Harlequin's DuckDB adapter."""
 
     _functions: Mapping[str, Sequence[str]]
 
     def get_completions(self) -> list[HarlequinCompletion]:
-        """DuckDB's words, and before them our functions, with their arguments beside them, and those arguments."""
+        """Our functions with their arguments, these arguments, and after them DuckDB's words."""
         arguments: dict[str, list[str]] = {}
         for name, parameters in self._functions.items():
             for parameter in parameters:
@@ -161,14 +161,14 @@ class _Ours(DuckDbConnection):
 
 
 class StewardConnection(_Ours):
-    """A steward's connection: Harlequin's own, with our functions and our sentences."""
+    """A steward's connection: that of Harlequin's DuckDB adapter, with our functions and error sentences."""
 
     def __init__(self, con: duckanon.Connection, init_message: str = "") -> None:
         super().__init__(conn=con._con, init_message=init_message)
         self._functions = dict(con.execute(_TEMPORARY_MACROS).fetchall())
 
     def execute(self, query: str) -> StewardCursor | None:
-        """Run a statement, or make ready to run a query. Raises HarlequinQueryError."""
+        """Run a statement; of a query, return a cursor. Raises HarlequinQueryError."""
         try:
             cursor = super().execute(query)
         except HarlequinQueryError as error:
@@ -188,7 +188,7 @@ class StewardCursor(DuckDbCursor):
 
 
 class AnalystConnection(_Ours):
-    """An analyst's connection. Whatever is looked up here is a query that the guard admits, on a second connection."""
+    """An analyst's connection. The catalog and the completions come from guarded queries on a second connection."""
 
     def __init__(self, con: Analyst, init_message: str = "") -> None:
         super().__init__(conn=con, init_message=init_message)  # type: ignore[arg-type, unused-ignore] # it has what Harlequin calls
@@ -197,7 +197,7 @@ class AnalystConnection(_Ours):
         self._functions = table_functions()
 
     def execute(self, query: str) -> AnalystCursor | None:  # type: ignore[override, unused-ignore] # no relation is handed out
-        """Run a statement, or make ready to run a query. Raises HarlequinQueryError."""
+        """Run a statement; of a query, return a cursor. Raises HarlequinQueryError."""
         try:
             answer = self._analyst.sql(query)
         except DuckanonError as error:
@@ -207,7 +207,7 @@ class AnalystConnection(_Ours):
         except duckdb.Error as error:
             raise HarlequinQueryError(msg=unprefixed(str(error)), title=_RAISED) from error
         lines = [step.line for step in self._analyst.decision.steps] if self._analyst.decision else []
-        # DuckDB 2 gives a relation for a statement without rows too.
+        # DuckDB 2 returns a relation for statements without rows, too.
         relation = answer._relation
         if relation is None or getattr(relation, "_return_type", "query_result") != "query_result":
             _tell(lines)
@@ -227,7 +227,7 @@ class AnalystConnection(_Ours):
         return text
 
     def search_catalog(self, term: str, kind: Any = "all") -> Any:
-        """What the catalog has by that name."""
+        """The tables and columns whose names contain `term`."""
         from harlequin.catalog import CatalogSearchResult
 
         found = []
@@ -247,7 +247,7 @@ class AnalystConnection(_Ours):
         return found
 
     def _words(self) -> list[HarlequinCompletion]:
-        """DuckDB's own, from a database with nothing in it."""
+        """DuckDB's words, from an empty database."""
         with duckdb.connect() as empty:
             return DuckDbConnection(empty).get_completions()
 
@@ -279,7 +279,7 @@ class AnalystConnection(_Ours):
 
 
 class AnalystCursor(HarlequinCursor):
-    """A query's result. Once its rows are there, the user is told how the guard decided about the query."""
+    """A query's result. When its rows are fetched, the user is shown how the guard decided about the query."""
 
     def __init__(self, answer: Answer, lines: Sequence[str]) -> None:
         self._answer, self._lines = answer, lines
@@ -312,12 +312,12 @@ class AnalystCursor(HarlequinCursor):
 
 
 def _clean(error: HarlequinQueryError) -> HarlequinQueryError:
-    """The error without DuckDB's prefix of our own sentences."""
+    """The error without DuckDB's prefix."""
     return HarlequinQueryError(msg=unprefixed(error.msg), title=error.title)
 
 
 def _tell(lines: Sequence[str]) -> None:
-    """Show lines to the user: as notifications of the app that runs, and on stderr where none does."""
+    """Show lines to the user: as notifications if an app runs, else on stderr."""
     worker = sys.modules.get("textual.worker")
     for line in lines:
         try:

@@ -21,7 +21,7 @@ from duckanon.analyst import Analyst
 from duckanon.connection import Session
 from duckanon.functions.sqltext import literal
 from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
-from duckanon.integrations.jupyter_banner import Banner, Charged, banner, foretold
+from duckanon.integrations.jupyter_banner import Banner, Charged, banner, preview
 from duckanon.integrations.roles import ROLES
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class DuckanonMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._names = shell.user_ns
-        self._desk: _Desk | None = None
-        self._was_asked = False
+        self._connection: _CellConnection | None = None
+        self._was_opened = False
 
     @magic_arguments()
     @argument("database", nargs="?", help="the file to open, or :memory:; without it cells run where the last did")
@@ -58,16 +58,16 @@ class DuckanonMagics(Magics):
     @argument("-o", "--output", help="the variable to keep the last result in; then it is not shown")
     @line_cell_magic
     def duckanon(self, line: str, cell: str | None = None) -> pd.DataFrame | None:
-        """Run the SQL of a cell on a guarded connection. As a line, open one, or say where the cells run."""
+        """Run the SQL of a cell on a guarded connection. As a line, open one, or show where the cells run."""
         given = parse_argstring(self.duckanon, line)
         if given.output and not given.output.isidentifier():
             raise UsageError(f"-o takes a variable's name, not {given.output}.")
         with _one_sentence():
-            desk = self._at(given)
+            connection = self._at(given)
             if cell is None:
-                display(desk.state())
+                display(connection.status())
                 return None
-            frame = desk.run(cell)
+            frame = connection.run(cell)
         if given.output:
             self._names[given.output] = frame
             return None
@@ -75,23 +75,23 @@ class DuckanonMagics(Magics):
 
     @cell_magic
     def privacy(self, line: str, cell: str) -> None:
-        """Say what would become of the statement in a cell: nothing runs, nothing is spent."""
+        """Show how the guard would decide about the statement in a cell. Nothing runs, nothing is spent."""
         if line.strip():
             raise UsageError("%%privacy takes no arguments: it answers for the connection of the last %duckanon.")
         with _one_sentence():
-            display(self._current().foretold(cell))
+            display(self._current().preview(cell))
 
-    def _current(self) -> _Desk:
-        """Where the cells run: in a database in memory, if none was ever asked for."""
-        if self._desk is None:
-            if self._was_asked:
+    def _current(self) -> _CellConnection:
+        """The connection of the cells; a database in memory, if none was ever opened."""
+        if self._connection is None:
+            if self._was_opened:
                 raise UsageError("No database is open, since the last %duckanon failed: open one with %duckanon.")
-            self._desk = _Desk.opened(":memory:")
-        return self._desk
+            self._connection = _CellConnection.opened(":memory:")
+        return self._connection
 
-    def _at(self, given: Any) -> _Desk:
+    def _at(self, given: Any) -> _CellConnection:
         """The connection that the arguments name."""
-        last, opens = self._desk, given.role or given.read_only
+        last, opens = self._connection, given.role or given.read_only
         if given.connection:
             if given.database or opens:
                 raise UsageError("-c takes a connection as it is: leave out the database, --role and --read-only.")
@@ -99,33 +99,33 @@ class DuckanonMagics(Magics):
             if not isinstance(found, duckanon.Connection | Analyst):
                 raise UsageError(f"{given.connection} is no variable with a connection of duckanon.connect.")
             self._leave()
-            self._desk = _Desk(found, f"The connection {given.connection}")
+            self._connection = _CellConnection(found, f"The connection {given.connection}")
         elif given.database or opens:
             if last and not given.database and last.file is None:
                 raise UsageError("The database of these cells is no file that can be opened again: name one.")
             database = given.database or (last and last.file) or ":memory:"
             # DuckDB opens a file once in a process, for one role.
             self._leave()
-            self._desk = _Desk.opened(database, given.role, read_only=given.read_only)
+            self._connection = _CellConnection.opened(database, given.role, read_only=given.read_only)
         return self._current()
 
     def _leave(self) -> None:
-        if self._desk is not None:
-            self._desk.leave()
-        self._desk, self._was_asked = None, True
+        if self._connection is not None:
+            self._connection.leave()
+        self._connection, self._was_opened = None, True
 
 
-class _Desk:
-    """A connection, and what is told about it. file: what it is open on, if that can be opened again."""
+class _CellConnection:
+    """The connection of the cells. file: its database, if that can be opened again. ours: opened here."""
 
     def __init__(self, con: Session, name: str, file: str | None = None, *, ours: bool = False) -> None:
         self.con, self.file, self._name, self._ours = con, file, name, ours
         self._role = "analyst" if isinstance(con, Analyst) else "steward"
-        # On a connection of its own: reading the ledger must not take the place of a decision or a result.
+        # A second connection for the ledger, so that the first keeps its last decision and result.
         self._aside = con.cursor()
 
     @classmethod
-    def opened(cls, database: str, role: str | None = None, *, read_only: bool = False) -> _Desk:
+    def opened(cls, database: str, role: str | None = None, *, read_only: bool = False) -> _CellConnection:
         """Open a database. Raises what `duckanon.connect` raises."""
         named: dict[str, Any] = {"role": role} if role else {}
         con: Session = duckanon.connect(database, read_only=read_only, **named)
@@ -133,13 +133,13 @@ class _Desk:
         return cls(con, "A database in memory" if in_memory else database, None if in_memory else database, ours=True)
 
     def leave(self) -> None:
-        """Close what was opened here; a connection that came from elsewhere stays open."""
+        """Close the connection if it was opened here."""
         self._aside.close()
         if self._ours:
             self.con.close()
 
-    def state(self) -> Banner:
-        """Where the cells run, for whom, and with what budgets."""
+    def status(self) -> Banner:
+        """The banner of the database, the role and the budgets."""
         left = [
             f"{whose}: {left} of epsilon {whole} left, edition {edition}."
             for whose, left, whole, edition in self._aside.execute(_BUDGETS).fetchall()
@@ -160,11 +160,11 @@ class _Desk:
             display(banner(self._role, decision, spent, released))
         return frame
 
-    def foretold(self, text: str) -> Banner:
+    def preview(self, text: str) -> Banner:
         """How the guard would decide about a statement of an analyst's."""
         found = self._aside.execute(_DECISION.format(literal(text)))
         names = [column[0] for column in found.description or ()]
-        return foretold([dict(zip(names, row, strict=True)) for row in found.fetchall()])
+        return preview([dict(zip(names, row, strict=True)) for row in found.fetchall()])
 
     def _charges(self) -> dict[tuple[str, int], Charged]:
         rows = self._aside.execute(_CHARGES).fetchall()
@@ -183,7 +183,7 @@ def _frame(con: Session, statement: Any) -> pd.DataFrame | None:
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """Have what a user can bring about shown as one sentence, without a traceback through DuckDB and IPython."""
+    """Show errors that a user can cause as one sentence, without a traceback."""
     try:
         yield
     except Exception as error:
@@ -195,6 +195,6 @@ def _one_sentence() -> Iterator[None]:
 
 
 def _shown(error: BaseException, told: str) -> BaseException:
-    """The error, shown as what is told: IPython asks an error how it wants to be shown."""
+    """The error, which IPython will show as `told`: IPython calls an error's method _render_traceback_."""
     error._render_traceback_ = lambda: [told]  # type: ignore[attr-defined]
     return error

@@ -1,6 +1,6 @@
-"""What is said above a result in a notebook: how the guard decided, what was spent, how exposed a release is.
+"""The banner above a result in a notebook: how the guard decided, what was spent, how exposed a release is.
 
-It says nothing of the data but counts that the result itself shows.
+The only facts about data in it are counts of rows of the result itself.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Banner:
 
 @dataclass(frozen=True)
 class Charged:
-    """A line of the ledger that came while a statement ran. Budgets as exact text; left: None without a budget.
+    """A charge in the ledger that a statement caused.
 
-    whose: the population that it was spent from, or a table that has none.
+    whose: the population whose budget it was taken from, or a table without a population. epsilon, left: exact, as
+    text. left: what remains; None without a budget.
     """
 
     whose: str
@@ -57,7 +58,7 @@ class Charged:
 
 
 def banner(role: str, decision: Decision | None, spent: Sequence[Charged], release: pd.DataFrame | None) -> Banner:
-    """What to say of one statement. release: its result, if it called k_anonymize."""
+    """The banner of a statement that ran. release: its result, if it called k_anonymize."""
     lines = [step.line for step in decision.steps] if decision else [f"Runs as written: the role is {role}."]
     lines += [one.line for one in spent]
     lines += _kept(decision, spent)
@@ -70,8 +71,8 @@ def banner(role: str, decision: Decision | None, spent: Sequence[Charged], relea
     return Banner(lines, "spent" if spent else "released" if through_release or classes else "plain")
 
 
-def foretold(steps: Sequence[Mapping[str, Any]]) -> Banner:
-    """What to say of a statement that did not run. steps: rows of explain_privacy."""
+def preview(steps: Sequence[Mapping[str, Any]]) -> Banner:
+    """The banner of a statement that did not run. steps: rows of explain_privacy."""
     found = [
         Step(
             one["kind"],
@@ -93,7 +94,7 @@ def foretold(steps: Sequence[Mapping[str, Any]]) -> Banner:
 
 
 def _kept(decision: Decision | None, spent: Sequence[Charged]) -> list[str]:
-    """What is left of the budget behind an answer that was free, because it stands already."""
+    """Lines about the remaining budget where the answer was stored already, and so was free."""
     if decision is None or spent:
         return []
     return [
@@ -104,9 +105,9 @@ def _kept(decision: Decision | None, spent: Sequence[Charged]) -> list[str]:
 
 
 def exposure(frame: pd.DataFrame) -> str | None:
-    """How exposed the records of a k-anonymous release are, from the classes that it shows; None for other results.
+    """How exposed the records of a k-anonymous release are, by its column class_id; None for other results.
 
-    A result that is cut off (LIMIT, WHERE) shows parts of classes, so it is said that the rows below are counted.
+    With LIMIT or WHERE the result has only parts of classes, so the sentence says that the rows below are counted.
     """
     if "class_id" not in frame.columns or frame.empty:
         return None

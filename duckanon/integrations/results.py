@@ -43,7 +43,7 @@ class Result:
 
 
 def fetch(con: Connection, keep: int | None = None) -> Result:
-    """The result that is open on `con`, keeping `keep` of its rows. All are read: an open one would block DuckDB 2."""
+    """The open result of `con`, with its first `keep` rows. All rows are read: an open result blocks DuckDB 2."""
     columns = _distinct([column[0] for column in con.description or []])
     rows: list[tuple[Any, ...]] = []
     total = 0
@@ -64,7 +64,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def text(value: object) -> str:
-    """A value as SQL would show it, more or less; NULL inside a list too."""
+    """A value as text, much like SQL shows it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -90,7 +90,7 @@ def figure(name: str, value: Any) -> str:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON can carry it: what JSON has no word for becomes text."""
+    """A value for JSON. Values of types that JSON lacks become text."""
     if isinstance(value, Mapping):
         return {text(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What is said of the two roles, wherever somebody opens a database."""
+"""Sentences about the two roles, shown when a database is opened."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def protects(con: Any) -> bool:
 
 
 def prompt(con: Any) -> str:
-    """Who is at work, where that matters: in a database with protected tables, and for an analyst."""
+    """The word of a console's prompt: the role, for analysts and in databases with protected tables."""
     return str(con.role) if con.role == "analyst" or protects(con) else "duckanon"

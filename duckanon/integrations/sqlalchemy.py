@@ -15,9 +15,9 @@ import duckanon
 
 
 def analyst(database: str | os.PathLike[str], *, read_only: bool = False) -> Callable[[], ConnectionWrapper]:
-    """What `create_engine("duckdb://", creator=...)` takes: opens a guarded connection for the engine's pool.
+    """A `creator` for `create_engine("duckdb://", creator=...)`, which opens guarded connections for its pool.
 
-    Refusals reach the caller as they are, not as SQLAlchemy's errors: PolicyRefusal, UnsupportedQuery, BudgetExhausted.
+    Refusals are raised as PolicyRefusal, UnsupportedQuery or BudgetExhausted, not wrapped in SQLAlchemy's errors.
     """
 
     def connect() -> ConnectionWrapper:
@@ -28,14 +28,15 @@ def analyst(database: str | os.PathLike[str], *, read_only: bool = False) -> Cal
 
 
 class _Guarded(ConnectionWrapper):
-    """A guarded connection whose statements each stand alone.
+    """A guarded connection without transactions.
 
-    SQLAlchemy begins a transaction before each first statement. Protected tables do not answer in one: it would not see
-    what the guard stores for its statements. An analyst's writes go to temporary tables only.
+    SQLAlchemy begins a transaction before the first statement. The guard refuses protected tables in a transaction,
+    which would not see the answers that the guard stores. An analyst can write to temporary tables only, so nothing
+    is lost without one.
     """
 
     def begin(self) -> Any:
-        """Begin nothing. SQLAlchemy's commit and rollback are then harmless."""
+        """Do nothing, and so do `commit` and `rollback`."""
         return self
 
     def commit(self) -> Any:

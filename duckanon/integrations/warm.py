@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from duckanon.engines.registry import families
 
-# 60 persons with a number, a category that may be NULL, a sensitive value, and where each lives and works.
+# 60 records with numbers, a category that may be NULL, a sensitive value, and two levels of regions.
 _TABLE = """
 CREATE TABLE t AS SELECT i AS id, i % 5 AS x, i // 5 AS y, i * i % 31 AS age, nullif('c' || i % 7, 'c3') AS city,
   'v' || i % 4 AS vote, i % 9 AS score, 's' || i // 30 AS state, 'h' || i // 3 AS household FROM range(60) r(i);
@@ -27,7 +27,7 @@ _EXACT = ("exact", "split_carry", "bubble_carry")
 
 
 def groups() -> dict[str, list[str]]:
-    """Calls that between them reach every engine, in groups that share little of what they compile."""
+    """Calls that together reach every engine. The groups share few compiled functions, so they can run side by side."""
     methods = families()
     kanon = [name for name in methods["kanon"] if name not in (*_EXACT, "milp") and not name.startswith("doka")]
     asked = ("l := 2", "l := 1.5, diversity := 'entropy'", "l := 2, c := 4, diversity := 'recursive'", "t := 0.5")
@@ -50,7 +50,7 @@ def groups() -> dict[str, list[str]]:
 def warm(chosen: Sequence[str] = (), report: Callable[[str], None] = lambda _: None) -> None:
     """Compile the engines that these groups of calls reach, or all, on as many processors as there are.
 
-    report: told each group when it is done. Raises subprocess.CalledProcessError if a call fails.
+    report: called with the name of each group when it is done. Raises subprocess.CalledProcessError if a call fails.
     """
     calls = {name: statements for name, statements in groups().items() if not chosen or name in chosen}
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
-from duckanon.releases import group_sizes, noisy_aggregates, noisy_shares, published
+from duckanon.releases import group_size_queries, group_sizes, noisy_aggregates, noisy_shares, published
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -32,7 +32,7 @@ class AvailableReleases:
         if node is None:
             return "The query is put together in a way that is not followed: ask for one release after the other."
         if isinstance(first, GroupSizes) and len(found) == 1:
-            return group_sizes.of_query(context, first, node)
+            return group_size_queries.answer(context, first, node)
         if isinstance(first, Counts) and len(found) == 1:
             return None if self.follows(context, node) else self.with_noise(context, node)
         shares = [one for one in found if isinstance(one, Conditional)]

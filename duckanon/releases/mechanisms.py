@@ -34,13 +34,14 @@ from duckanon.releases.paid_questions import (
     Sums,
     Units,
 )
+from duckanon.releases.sizes import Size, UnitsTable
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
 # More combinations of keys than that are not made only to count the cells of expressions over them.
 _MOST_COMBINATIONS = 1_000_000
 # Of a group that is the privacy unit, only the records in one leaf region count. Its own records decide which.
-_HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g ORDER BY system.main.hash(cell), cell)"
+_HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g0 ORDER BY system.main.hash(cell), cell)"
 
 
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
@@ -199,22 +200,90 @@ def _noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, s
 
 
 def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves: int) -> Ints:
-    """int64 of shape (leaf regions, max_size): how many groups of each size there are."""
+    """int64 of shape (leaf regions, sizes): how many groups of each size there are, from the least size on."""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question, question.group)}), "
-        f"_dk_groups AS (SELECT cell, system.main.least(system.main.count(*), {_largest(question)}) AS size "
-        f"FROM (SELECT * FROM _dk_placed {_HOME if question.is_unit else _first(question)}) GROUP BY g, cell) "
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_members AS ({_members(question)}), "
+        f"_dk_groups AS ({_groups(question)}) "
         "SELECT cell, size, system.main.count(*) AS n FROM _dk_groups GROUP BY ALL"
     ).fetchnumpy()
-    sizes = np.zeros((leaves, question.max_size), dtype=np.int64)
+    sizes = np.zeros((leaves, question.sizes), dtype=np.int64)
     cell, size, n = (np.asarray(found[name]).astype(np.int64) for name in ("cell", "size", "n"))
-    sizes[cell, size - 1] = n
+    sizes[cell, size - question.least] = n
     return sizes
 
 
-def _largest(question: GroupSizesQuestion) -> int:
-    """The largest size that is counted. A group that is the privacy unit has no more records than count."""
-    return min(question.max_size, question.contributions) if question.is_unit else question.max_size
+def _members(question: GroupSizesQuestion) -> str:
+    """A query for the records that count: the unit `u`, the group `g0`, ..., the cell, and what each adds, `w`."""
+    shown, tests = [f"{_added(question.size)} AS w"], list(question.filter)
+    if question.privacy_unit is not None:
+        shown.append(f"{quoted([question.privacy_unit])} AS u")
+        tests.append(f"{quoted([question.privacy_unit])} IS NOT NULL")
+    shown += [f"{quoted([one])} AS g{at}" for at, one in enumerate(_group(question))]
+    tests.append(f"{quoted([question.group])} IS NOT NULL")
+    shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(question.hierarchy)]
+    where = " AND ".join(f"({one})" for one in tests)
+    records = f"SELECT {', '.join(shown)} FROM {quoted(question.location.path)} AS {_RECORD} WHERE {where}"
+    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(question.hierarchy)]
+    return f"SELECT _dk_records.*, cell FROM ({records}) AS _dk_records JOIN _dk_form ON {' AND '.join(met) or 'true'}"
+
+
+def _group(question: GroupSizesQuestion) -> tuple[str, ...]:
+    return question.group, *question.within
+
+
+def _added(size: Size) -> str:
+    """What a record adds to its group, as SQL that cannot fail: a number of steps, or for 'distinct' a value."""
+    counts = " AND ".join(f"({one})" for one in size.where) or "true"
+    if size.column is None:
+        return f"CASE WHEN {counts} THEN 1 ELSE 0 END"
+    if size.what == "distinct":
+        return f"CASE WHEN {counts} THEN {quoted([size.column])} END"
+    # NaN is the largest number in DuckDB.
+    value = f"system.main.round(CAST({quoted([size.column])} AS DOUBLE) / {float(size.step)!r})"
+    clamped = f"system.main.least(system.main.greatest({value}, {float(size.low)!r}), {float(size.high)!r})"
+    return f"CASE WHEN {counts} THEN CAST({clamped} AS BIGINT) ELSE 0 END"
+
+
+def _groups(question: GroupSizesQuestion) -> str:
+    """A query for the groups with their cells and sizes, from the members that count."""
+    counted = "system.main.count(DISTINCT w)" if question.size.what == "distinct" else "system.main.sum(w)"
+    size = f"CAST(system.main.least({counted}, {question.largest}) AS BIGINT) AS size"
+    if question.units is not None:
+        return _of_units(question.units, size)
+    names = [f"g{at}" for at in range(len(_group(question)))]
+    kept = _HOME if question.is_unit else _first_members(question)
+    return f"SELECT cell, {size} FROM (SELECT * FROM _dk_members {kept}) GROUP BY {', '.join([*names, 'cell'])}"
+
+
+def _of_units(units: UnitsTable, size: str) -> str:
+    """A query for all units of a table with their sizes. Texts are compared by their bytes, so a unit is one row."""
+    column = quoted([units.column])
+    tests = " AND ".join(f"({one})" for one in (*units.filter, f"{column} IS NOT NULL"))
+    known = f"SELECT DISTINCT {_bytes(column, units.is_text)} AS u FROM {quoted(units.location.path)} AS {_RECORD}"
+    own = f"SELECT {_bytes('g0', units.is_text)} AS u, {size} FROM _dk_members GROUP BY ALL"
+    return (
+        f"SELECT 0 AS cell, coalesce(size, 0) AS size FROM ({known} WHERE {tests}) AS _dk_known "
+        f"LEFT JOIN ({own}) AS _dk_own ON _dk_known.u = _dk_own.u"
+    )
+
+
+def _bytes(name: str, is_text: bool) -> str:
+    return f"system.main.encode(CAST({name} AS VARCHAR))" if is_text else name
+
+
+def _first_members(question: GroupSizesQuestion) -> str:
+    """A clause that keeps the first records of each unit, in an order that its own records alone decide.
+
+    Records that tie in it are in one group and add the same, so it does not matter which of them is kept.
+    """
+    if question.privacy_unit is None:
+        return ""
+    names = [f"g{at}" for at in range(len(_group(question)))]
+    order = ", ".join(f"system.main.hash({one}), {one}" for one in [*names, "w"])
+    return (
+        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell), {order}, cell) "
+        f"<= {question.contributions}"
+    )
 
 
 def _ranks(leaves: pa.Table, depth: int) -> list[Ints]:
@@ -241,12 +310,13 @@ def _level(
 ) -> pa.Table:
     """One level of a release as rows: level, the regions' columns, size, groups, low, high."""
     first = np.unique(ranks[level], return_index=True)[1]
-    rows = np.repeat(first, question.max_size)
+    rows = np.repeat(first, question.sizes)
     columns: dict[str, Any] = {"level": pa.array(np.full(len(rows), level, dtype=np.int32))}
     for at, one in enumerate(question.hierarchy):
         values = leaves.column(f"k{at}")
         columns[one.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
-    columns["size"] = pa.array(np.tile(np.arange(1, question.max_size + 1), len(first)))
+    sizes = np.arange(question.least, question.max_size + 1, dtype=np.int64) * question.size.step
+    columns["size"] = pa.array(np.tile(sizes, len(first)))
     columns |= {name: pa.array(one.reshape(-1)) for name, one in (("groups", groups), ("low", low), ("high", high))}
     return pa.table(columns)
 

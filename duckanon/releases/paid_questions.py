@@ -22,6 +22,7 @@ from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
+from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 
 
 @dataclass(frozen=True)
@@ -271,8 +272,11 @@ def _told(measure: Measure, unit: str | None) -> str:
 class GroupSizesQuestion(PaidQuestion):
     """How many groups of each size live in each region of a hierarchy; a group is a (group, leaf region) pair.
 
-    group: the column that identifies a group. hierarchy: the regions' columns, the widest first. is_unit: whether the
-    group is the privacy unit; then only its records in one leaf region count. split: shares of epsilon, one a level.
+    group: the column that identifies a group. within: further columns that do, with it. size: what a group's size is.
+    units: the table of all groups, where they are the privacy units; None: the groups are those that have records.
+    hierarchy: the regions' columns, the widest first. max_size: in steps of the size; larger groups count as groups of
+    that size. is_unit: whether the group is the privacy unit; then only its records in one leaf region count. split:
+    shares of epsilon, one a level.
     """
 
     kind: ClassVar[str] = "group sizes"
@@ -283,15 +287,46 @@ class GroupSizesQuestion(PaidQuestion):
     is_unit: bool = False
     mechanism: str = "auto"
     split: tuple[str, ...] | None = None
+    within: tuple[str, ...] = ()
+    size: Size = RECORDS
+    units: UnitsTable | None = None
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """As for all questions; parts that are as usual are left out."""
+        found = super().resolved
+        usual = {"within": (), "size": asdict(RECORDS), "units": None}
+        found = {name: one for name, one in found.items() if name not in usual or one != usual[name]}
+        return found if self.units is None else {**found, "units": self.units.resolved}
+
+    @property
+    def least(self) -> int:
+        """The least size that is told, 0 or 1."""
+        return 0 if self.units is not None else self.size.least
+
+    @property
+    def sizes(self) -> int:
+        """How many sizes are told: from the least to `max_size`."""
+        return self.max_size + 1 - self.least
+
+    @property
+    def largest(self) -> int:
+        """The largest size that a group can count as. One that is the privacy unit has no more records than count."""
+        return min(self.max_size, self.contributions * self.size.high) if self.is_unit else self.max_size
 
     @property
     def engine(self) -> dict[str, Any]:
-        """The engine's arguments, which do not depend on the records."""
+        """The engine's arguments, which do not depend on the records.
+
+        The engine numbers sizes from 1, and 0 is a group that is not there. So where sizes begin with 0 a record that
+        brings a group with it moves it by one more.
+        """
         return {
             "epsilon": self.epsilon,
             "mechanism": self.mechanism,
             "totals": "private",
             "split": None if self.split is None else tuple(map(Fraction, self.split)),
+            "sensitivity": min(self.size.high, self.max_size) + 1 - self.least,
             "contributions": self.contributions,
             "unit": "group" if self.is_unit else "record",
         }
@@ -306,8 +341,18 @@ class GroupSizesQuestion(PaidQuestion):
     def what(self) -> str:
         by = ", ".join(one.column for one in self.hierarchy) or "nothing"
         more = "" if self.mechanism == "auto" else f", mechanism {self.mechanism}"
-        sizes = f"group sizes of {self.location.label} by {self.group}, up to {self.max_size}"
-        return f"{sizes}, by {by}{more}{self._filtered}"
+        groups = ", ".join((self.group, *self.within))
+        sizes = f"group sizes of {self.location.label} by {groups}, up to {self.max_size}"
+        if self.units is not None:
+            of = f" where {' and '.join(self.units.filter)}" if self.units.filter else ""
+            sizes += f", of all units of {self.units.location.label}{of}"
+        counted = f", size: {self.size.words}" if self.size.words else ""
+        return f"{sizes}, by {by}{counted}{more}{self._filtered}"
+
+    @property
+    def purchase(self) -> Purchase:
+        beside = () if self.units is None else ((self.units.location, self.units.version),)
+        return replace(super().purchase, beside=beside)
 
 
 def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -> dict[str, Any]:  # noqa: A002 # as the field is called

@@ -14,7 +14,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
-from duckanon.rewrite.algebra.expressions import Column
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
 from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.algebra.relations import Block, Relation
 from duckanon.rewrite.bind import Bound
@@ -87,7 +87,8 @@ class RuleContext:
         """Replace a node by the answer to findings about one protected table, or note why there is none."""
         reason = self.releases.answer(self, found, node)
         if reason is not None:
-            self.reasons.append((found[0].shown, found[0].table, reason))
+            first = found[0]
+            self.reasons += [(first.shown, name, reason) for name in dict.fromkeys((first.table, *first.tables))]
 
     def alone(self, part: Node) -> Sequence[Finding]:
         """The findings about a SELECT inside the query, taken by itself."""
@@ -95,14 +96,16 @@ class RuleContext:
 
     def aggregates(self, grouped: Grouped) -> Aggregates:
         """What a SELECT inside the query tells by keys. Raises NotFollowed."""
-        whole, core = (self._relation(one, grouped.query) for one in (grouped.query, grouped.core))
-        if not isinstance(whole, Block) or not isinstance(core, Block):
+        core = self._relation(grouped.core, grouped.query)
+        if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
         found = aggregates(core)
         if isinstance(found, str):
             raise NotFollowed(found)
-        if set(whole.keys or ()) != set(core.keys or ()):
-            raise NotFollowed("GROUP BY has a name that is a column's and an alias's: rename the alias.")
+        for name in grouped.by_alias:
+            read = self._relation(grouped.column(name), grouped.query)
+            if not isinstance(read, Block) or read.outputs[0].expr != Column(SOMEWHERE, fold(name.name)):
+                raise NotFollowed("GROUP BY has a name that is a column's and an alias's: rename the alias.")
         if found.table not in self.catalog.protected:
             raise NotFollowed("The query reads no protected table by itself.")
         return found

@@ -14,7 +14,7 @@ import pytest
 from duckanon.accounting import Charge
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.instance import Governance
-from tests.governance.without_sql import answer, governance, seen
+from tests.governance.without_sql import answer, governance, protect, seen
 
 TABLES = ("a", "b", "c", "d")
 SEES = seen(*TABLES)
@@ -79,6 +79,9 @@ def by_hand(lines: list[dict[str, Any]], budgets: dict[str, dict[str, Any]]) -> 
             assert table not in policies
             assert member.setdefault(table, policy["population"]) == policy["population"]
             units.setdefault(table, set()).add(str(policy.get("privacy_unit")))
+            # While another of its tables is protected, the population's budget stays.
+            if any(member[other] == policy["population"] for other in policies):
+                assert epsilon[policy["population"]] == Fraction(policy["epsilon"])
             policies[table] = policy
             epsilon[policy["population"]] = Fraction(policy["epsilon"])
         elif line["action"] == "unprotect":
@@ -106,3 +109,17 @@ def by_hand(lines: list[dict[str, Any]], budgets: dict[str, dict[str, Any]]) -> 
 def total(charged: dict[str, list[Fraction]], member: dict[str, str], name: str | None) -> Fraction:
     """All charges on the tables that are a population's by now, whenever they were made."""
     return sum((sum(charged[table], Fraction(0)) for table in charged if member.get(table) == name), Fraction(0))
+
+
+def test_a_budget_stays_while_another_table_spends_from_it() -> None:
+    with duckdb.connect() as con:
+        made = governance(con)
+        shared: dict[str, Any] = {"population": "people", "privacy_unit": "person"}
+        protect(made, "a", **shared)
+        with pytest.raises(InvalidInput, match="The population people has a budget of epsilon 1: leave epsilon out"):
+            protect(made, "b", epsilon=Fraction(2), **shared)
+        protect(made, "b", **shared)
+        made.decisions.unprotect("a", SEES)
+        made.decisions.unprotect("b", SEES)
+        protect(made, "b", epsilon=Fraction(2), **shared)
+        assert [one["epsilon_exact"] for one in made.budgets()] == ["2"]

@@ -30,12 +30,12 @@ def truth(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: Any = None) ->
         return mechanisms.answer(asked, keys, found)
     assert isinstance(asked, GroupSizesQuestion)
     ranks = mechanisms._ranks(keys, len(asked.hierarchy))
-    sizes, tables = exact[0].reshape(len(keys), asked.max_size), []
+    sizes, tables = exact[0].reshape(len(keys), asked.sizes), []
     for level in reversed(range(len(ranks))):
         tables.append(mechanisms._level(asked, keys, ranks, level, sizes, sizes, sizes))
         if level:
             parents = [mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks)][level - 1]
-            summed = np.zeros((int(parents.max()) + 1, asked.max_size), dtype=np.int64)
+            summed = np.zeros((int(parents.max()) + 1, asked.sizes), dtype=np.int64)
             np.add.at(summed, parents, sizes)
             sizes = summed
     return pa.concat_tables(reversed(tables))

@@ -22,7 +22,7 @@ MORE = {
     "no copy": f"%%duckanon\n{COPY}",
     "closed": "%%duckanon\nFROM payroll",
     "records": f"%%duckanon\n{RECORDS}",
-    "foretold": f"%%privacy\n{RECORDS}",
+    "preview": f"%%privacy\n{RECORDS}",
     "two": "%%duckanon\nFROM cities; CREATE TEMP TABLE two AS SELECT 2 AS n; FROM two",
     "class_id of a school": "%%duckanon\nSELECT 1 AS class_id FROM cities",
     "as a steward": "%duckanon --role steward",
@@ -119,7 +119,7 @@ def test_a_refusal_is_an_error_of_one_sentence(cells: dict[str, Any]) -> None:
     assert error.ename == "PolicyRefusal"
     assert error.traceback == [f"PolicyRefusal: {error.evalue}"]
     assert error.evalue.startswith("Records of persons are protected.")
-    assert "refused" in said(cells["foretold"])
+    assert "refused" in said(cells["preview"])
     (error,) = cells["error"].outputs
     assert error.traceback == [
         "InvalidInputException: The table has fewer than k = 1000 rows: choose a smaller k, or anonymise more rows "

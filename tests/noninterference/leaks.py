@@ -127,6 +127,7 @@ def empty_cells_dropped(patch: Patch) -> None:
 def unbounded(patch: Patch) -> None:
     """All records of a unit count."""
     patch.setattr(mechanisms, "_first", lambda asked: "")
+    patch.setattr(mechanisms, "_first_members", lambda asked: "")
 
 
 def first_of_all(patch: Patch) -> None:

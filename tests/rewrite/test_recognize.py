@@ -66,8 +66,11 @@ def same_group_sizes(con: duckdb.DuckDBPyConnection, sql: str, found: GroupSizes
     """The query's columns that show regions, sizes and numbers of groups, beside those of the finding's own query."""
     asked = rows(con, canonical(found))
     # In a UNION ALL of levels each member shows its regions as it likes.
-    shown_kinds = ("size", "groups") if isinstance(found.node, exp.Union) else ("region", "size", "groups")
+    shown_kinds: tuple[str, ...] = ("size", "groups", "statistic")
+    shown_kinds += () if isinstance(found.node, exp.Union) else ("region",)
     places = [at for at, role in enumerate(found.columns) if role.what in shown_kinds]
+    if not places:
+        return True  # all that is shown is computed from figures
     width = len(found.regions)
     names = [role.what for role in found.columns]
     given = [tuple(row[at] for at in places) for row in rows(con, sql)]

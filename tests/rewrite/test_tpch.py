@@ -1,4 +1,4 @@
-"""TPC-H's queries: 13 asks for sizes of groups, 8 and 14 for shares, and no other for either."""
+"""TPC-H's queries: 13 asks for sizes of groups, 15 for the largest, 8 and 14 for shares, and no other for either."""
 
 import pytest
 
@@ -10,6 +10,7 @@ QUERIES = entries("tpch/queries")
 EXPECTED = {
     "query 8": "conditional mkt_share of memory.main.lineitem | rows EXTRACT(YEAR FROM s4.o_orderdate)",
     "query 13": "group-size of memory.main.orders | unit s1.c_custkey | size COUNT(s2.o_orderkey) | zeros",
+    "query 15": "group-size of memory.main.lineitem | unit l_suppkey | size SUM(l_extendedprice * (1 - l_discount))",
     "query 14": "conditional promo_revenue of memory.main.lineitem | event s2.p_type LIKE 'PROMO%'",
 }
 

@@ -113,7 +113,7 @@ def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bool
 
 @dataclass(frozen=True)
 class _Set:
-    """A set of numbers up to the slack: x <= gamma if bit x of `bits` is set, and every x above gamma."""
+    """A set of numbers: x up to gamma if bit x of `bits` is set, and every x above gamma. Other bits say nothing."""
 
     bits: int
     gamma: int
@@ -122,8 +122,7 @@ class _Set:
 def _cut(bits: int, gamma: int) -> _Set:
     """The set with gamma as small as it can be."""
     outside = ~bits & ((1 << (gamma + 1)) - 1)
-    gamma = outside.bit_length() - 1
-    return _Set(bits & ((1 << (gamma + 1)) - 1), gamma)
+    return _Set(bits, outside.bit_length() - 1)
 
 
 def _to_bits(array: Bools) -> int:

@@ -1,9 +1,10 @@
 """The default mechanism: empirical Bayes from the root down, rounded to whole numbers that add up.
 
-Noise on t_s = n_s + n_(s+1) + ..., or on n_s where that takes much less of it (`Mechanism.query`). The root by isotonic
-regression (Hay et al. 2010); then, level by level, each region's numbers are shrunk toward its parent's shape by as
-much as the known variance of the noise warrants (`empirical_bayes`), and one parent's regions become the nearest
-table with the parent's sizes and their own totals (`controlled_rounding`).
+Noise is added to t_s = n_s + n_(s+1) + ..., or to n_s where that needs much less noise (`Mechanism.query`). The root is
+estimated by isotonic regression (Hay et al. 2010). Then, level by level, each region's numbers are shrunk toward its
+parent's shape, the more the larger the known variance of the noise is (`empirical_bayes`). The children of a parent
+then become the nearest table of whole numbers that adds up to the parent's numbers and to the children's totals
+(`controlled_rounding`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import numpy as np
 
 from duckanon.engines.groups.acceptance_regions import LEVEL
 from duckanon.engines.groups.confidence_intervals import tail
-from duckanon.engines.groups.controlled_rounding import column, fit, weigh
+from duckanon.engines.groups.controlled_rounding import column, fit, project_to_sum
 from duckanon.engines.groups.discrete_laplace import margin, variance
-from duckanon.engines.groups.empirical_bayes import Cells, cells, shrunk
+from duckanon.engines.groups.empirical_bayes import Cells, cells, posterior_cells
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats, sparse, whole_rows
 from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
@@ -39,14 +40,14 @@ def auto(measured: Measurements) -> Estimate:
     for level, families in enumerate(tree.starts):
         parent, curve, blur = tree.parents[level], curves[level + 1], variances[level + 1]
         if measured.totals is not None:
-            totals, unsure = measured.totals[level + 1], np.zeros(len(parent))
+            totals, total_variances = measured.totals[level + 1], np.zeros(len(parent))
         else:
-            totals, unsure = share_out(above, parent, curve, blur, families, plain)
+            totals, total_variances = share_out(above, parent, curve, blur, families, plain)
         found = cells(above, parent, totals, curve, blur, plain)
-        wanted, doubt = shrunk(found, measured.max_size)
-        groups = fit(found.start, found.size, wanted, doubt, above, totals, families)
-        spread = _spread(found, parent, doubt, spread, above, totals, unsure)
-        most = totals + _whole(np.ceil(_WIDTH * np.sqrt(unsure)))
+        wanted, cell_variances = posterior_cells(found, measured.max_size)
+        groups = fit(found.start, found.size, wanted, cell_variances, above, totals, families)
+        spread = _spread(found, parent, cell_variances, spread, above, totals, total_variances)
+        most = totals + _whole(np.ceil(_WIDTH * np.sqrt(total_variances)))
         low, high = _interval(groups, spread, above, parent, totals, np.minimum(high[parent], most[:, None]))
         lows.append(low)
         highs.append(high)
@@ -60,7 +61,7 @@ def _whole(numbers: Floats) -> Ints:
 
 
 def _root(curve: Floats, total: int | None) -> Ints:
-    """The root's groups from t_s, (1, max_size): the nearest curve that falls, in whole numbers."""
+    """The root's groups from noisy t_s, (1, max_size): differences of the nearest non-increasing whole numbers."""
     if total is None:
         steps = whole_rows(np.rint(curve[:, ::-1]).astype(np.int64), 0, MOST)[:, ::-1]
     else:
@@ -69,21 +70,21 @@ def _root(curve: Floats, total: int | None) -> Ints:
     return -np.diff(steps, axis=1, append=0)
 
 
-def _plain_root(noisy: Floats, doubt: float, total: int | None) -> Ints:
-    """The root's groups from n_s, (max_size,): sizes with hardly a group lose their noise; a public total is kept."""
-    found, doubts = sparse(noisy, doubt)
+def _plain_root(noisy: Floats, noise: float, total: int | None) -> Ints:
+    """The root's groups from noisy n_s, (max_size,), by `sparse`; a public total is kept. noise: its variance."""
+    found, variances = sparse(noisy, noise)
     if total is None:
         rounded = _whole(np.rint(found))
         if rounded.sum() <= MOST:
             return rounded[None, :]
         total = MOST
     whole = np.empty(len(found), dtype=np.int64)
-    column(weigh(found, doubts, float(total)), total, whole)
+    column(project_to_sum(found, variances, float(total)), total, whole)
     return whole[None, :]
 
 
 def _root_interval(measured: Measurements, groups: Ints) -> tuple[Ints, Ints]:
-    """The root's intervals: from the noise alone, cut to what is possible, and widened to include the release."""
+    """The root's intervals, from the noise alone: cut to what is possible, and widened to include the release."""
     total, noisy = measured.total, measured.histogram(0)
     q = margin(measured.scales[0], measured.query.terms, LEVEL)
     low = np.minimum(np.maximum(noisy - q, 0), groups)
@@ -97,14 +98,20 @@ def _root_interval(measured: Measurements, groups: Ints) -> tuple[Ints, Ints]:
 
 
 def _spread(
-    found: Cells, parent: Ints, doubt: Floats, upper: Floats, above: Ints, totals: Ints, unsure: Floats
+    found: Cells,
+    parent: Ints,
+    cell_variances: Floats,
+    upper: Floats,
+    above: Ints,
+    totals: Ints,
+    total_variances: Floats,
 ) -> Floats:
-    """Variance of each region's numbers: its own, its share of its parent's, its shape's share of its total's."""
+    """The variance of each region's numbers: the cell's own, a share of the parent's, and a share of the total's."""
     share = totals / np.maximum(above.sum(axis=1), 1)[parent]
     spread: Floats = upper[parent] * (share * share)[:, None]
     region = np.repeat(np.arange(len(parent)), np.diff(found.start))
     part = found.expected / np.maximum(totals, 1)[region]
-    spread[region, found.size] += doubt + part * part * unsure[region]
+    spread[region, found.size] += cell_variances + part * part * total_variances[region]
     return spread
 
 

@@ -1,4 +1,4 @@
-"""M_c^ch with the noise that its guarantee needs: one chain a level, over all regions, size after size."""
+"""M_c^ch: cumulative counts in one chain for each level, over all regions, size after size, with the noise needed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from duckanon.errors import InvalidInput
 def chain(measured: Measurements) -> Estimate:
     """Fioretto, Van Hentenryck and Zhu 2021, section 9.2 and Model 3, solved exactly by one isotonic regression.
 
-    A region's place in the chain is tied to the place of the last leaf below it (C9), so the tied values become one,
-    their mean; the chain is monotone (C8) and ends at G (C7). Values weigh by the inverse variance of their level's
-    noise, which differs here, as the sensitivity does: one person moves as many entries of a level as it has regions.
-    (The paper's calibration takes it for 1, and is not private.)
+    A region's value in the chain must equal that of the last leaf below it (C9), so equal values are replaced by their
+    weighted mean. The chain is monotone (C8) and ends at G (C7). Weights are the inverse variances of the levels'
+    noise. They differ, because one person changes as many entries of a level as it has regions. (The paper takes the
+    sensitivity to be 1, which is not private.)
     """
     total = measured.total
     if total is None:

@@ -1,20 +1,20 @@
 """95 % intervals that hold for any data, and are shorter where regions are like their parents.
 
-An interval is the set of numbers that a test accepts. The test uses noisy values X of the region's own level. Which
-test it is depends on other noisy values A: those of the parent's level (for the root, of the level below), and those of
-the region that the test does not use. All noise is independent, so X has the same distribution whatever A is. Hence,
-given A, the chosen test accepts the truth with probability at least 95 %, and so the interval holds it, for every
-number, table and epsilon. Whether regions are like their parents matters for the choice alone: where they are not,
-intervals are longer, but still hold. The tests, for n_s = t_s - t_(s+1):
+An interval is the set of numbers that a test accepts. The test uses noisy values X of the region's own level. It is
+chosen by other noisy values A: those of the parent's level (for the root, of the level below), and those of the region
+that the test does not use. All noise is independent, so X has the same distribution for every A. Hence, given A, the
+chosen test accepts the true number with probability at least 95 %, and so the interval contains it, for every number,
+table and epsilon. Regions that differ from their parents get a worse choice: longer intervals, which still hold.
+The tests, for n_s = t_s - t_(s+1):
 
-two-sided   y_s - y_(s+1) has noise of known tails, exactly; regions of acceptance: `acceptance_regions`.
-one-sided   t only falls, so n_s <= (mean of t over sizes up to s) - (mean of t over sizes from s + 1) for any window
-            on either side. The same of y is less by more than `reaches` 5 times in a hundred. Where next to
-            nothing is expected long windows make this bound a fraction of the noise on one value.
+two-sided   the noise in y_s - y_(s+1), y being the noisy t, has exactly known tails: `acceptance_regions`.
+one-sided   t does not increase, so n_s <= (mean of t over sizes up to s) - (mean of t over sizes from s + 1), for any
+            windows on both sides. For y the difference is below that by more than `reaches` in 5 % of cases. Where
+            hardly any groups are expected, long windows make this bound a fraction of the noise on one value.
 
-With noise on n_s itself there is the two-sided one, with a single draw. Intervals are cut to what is certain, 0 <= n_s
-<= total, and widened to include what is released; neither lowers their coverage. Noise of a scale above 2^40 hides at
-most 10^15 groups almost completely: there the interval is everything that is possible.
+With noise on n_s itself only the two-sided test is used, with a single draw. Intervals are cut to 0 <= n_s <= total,
+and widened to include the released number; neither lowers their coverage. Where the scale of the noise is above 2^40,
+the interval is everything that is possible, because there are at most 10^15 groups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WIDEST = 1 << 40
 _APART = 0.1
 _NEVER = 1e300
 
-# Cells that are worked on at a time.
+# How many cells are computed at a time.
 _BLOCK = 1 << 14
 
 
@@ -71,8 +71,8 @@ def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, float, I
         return tree.parents[level - 1], measured.values[level - 1], variance(measured.scales[level - 1]), known
     if tree.depth == 1:
         return None
-    doubt = variance(measured.scales[1]) * tree.sizes[1]
-    return np.zeros(1, dtype=np.int64), tree.up(0, measured.values[1]), doubt, None if totals is None else totals[0]
+    summed = variance(measured.scales[1]) * tree.sizes[1]
+    return np.zeros(1, dtype=np.int64), tree.up(0, measured.values[1]), summed, None if totals is None else totals[0]
 
 
 def _blocks(regions: int, sizes: int) -> Iterator[slice]:
@@ -93,7 +93,7 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
     if found is None:
         _alone(seen, known, scale, low, high)
         return
-    parent, rows, doubt, whole = found
+    parent, rows, row_variance, whole = found
     curve, noise = _curve(rows, whole), variance(scale)
     whole_of = np.maximum(curve[:, 0], 1.0)[parent]
     share, unsure = np.maximum(seen[:, 0], 0) / whole_of, np.zeros(len(seen))
@@ -105,11 +105,13 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
         first_share = np.maximum((seen[:, 2:] * curve[parent, 2:]).sum(axis=1) / squares, 0)
         first_unsure = noise / squares
     for block in _blocks(*low.shape):
-        shares, doubts = (
+        shares, share_variances = (
             np.column_stack([first[block], np.repeat(other[block, None], low.shape[1] - 1, axis=1)])
             for first, other in ((first_share, share), (first_unsure, unsure))
         )
-        test = _Above(seen[block], known, curve[parent[block]], shares, doubts, doubt, most[block, None], scale)
+        test = _Above(
+            seen[block], known, curve[parent[block]], shares, share_variances, row_variance, most[block, None], scale
+        )
         low[block], high[block] = test.intervals()
 
 
@@ -126,26 +128,29 @@ class _Above:
     """The tests of some regions' cells.
 
     seen: t_1 to t_(sizes + 1), (regions, sizes + 1). known: whether t_1 is public, and so without noise. curve: what is
-    expected of `seen` where the region has its parent's total. shares, unsure: (regions, sizes), what the curve is
-    multiplied by, and the variance of that. doubt: the variance of the curve's values. most: (regions, 1).
+    expected of `seen` where the region has its parent's total. shares, share_variances: (regions, sizes), the
+    estimated shares of the parent's total, and their variances. row_variance: of the curve's values. most: the largest
+    possible numbers, (regions, 1).
     """
 
     seen: Ints
     known: bool
     curve: Floats
     shares: Floats
-    unsure: Floats
-    doubt: float
+    share_variances: Floats
+    row_variance: float
     most: Ints
     scale: Fraction
 
     def intervals(self) -> tuple[Ints, Ints]:
-        """Each cell's interval by the test that is expected to give the shorter one."""
+        """Each cell's interval, by the test whose interval is expected to be shorter."""
         terms = _terms(self.shares.shape[1], self.known)
         table, most = tables(self.scale), self.most.astype(np.float64)
         shape = self.curve[:, :-1] - self.curve[:, 1:]
         mean = np.minimum(self.shares * shape, most)
-        spread = _spread(mean) + self.shares * self.shares * terms * self.doubt + shape * shape * self.unsure
+        spread = (
+            _spread(mean) + self.shares * self.shares * terms * self.row_variance + shape * shape * self.share_variances
+        )
         v = np.searchsorted(VARIANCES * float(self.scale) ** 2, spread)
         half = table.half[terms - 1, v]
         two_sided = np.minimum(mean + half, most) - np.maximum(mean - half, 0.0)
@@ -158,11 +163,11 @@ class _Above:
         return low, high
 
     def _bounds(self) -> tuple[Floats, Floats]:
-        """The upper bounds of n_s whose windows make them the least expected ones, and what was expected of them."""
+        """One-sided upper bounds of n_s, with the windows whose expected bound is least; and that expectation."""
         sizes = self.shares.shape[1]
         reach = reaches(self.scale, 1 - LEVEL)
-        # Sums of t_2 to t_s, as seen and as expected where the share is 1. From size 2 on windows leave out t_1: it is
-        # known, or has chosen the test.
+        # Sums of t_2 to t_s, observed, and expected for a share of 1. From size 2 on windows leave t_1 out, because it
+        # is public, or was used to choose the test.
         own, sums = self.seen[:, :-1].copy(), self.curve[:, :-1].copy()
         own[:, 0], sums[:, 0] = 0, 0.0
         own, sums = np.cumsum(own, axis=1), np.cumsum(sums, axis=1)
@@ -190,21 +195,21 @@ class _Above:
         return np.where(expected < _NEVER, bound, 0.0), expected
 
     def _expected(self, sums: Floats, places: slice, many: int, shares: Floats) -> Floats:
-        """What is expected of the mean of so many values of t after each of these places; of none: zero."""
+        """The expected mean of the `many` values of t after each of these places; zero for no values."""
         if many == 0:
             return np.zeros((1, 1))
         return shares * (sums[:, places.start + many : places.stop + many] - sums[:, places]) / many
 
 
 def _keep_least(expected: Floats, chosen: Ints, found: Floats, which: int) -> None:
-    """Where `found` is less than what was expected so far, it takes that place, and `which` is chosen."""
+    """Replace entries of `expected` that are above `found`, and set `chosen` there to `which`."""
     less = found < expected
     np.copyto(expected, found, where=less)
     np.copyto(chosen, which, where=less)
 
 
 def _terms(sizes: int, known: bool) -> Ints:
-    """Draws of noise in n_s = t_s - t_(s+1), for each size: t_1 may be known, and what is after the last one is."""
+    """How many draws of noise are in n_s = t_s - t_(s+1), by size. t_1 may be public; t after the last size is 0."""
     terms = np.full(sizes, 2)
     terms[0] -= known
     terms[-1] -= 1
@@ -223,10 +228,10 @@ def _two_sided(noisy: Ints, mean: Floats, t: Ints | int, v: Ints, table: Tables)
 
 
 def _alone(seen: Ints, known: bool, scale: Fraction, low: Ints, high: Ints) -> None:
-    """Intervals where the root is all there is: the smaller sizes choose the test.
+    """Intervals where the root is the only level: values of smaller sizes choose the test.
 
-    Where hardly a group is larger than 16 to 31 sizes before, the mean of the 16 values since then bounds t_s, and so
-    n_s; elsewhere the test has two even sides. seen: (1, sizes + 1).
+    If the values of t 16 to 31 sizes before are hardly above zero, the mean of the 16 values before t_s is an upper
+    bound of t_s, and so of n_s. Elsewhere the test is two-sided and symmetric. seen: (1, sizes + 1).
     """
     sizes, even = seen.shape[1] - 1, tables(scale).even
     terms = _terms(sizes, known)
@@ -250,19 +255,20 @@ def _from_counts(measured: Measurements, level: int, most: Ints, low: Ints, high
         even = tables(scale).even[0]
         low[:], high[:] = values - even[1], values + even[0]
         return
-    parent, rows, doubt, _ = found
-    shape, doubts = (np.array(part) for part in zip(*(sparse(row.astype(float), doubt) for row in rows), strict=True))
+    parent, rows, row_variance, _ = found
+    fitted = [sparse(row.astype(float), row_variance) for row in rows]
+    shape, shape_variances = (np.array(part) for part in zip(*fitted, strict=True))
     for block in _blocks(*low.shape):
         given = values[block], measured.totals is not None, most[block, None], shape[parent[block]]
-        low[block], high[block] = _of_counts(*given, doubts[parent[block]], scale)
+        low[block], high[block] = _of_counts(*given, shape_variances[parent[block]], scale)
 
 
 def _of_counts(
-    seen: Ints, known: bool, most: Ints, shape: Floats, doubts: Floats, scale: Fraction
+    seen: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, scale: Fraction
 ) -> tuple[Ints, Ints]:
-    """Two-sided intervals of some regions. shape, doubts: the parent's numbers and their variances, of each region.
+    """Two-sided intervals of some regions. shape, shape_variances: of each region's parent.
 
-    A private total is read off the noisy numbers of the other sizes, by least squares on the shape.
+    A private total is estimated from the noisy numbers of the other sizes, by least squares on the shape.
     """
     if known:
         share, unsure = most / np.maximum(_later(shape)[:, :1], 1.0), np.zeros((len(seen), 1))
@@ -273,7 +279,7 @@ def _of_counts(
         # Sums before a size and after it, for a difference of floats would not leave the size out altogether.
         share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(scale) / rest
     mean = np.minimum(share * shape, most)
-    spread = _spread(mean) + share * share * doubts + shape * shape * unsure
+    spread = _spread(mean) + share * share * shape_variances + shape * shape * unsure
     v = np.searchsorted(VARIANCES * float(scale) ** 2, spread)
     return _two_sided(seen, mean, 0, v, tables(scale))
 
@@ -290,7 +296,7 @@ def _before(values: Floats) -> Floats:
 
 
 def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
-    """95 % intervals around what was measured, cut to what is possible and widened to hold what is released."""
+    """95 % intervals around the noisy values, cut to what is possible and widened to include the released numbers."""
     low, high = [], []
     for level, (noisy, released) in enumerate(zip(measured.histograms(), levels, strict=True)):
         q = margin(measured.scales[level], measured.query.terms, LEVEL)
@@ -301,10 +307,10 @@ def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
 
 
 def tail(above: Ints, scale: Fraction) -> Ints:
-    """Upper bounds of t_s from noisy ones: t only falls, so but for noise the mean of a run that ends at s is above.
+    """Upper bounds of t_s. t does not increase, so without noise the mean of a run of values up to s is above t_s.
 
-    Runs of 16, 64, 256, ... values, three standard deviations each. above: (regions, values). Without a run of 16 there
-    is no bound: 2^62.
+    Runs have 16, 64, 256, ... values; three standard deviations of the noise are added. above: noisy t_s, (regions,
+    values). Without a run of 16 there is no bound: 2^62.
     """
     bound = np.full(above.shape, np.inf)
     sums = np.cumsum(above, axis=1, dtype=np.float64)

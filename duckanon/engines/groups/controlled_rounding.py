@@ -1,8 +1,9 @@
 """Controlled rounding: tables of whole numbers with given row and column sums, nearest to estimates of their cells.
 
-One table a parent: a row a child, a column a size that the parent has. Rows add up to the children's numbers of groups,
-columns to what the parent has of each size. Source of the idea: Cox 1987; here weighted least squares in real numbers,
-then column by column largest remainders.
+There is one table for each parent, with a row for each child and a column for each size of which the parent has
+groups. Rows add up to the children's numbers of groups, columns to the parent's number of groups of each size. The
+idea is from Cox 1987. Here real numbers are found by weighted least squares, and then rounded column by column, by
+largest remainders.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SWEEPS = 60
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """The row and column sums of many tables, one after another; the rows' sum is the columns' in each.
+    """The row and column sums of many tables. In each table the rows' sum equals the columns' sum.
 
     row_start, column_start, cell_start: where each table's rows, columns and cells begin, (tables + 1,). rows, columns:
     their sums. Cells are in flat arrays, row by row.
@@ -55,10 +56,10 @@ def fit(start: Ints, size: Ints, wanted: Floats, weights: Floats, above: Ints, t
 
 
 def balance(margins: Margins, wanted: Floats, weights: Floats) -> Floats:
-    """`wanted` moved to the margins by weighted least squares with x >= 0: prices of rows and columns in turn.
+    """The numbers x >= 0 nearest to `wanted`, in weighted squares, that have the given margins.
 
-    Coordinate ascent on the dual problem; it stops where no sum is off by a thousandth, or after _SWEEPS. `whole` does
-    the rest.
+    Coordinate ascent on the dual problem: the dual variables (prices) of columns and rows in turn. It stops when every
+    sum is met to within a thousandth, or after _SWEEPS; `whole` then makes the sums exact.
     """
     found = np.empty(len(wanted))
     prices = np.zeros(len(margins.rows)), np.zeros(len(margins.columns))
@@ -72,9 +73,9 @@ def balance(margins: Margins, wanted: Floats, weights: Floats) -> Floats:
 def whole(margins: Margins, wanted: Floats) -> Ints:
     """Whole numbers >= 0 near `wanted` with exactly these margins.
 
-    Column by column, fewest groups first, each by largest remainders of what is wanted and what its row is still owed;
-    the last column takes what is left. Should a row then be short there, it swaps a unit with a row that has one to
-    spare.
+    Columns are rounded one by one, the one with the fewest groups first, by largest remainders; what a row lost or
+    gained by rounding is added to its next column. The last column gets the rest of each row. If that is negative
+    for a row, the row swaps units with another row.
     """
     found = np.zeros(len(wanted), dtype=np.int64)
     longest = margins.longest
@@ -86,7 +87,7 @@ def whole(margins: Margins, wanted: Floats) -> Ints:
 
 
 @compiled
-def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
+def project_to_sum(wanted: Floats, weights: Floats, total: float) -> Floats:
     """Numbers x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
     found = np.empty(len(wanted))
     asked = _price(wanted, weights, total, found)
@@ -99,7 +100,8 @@ def weigh(wanted: Floats, weights: Floats, total: float) -> Floats:
 def column(wanted: Floats, total: int, found: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to `wanted`.
 
-    Real numbers first, then largest remainders: marginal costs differ from the remainders by one price alone.
+    The nearest real numbers, rounded by largest remainders: that is optimal, because marginal costs differ from the
+    remainders by the same constant.
     """
     weights, keys = np.empty(len(wanted)), np.empty(len(wanted))
     for i in range(len(wanted)):
@@ -116,7 +118,7 @@ def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float
     order = argsort(keys)
     for rank in range(len(order)):
         i = order[rank]
-        # Cell i joins where its own price, -wanted / weight, is still below what the cells so far ask.
+        # Cell i is above zero if the price of the cells so far is above its own, -wanted / weight.
         if rank > 0 and keys[i] >= found:
             break
         weight += weights[i]
@@ -127,7 +129,7 @@ def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float
 
 @inner
 def _column(wanted: Floats, total: int, weights: Floats, keys: Floats, found: Ints) -> None:
-    """`column`, with room to work in. weights: ones."""
+    """`column`, with arrays to work in. weights: ones. keys: overwritten."""
     most = float(total)
     asked = _price(wanted, weights, most, keys)
     left = total
@@ -199,7 +201,9 @@ def _balance(
 
 @inner
 def _step(line: Floats, length: int, now: float, total: int) -> tuple[float, float]:
-    """Newton's step of a line's price, and how far its sum is off. Where no cell is above zero the price is sought.
+    """Newton's step for the price of a row or column, and by how much its sum is off.
+
+    Where no cell is above zero, the price is computed by `_price` instead.
 
     line: row 0, what is wanted; row 1, the weights; row 2 is overwritten.
     """
@@ -257,9 +261,9 @@ def _whole(
 
 @inner
 def _swap(wanted: Floats, found: Ints, cell: int, c: int, many: int, sizes: int, last: int) -> None:
-    """Row c of a table, below zero in column `last`, gives units of another column for units of `last`.
+    """Row c of a table is negative in column `last`: swap units of another column for units of `last` with another row.
 
-    It gives where it has most above what is wanted, to the row that has most above what is wanted in `last`.
+    The column is the one where row c exceeds `wanted` most, the other row the one that exceeds it most in `last`.
     """
     give, other, most = -1, -1, -np.inf
     for s in range(sizes):
@@ -272,7 +276,7 @@ def _swap(wanted: Floats, found: Ints, cell: int, c: int, many: int, sizes: int,
         if found[at] > 0 and found[at] - wanted[at] > most:
             other, most = d, found[at] - wanted[at]
     mine, theirs = cell + c * sizes, cell + other * sizes
-    # One by one; where floats are not exact, so many at once that it ends.
+    # One unit at a time; more where numbers are so large that floats are not exact, so that the loop ends soon.
     amount = max(1, -found[mine + last] // 16)
     amount = min(amount, found[mine + give], found[theirs + last])
     found[mine + give] -= amount

@@ -18,9 +18,9 @@ from duckanon.engines.groups.isotonic_regression import Floats
 
 # Means are taken over so many values; 0 stands for a value that is known.
 WINDOWS = (0, 1, 4, 16, 64, 256)
-# More than what floats can be off by here, in probability.
+# A bound on the rounding error of probabilities here.
 _SLACK = 1e-9
-# Wider noise is put on a lattice of several units first.
+# Noise of a larger scale is approximated on a lattice of several units.
 _LATTICE = 256
 
 
@@ -119,7 +119,7 @@ def _beyond(one: Floats, below: Floats, many: int, other: int, q: int) -> float:
 
 
 def variance(scale: Fraction) -> float:
-    """2 a / (1 - a)^2, and where the noise is next to none, not quite zero, so that it can be divided by."""
+    """2 a / (1 - a)^2, but at least 1e-12, so that it can be divided by."""
     a = exp(-1 / scale)
     return max(2 * a / expm1(-1 / scale) ** 2, 1e-12)
 

@@ -1,13 +1,19 @@
-"""Empirical Bayes: how much shapes differ from their parent's, estimated from all regions, then used for each.
+"""Empirical Bayes estimates of group sizes: each region's shape is pulled toward its parent's.
 
-The model of a region with G groups under a parent with m_s of size s out of M, share w = G / M:
+The shape of a region is the share of its groups that have each size. How much shapes differ from their parents' is
+estimated from all regions of a level together, and then used for each region. The model of a region with G groups,
+under a parent that has M groups, m_s of them of size s, with share w = G / M:
 
-    n_s = w m_s (1 + f . h_s + e_s) + (what chance adds, variance w m_s (1 - w))
+    n_s = w m_s (1 + f . h_s + e_s) + c_s
 
-f, standard normal, one a region and factor: where the region stands in the FACTORS main ways in which shapes differ (h,
-common to the level). e_s has variance kappa tau_s: tau_s common to the level, kappa one a region, for some regions are
-just different. All of it is fitted to the noisy counts alone by expectation and maximisation (Dempster, Laird and Rubin
-1977), so it costs no privacy, and the noise's known variance decides how much is shrunk.
+h: the FACTORS main ways in which the shapes of a level differ, for each size (factor loadings).
+f: the region's factors, independent and standard normal.
+e_s: the region's own deviation, of variance kappa tau_s: tau_s is the same for the level, kappa for the region.
+c_s: sampling deviation, of variance w m_s (1 - w).
+
+h, tau and kappa are fitted to the noisy counts by expectation and maximisation (Dempster, Laird and Rubin 1977). That
+is post-processing, so it costs no privacy. The larger the known variance of the noise, the more a region's estimate is
+pulled toward its parent's shape.
 """
 
 from __future__ import annotations
@@ -26,20 +32,22 @@ from duckanon.engines.groups.kalman_smoother import smooth
 
 FACTORS = 2
 ROUNDS = 30
-# The prior: shapes differ from their parent's by a tenth, with the weight of so many regions (or sizes).
+# The prior: shapes differ from their parent's by a tenth, variance 0.01. Its weight is that of so many regions (tau, h)
+# or sizes (kappa).
 _TENTH = 0.01
 _TAU_WEIGHT, _KAPPA_WEIGHT = 5.0, 4.0
-# Cells that are worked on at a time.
+# How many cells are computed at a time.
 _BLOCK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of one level that can hold groups: the sizes that the region's parent has.
+    """The cells (region, size) of one level in which the region's parent has groups; others must be empty.
 
-    start: region c has the cells start[c]:start[c + 1]. size: of each, from 0. expected: w m_s. chance: w m_s (1 - w).
-    seen, blur: the mean of the noisy cumulative counts that stand for the cell, less the expected, and its variance.
-    plain: noise was on the numbers themselves, and `seen` is the noisy number less the expected.
+    start: region c has the cells start[c]:start[c + 1]. size: of each cell, from 0. expected: w m_s.
+    chance: w m_s (1 - w). seen: the observation of each cell less what is expected of it: the noisy cumulative count
+    t_s, averaged over sizes between which t_s cannot change; or the noisy n_s, if `plain`. blur: the variance of the
+    observation's noise.
     """
 
     start: Ints
@@ -52,9 +60,9 @@ class Cells:
 
 
 def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Floats, plain: bool = False) -> Cells:
-    """The cells under `above`, the parents' groups.
+    """The cells of a level. above: the groups of the parents, (parents, max_size).
 
-    noisy: t_s or, if `plain`, n_s; (regions, max_size), with each region's variance.
+    noisy: t_s or, if `plain`, n_s; (regions, max_size). variances: of the noise, one a region.
     """
     whole = above.sum(axis=1)[parent]
     share = np.divide(totals, whole, out=np.zeros(len(parent)), where=whole > 0)
@@ -65,7 +73,7 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
     chance = expected * (1 - share[region])
     if plain:
         return Cells(start, size, expected, chance, noisy[region, size] - expected, variances[region], plain)
-    # What is expected of t_s: the total less what is expected of all smaller sizes.
+    # The expected t_s: the total less the expected numbers of all smaller sizes.
     left = np.cumsum(np.column_stack([totals.astype(np.float64), -table[:, :-1]]), axis=1)[region, size]
     first = np.concatenate([[0], size[:-1] + 1])
     first[start[:-1][np.diff(start) > 0]] = 0
@@ -77,7 +85,7 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
 def _run_sums(noisy: Floats, region: Ints, first: Ints, last: Ints) -> Floats:
     """Sums of noisy[region, first], ..., noisy[region, last], added from the left.
 
-    Where the parent has no groups t_s does not move, so several observations of one value are averaged.
+    Where the parent has no groups of a size, t_s does not change, so its observations are averaged.
     """
     sums = noisy[region, first]
     longer, ahead = np.flatnonzero(last > first), 1
@@ -88,7 +96,7 @@ def _run_sums(noisy: Floats, region: Ints, first: Ints, last: Ints) -> Floats:
     return sums
 
 
-def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
+def posterior_cells(found: Cells, sizes: int) -> tuple[Floats, Floats]:
     """Posterior mean and variance of each cell's number of groups under the fitted model."""
     tau, kappa = np.full(sizes, _TENTH), np.ones(len(found.start) - 1)
     counted = np.bincount(found.size, minlength=sizes)
@@ -106,7 +114,7 @@ def shrunk(found: Cells, sizes: int) -> tuple[Floats, Floats]:
 
 
 def _blocks(found: Cells) -> Iterator[tuple[slice, Cells]]:
-    """The regions, so many at a time that what is worked out from their cells stays in the processor's cache."""
+    """The cells in blocks of whole regions, small enough that intermediate results stay in the processor's cache."""
     ends = np.searchsorted(found.start, np.arange(_BLOCK, found.start[-1] + _BLOCK, _BLOCK))
     bounds = np.unique(np.concatenate([[0], np.minimum(ends, len(found.start) - 1), [len(found.start) - 1]])).tolist()
     for a, b in pairwise(bounds):
@@ -119,8 +127,8 @@ def _blocks(found: Cells) -> Iterator[tuple[slice, Cells]]:
 def _expect(
     found: Cells, tau: Floats, kappa: Floats, factors: Floats, squares: Floats, crossed: Floats, squared: Floats
 ) -> tuple[Floats, Floats]:
-    """The posterior mean and variance of each cell's deviation; what maximisation needs, as in `_moments`."""
-    # Numbers in [0, sizes), so clipping changes none of them, and `take` is faster than indexing.
+    """The posterior mean and variance of each cell's deviation. Adds the sums that maximisation needs: `_moments`."""
+    # `take` is faster than indexing. All sizes are in [0, sizes), so clipping changes nothing.
     own_variance = tau.take(found.size, mode="clip")
     own_variance *= np.repeat(kappa, np.diff(found.start))
     own_variance *= found.expected * found.expected
@@ -137,7 +145,7 @@ def _expect(
 
 
 def _first_factors(found: Cells, sizes: int) -> Floats:
-    """Where the search starts: slope and bend over the logarithm of the size, orthogonal under the expected groups."""
+    """The starting point of h: a line and a parabola in log(size), orthogonal under the expected groups."""
     weight = np.bincount(found.size, found.expected, minlength=sizes)
     basis: list[Floats] = [np.ones(sizes)]
     for power, height in ((1, 0.1), (2, 0.05)):

@@ -52,7 +52,7 @@ class Hierarchy:
 
     @cached_property
     def order(self) -> tuple[Ints, ...]:
-        """For each level its regions depth first, so that brothers stand together and in the order of their parents."""
+        """For each level its regions in depth-first order: children of a parent are adjacent, in its order."""
         found = [np.zeros(1, dtype=np.int64)]
         for parent in self.parents:
             rank = np.empty(len(found[-1]), dtype=np.int64)

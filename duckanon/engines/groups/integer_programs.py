@@ -1,4 +1,4 @@
-"""M_H and M_c as integer programs for HiGHS: the paper's models to the letter, for small trees and for comparison."""
+"""M_H and M_c as integer programs for HiGHS: the paper's models as printed, for small trees and for comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
 from duckanon.errors import DuckanonError, InvalidInput
 
-# More steps than this HiGHS would not see the end of.
+# The most steps: HiGHS would not finish a larger program.
 _MOST = 400_000
 _FIRST_WINDOW = 16
 
@@ -19,7 +19,7 @@ Row = tuple[list[tuple[int, int]], float, float]
 
 
 def refuse_large(regions: tuple[int, ...], sizes: int, scales: tuple[Fraction, ...]) -> None:
-    """Raises InvalidInput for programs that HiGHS could not solve: too many numbers, or too much noise on them."""
+    """Raises InvalidInput for programs too large for HiGHS: too many numbers, or too much noise on them."""
     if sum(r * sizes * (2 * _FIRST_WINDOW + 8 * scale) for r, scale in zip(regions, scales, strict=True)) > _MOST:
         raise InvalidInput("The integer program would be too large for HiGHS: take h_dp, c_dp or auto.")
 

@@ -60,26 +60,26 @@ def whole_rows(values: Ints, low: int, high: int) -> Ints:
     return np.rint(pool_rows(values.astype(np.float64), float(low), float(high))).astype(np.int64)
 
 
-# Standard deviations by which the mean of a block must be above zero if it is to end the numbers that are not.
+# By how many standard deviations the mean of a block must be above zero to count as clearly above zero.
 _CLEAR = 2.0
 
 
 def sparse(noisy: Floats, variance: float) -> tuple[Floats, Floats]:
     """Estimates of n_s >= 0 from noisy ones, and their variances. noisy: (sizes,), all with the same `variance`.
 
-    What stands out of the noise is kept as it is: what is above the universal threshold, which the largest of so many
-    draws of Laplace noise exceeds one time in four (Donoho and Johnstone 1994 for normal noise). The others are hardly
-    ever large, and mostly fewer the larger the size: they get the nearest sequence that falls (isotonic regression),
-    and none from where on its blocks are not clearly above zero. No estimate is off by much more than the threshold,
-    whatever the data, and none without noise.
+    Numbers above the universal threshold are kept as they are; the largest of so many draws of Laplace noise exceeds
+    it one time in four (Donoho and Johnstone 1994, for normal noise). The other true numbers are rarely large, and
+    mostly decrease with the size, so they are replaced by the nearest decreasing sequence (isotonic regression), and
+    by zero after its last block that is clearly above zero. Whatever the data, no estimate is off by much more than
+    the threshold; without noise none is off.
     """
     clear = noisy > np.sqrt(variance / 2) * np.log(2 * len(noisy))
-    found, doubt = np.maximum(noisy, 0.0), np.full(len(noisy), variance)
+    found, variances = np.maximum(noisy, 0.0), np.full(len(noisy), variance)
     rest = np.ascontiguousarray(noisy[~clear][::-1])
     fitted = pool(rest[None, :], np.ones((1, len(rest))))[0]
-    # Blocks from the largest size on: each rises over the one before.
+    # Blocks in the order from the largest size to the smallest, so their means increase.
     means, block, many = np.unique(fitted, return_inverse=True, return_counts=True)
     held = np.maximum.accumulate(means > _CLEAR * np.sqrt(variance / many))
     found[~clear] = np.where(held, np.maximum(means, 0.0), 0.0)[block][::-1]
-    doubt[~clear] = (variance / many)[block][::-1]
-    return found, doubt
+    variances[~clear] = (variance / many)[block][::-1]
+    return found, variances

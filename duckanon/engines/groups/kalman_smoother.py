@@ -1,8 +1,8 @@
-"""The Kalman smoother of random walks that start and end at zero, with a few unknown trends in them: one a region.
+"""The Kalman smoother of a random walk for each region, which starts and ends at zero and has a few unknown trends.
 
-A region's numbers of groups deviate from what its parent's shape predicts. Summed from the largest size down, the
-deviations n_j are a walk T_1 = 0, T_(j+1) = T_j - n_j, which ends at zero too because the totals agree. It is observed
-through noise.
+A region's numbers of groups deviate by n_j from what its parent's shape predicts, j = 1, ..., max_size. Their sums from
+j on, T_1 = 0, T_(j+1) = T_j - n_j, are a random walk. It ends at zero, because the totals agree. T_j is observed with
+noise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from duckanon.engines.groups.isotonic_regression import Floats
 
 
 def smooth(model: Model, observed: Floats) -> Posterior:
-    """The posterior of the steps n_j given noisy observations of the walk, and that each region's walk ends at zero.
+    """The posterior of the steps n_j, given noisy observations of the walk and its end at zero.
 
     observed: T_j, (steps,), each with the model's noise; the first of each region, T_1, is not used.
     Source: Durbin and Koopman 2012, chapters 4 and 6 (fixed-interval smoothing; augmented filter for regression).
@@ -48,7 +48,7 @@ def _filter(
     """Forward: the walk's mean and variance after each observation.
 
     Into states, (steps + regions, rows), and variances: a region of L steps has L + 1 states, the first of them zero.
-    Row 0 is the observed walk, the others are the walks that the trends alone would make. Into products, (regions,
+    Row 0 is the observed walk; the others are the walks that each trend alone would make. Into products, (regions,
     rows, rows), lower half: sums of products of the rows' innovations, divided by the variance. spare: (2, rows).
     """
     many = states.shape[1]

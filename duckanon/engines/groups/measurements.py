@@ -1,4 +1,4 @@
-"""What the second half of a mechanism works on: noisy counts and public facts, never the data."""
+"""The input of a mechanism's second half: noisy counts and public facts, never the data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Measurements:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a mechanism makes of its measurements.
+    """The result of a mechanism.
 
     leaves: int64 of shape (leaves, max_size); the levels above are its sums. intervals: the low and the high ends, one
     int64 array a level, of 95 % intervals, if the mechanism has a model for them.

@@ -1,6 +1,6 @@
-"""The mechanisms by name. Each is a query to add noise to, and what makes a release of the noisy values.
+"""The mechanisms by name. Each is a query to which noise is added, and a function that makes a release of the result.
 
-The second half sees noisy values and public facts alone, so whatever it does costs no privacy.
+That function gets only noisy values and public facts, so by post-processing it costs no privacy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from duckanon.engines.groups.tree_least_squares import c_dp, h_dp, refuse_wide
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(registry.Method[Callable[[Measurements], Estimate]]):
-    """A mechanism for group sizes: what gets noise, and what makes a release of the noisy values.
+    """A mechanism for group sizes: the queries to which noise is added; `run` makes the release of the noisy values.
 
     public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
     holds the derivation of the sensitivity. refuse: raises InvalidInput where the number of regions of each level, the
@@ -48,7 +48,8 @@ class Mechanism(registry.Method[Callable[[Measurements], Estimate]]):
         return query
 
 
-# So much wider noise on counts from above gives way to noise on the counts: "quantities" in docs/benchmarks.md.
+# Counts themselves get the noise if noise on cumulative counts would be so many times wider: "quantities" in
+# docs/benchmarks.md.
 _DEARER = 1.5
 _PAPER = "Fioretto, Van Hentenryck and Zhu 2021, "
 

@@ -1,16 +1,17 @@
-"""Estimates of each region's number of groups where it is private: from all its noisy counts, not from t_1 alone."""
+"""Estimates of each region's private number of groups, from all its noisy counts, not from t_1 alone."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.groups.controlled_rounding import column, weigh
+from duckanon.engines.groups.controlled_rounding import column, project_to_sum
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 
-# The assumed relative variance of each size around the parent's shape. With noise on n_s itself the sizes also give the
-# total by their sum, whatever the shape; a larger variance, which relies less on the shape, was measured to be better.
+# The assumed relative variance of each size around the parent's shape. With noise on n_s itself, the sum of all sizes
+# estimates the total without any shape; there a larger variance, which relies less on the shape, was measured to be
+# better.
 _APART, _PLAIN_APART = 0.01, 0.2
 
 
@@ -24,16 +25,16 @@ def share_out(
     """
     whole = above.sum(axis=1)
     estimate = _estimate_plain if plain else _estimate
-    found, doubt = estimate(above, whole, parent, noisy, variances)
+    found, variance_of = estimate(above, whole, parent, noisy, variances)
     totals = np.empty(len(parent), dtype=np.int64)
-    _settle(whole, found, doubt, families, totals)
-    return totals, doubt
+    _settle(whole, found, variance_of, families, totals)
+    return totals, variance_of
 
 
 @compiled
 def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
-    """Each region's total and its variance: t_s is the total times the parent's curve, a random walk, and noise."""
-    found, doubt = np.zeros(len(parent)), np.ones(len(parent))
+    """Each region's total and its variance. Model: t_s = total * parent's curve + random walk + noise."""
+    found, variance_of = np.zeros(len(parent)), np.ones(len(parent))
     for c in range(len(parent)):
         p = parent[c]
         if whole[p] == 0:
@@ -61,24 +62,24 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
                     walk = walk * (1 - gain) + guess * part + _APART * (guess * part) ** 2
                     curve -= part
                     pooled, sights = 0.0, 0
-            # After the last size nothing is left, which is exact.
+            # t after the last size is exactly zero: one more observation, without noise.
             if walk > 0:
                 squares += expected * expected / walk
                 products += expected * seen / walk
             if squares > 0:
-                found[c], doubt[c] = products / squares, 1 / squares
+                found[c], variance_of[c] = products / squares, 1 / squares
                 guess = max(found[c], 1.0)
-    return found, doubt
+    return found, variance_of
 
 
 @compiled
 def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
-    """The same from n_s: the total times the parent's shape, deviations that add up to zero, and noise.
+    """The same from n_s. Model: the total times the parent's shape, plus deviations that add up to zero, plus noise.
 
     Their covariance is diag(s + v) - s s^T / sum(s), with s the deviations' variances and v the noise's; its inverse is
     by Sherman and Morrison.
     """
-    found, doubt = np.zeros(len(parent)), np.ones(len(parent))
+    found, variance_of = np.zeros(len(parent)), np.ones(len(parent))
     for c in range(len(parent)):
         p = parent[c]
         if whole[p] == 0:
@@ -103,14 +104,14 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
                     left += own * variances[c] / total
             squares += moved * moved / left
             products += moved * pinned / left
-            found[c], doubt[c] = products / squares, 1 / squares
+            found[c], variance_of[c] = products / squares, 1 / squares
             guess = found[c]
-    return found, doubt
+    return found, variance_of
 
 
 @compiled
-def _settle(whole: Ints, found: Floats, doubt: Floats, families: Ints, totals: Ints) -> None:
-    """Whole totals near the estimates, by least squares with their variances, into `totals`; families add up."""
+def _settle(whole: Ints, found: Floats, variance_of: Floats, families: Ints, totals: Ints) -> None:
+    """Round the estimates to whole totals that add up to each parent's, by weighted least squares, into `totals`."""
     for p in range(len(whole)):
         a, b = families[p], families[p + 1]
-        column(weigh(found[a:b], doubt[a:b], float(whole[p])), whole[p], totals[a:b])
+        column(project_to_sum(found[a:b], variance_of[a:b], float(whole[p])), whole[p], totals[a:b])

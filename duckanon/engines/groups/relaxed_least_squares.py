@@ -1,9 +1,10 @@
-"""M_H^r and M_c^r: the models without whole numbers, solved by projections, then rounded with all sums kept.
+"""M_H^r and M_c^r: the models in real numbers, solved by projections, then rounded with all sums kept.
 
-What is wanted is the point nearest to the noisy values in the intersection of two convex sets onto each of which it is
-easy to project: consistent trees with the right total (`upwards`, then `downwards`), and values >= 0 or rising.
-Dykstra's algorithm (Boyle and Dykstra 1986) goes there by projecting in turn. The paper rounds each value by itself,
-which breaks the sums; here each parent's whole number is split by largest remainders.
+The solution is the point nearest to the noisy values in the intersection of two convex sets: consistent trees with the
+right total, and values that are >= 0, or non-decreasing. Projecting onto one set is easy (`upwards`, then `downwards`;
+or isotonic regression). Dykstra's algorithm (Boyle and Dykstra 1986) finds the point by projecting onto both in turn.
+The paper rounds each value by itself, which breaks the sums; here each parent's whole number is split by largest
+remainders.
 """
 
 from __future__ import annotations
@@ -23,34 +24,37 @@ from duckanon.engines.groups.measurements import Estimate, Measurements
 def upwards(
     hierarchy: Hierarchy, values: tuple[NDArray[Number], ...], variances: tuple[float, ...]
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-    """Each region's own values and the sum of its children's combined, by inverse variances, from the leaves up.
+    """The mean of each region's own values and the sum of its children's, weighted by inverse variances, leaves first.
 
     values: one array a level, a row a region, each with the level's variance.
     Returns the combined values, and each row's variance, level by level.
     """
     combined: list[Floats] = [values[-1].astype(np.float64)]
-    doubts = [np.full(len(values[-1]), variances[-1])]
+    summed = [np.full(len(values[-1]), variances[-1])]
     for level in reversed(range(hierarchy.depth - 1)):
-        own, below = variances[level], hierarchy.up(level, doubts[-1])
+        own, below = variances[level], hierarchy.up(level, summed[-1])
         trust = below / (own + below)
         combined.append(trust[:, None] * values[level] + (1 - trust)[:, None] * hierarchy.up(level, combined[-1]))
-        doubts.append(trust * own)
-    return tuple(reversed(combined)), tuple(reversed(doubts))
+        summed.append(trust * own)
+    return tuple(reversed(combined)), tuple(reversed(summed))
 
 
 def downwards(
-    hierarchy: Hierarchy, root: Floats, combined: tuple[Floats, ...], doubts: tuple[Floats, ...]
+    hierarchy: Hierarchy, root: Floats, combined: tuple[Floats, ...], variances: tuple[Floats, ...]
 ) -> tuple[Floats, ...]:
-    """The consistent values nearest to what `upwards` combined, given the root's: what is missing goes by doubt."""
+    """The consistent values nearest to those that `upwards` combined, given the root's.
+
+    What the children's sum lacks is divided among them in proportion to their variances.
+    """
     found = [root]
     for level, parent in enumerate(hierarchy.parents):
-        lower, doubt = combined[level + 1], doubts[level + 1]
-        missing = (found[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, doubt)[:, None]
-        found.append(lower + doubt[:, None] * missing[parent])
+        lower, variance = combined[level + 1], variances[level + 1]
+        missing = (found[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, variance)[:, None]
+        found.append(lower + variance[:, None] * missing[parent])
     return tuple(found)
 
 
-# Both projections agree within this many groups, or the rounds are over.
+# The rounds end when both projections agree within this many groups.
 _CLOSE = 0.01
 _ROUNDS = 2000
 
@@ -94,17 +98,19 @@ def c_real(measured: Measurements) -> tuple[Floats, ...]:
 def _nearest(
     measured: Measurements, meet: Callable[[Floats], Floats], admit: Callable[[Floats], Floats]
 ) -> tuple[Floats, ...]:
-    """Dykstra's projections between consistent trees whose root is `meet`, and values that `admit` lets in.
+    """The nearest consistent values that are admissible, by Dykstra's projections.
 
-    Consistent trees are an affine set and need no correction term. Returns the consistent end.
+    meet: projects the root onto those with the right total. admit: projects a level onto the admissible values.
+    Consistent trees are an affine set, which needs no correction term. The result is consistent, and admissible to
+    within `_CLOSE`.
     """
     tree = measured.hierarchy
     even = (1.0,) * tree.depth
     points = tuple(level.astype(np.float64) for level in measured.values)
     corrections = tuple(np.zeros_like(level) for level in points)
     for _ in range(_ROUNDS):
-        combined, doubts = upwards(tree, points, even)
-        consistent = downwards(tree, meet(combined[0]), combined, doubts)
+        combined, variances = upwards(tree, points, even)
+        consistent = downwards(tree, meet(combined[0]), combined, variances)
         moved = tuple(level + correction for level, correction in zip(consistent, corrections, strict=True))
         points = tuple(admit(level) for level in moved)
         corrections = tuple(level - point for level, point in zip(moved, points, strict=True))

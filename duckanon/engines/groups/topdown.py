@@ -34,11 +34,11 @@ def topdown(measured: Measurements) -> Estimate:
 def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to the whole numbers `noisy`.
 
-    All of them rise or fall by one price k, cut off at zero; what is left over goes one each to those that may rise
-    next, from number `turn` on, so that nobody is always first.
+    All numbers change by the same k, cut off at zero. What is left over is given out in units of one, starting with
+    number `turn`, so that no child always comes first.
     """
     order = argsort(noisy)
-    # The largest set of values that all stay >= 0 at the price at which they alone take the total.
+    # The largest set of values that all stay >= 0 if they alone are changed to add up to the total.
     k, sofar = 0, 0
     for j in range(len(noisy)):
         largest = noisy[order[-1 - j]]

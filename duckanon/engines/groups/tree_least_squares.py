@@ -1,15 +1,14 @@
-"""The dynamic program of M_H^dp, exact and in whole numbers, with marginal costs merged by price.
+"""The dynamic program of M_H^dp: exact least squares over the tree in whole numbers.
 
-For one size, tau_r(v) is the least sum of squared distances in region r's subtree when r gets v groups. It is convex,
-so its marginal costs tau(v + 1) - tau(v) rise, and merging children means merging sorted marginal costs (Lemma 5 and
-Algorithm 1). They are whole numbers here, so instead of sorting them, each region keeps how many units it takes at each
-price:
+For one size, tau_r(v) is the least sum of squared distances in region r's subtree if r has v groups. It is convex, so
+its marginal costs tau(v + 1) - tau(v) increase, and children are combined by merging their sorted marginal costs (Lemma
+5 and Algorithm 1). Marginal costs are whole numbers here, so instead of sorting them each region has a table:
 
     N_r(price) = how many marginal costs of r are <= price
 
-Children merge by adding their tables. A leaf's marginal costs are 2 (v - noisy) + 1, so its table needs no memory.
-Tables cover a window of prices. A solution that touches no window's end is the optimum of the whole problem, by
-convexity; where one does, the window of that size is doubled.
+Tables of children are added. A leaf's marginal costs are 2 (v - noisy) + 1, so it needs no table. Tables cover a window
+of prices. By convexity, a solution inside all windows is the optimum of the whole problem; a window whose end is
+reached is doubled.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ def nearest_tree(hierarchy: Hierarchy, noisy: tuple[Ints, ...], total: int | Non
     """The leaves of the consistent tree of whole numbers >= 0 that is nearest, in squares over all regions, to `noisy`.
 
     noisy: (regions, sizes) a level. total: what all groups must add up to, or None.
-    Source: Fioretto, Van Hentenryck and Zhu 2021, Model 1 and sections 6 and 7. Exact. Among equal children the one
-    that goes without the last unit is another at each size.
+    Source: Fioretto, Van Hentenryck and Zhu 2021, Model 1 and sections 6 and 7. Exact. Among equal
+    children, a different one goes without the last unit at each size.
     """
     if total == 0:
         return np.zeros_like(noisy[-1])
@@ -67,9 +66,9 @@ def nearest_tree(hierarchy: Hierarchy, noisy: tuple[Ints, ...], total: int | Non
 
 
 def _shares(roots: list[Ints], windows: Ints, total: int | None) -> tuple[Ints, int]:
-    """How many groups each size gets, all at one price at which the total is met, and that price.
+    """How many groups each size gets at the price at which all sizes together have the total, and that price.
 
-    Where several sizes could go without the last unit, the first ones do.
+    If several sizes could go without the last unit, the first ones do.
     """
     widest = int(windows.max())
 
@@ -98,7 +97,7 @@ def _shares(roots: list[Ints], windows: Ints, total: int | None) -> tuple[Ints, 
 
 @compiled
 def _units(noisy: int, price: int) -> int:
-    """How many units a leaf takes: marginal costs 2 (v - noisy) + 1 <= price, v >= 0."""
+    """How many units a leaf takes at a price: those with marginal cost 2 (v - noisy) + 1 <= price, v >= 0."""
     return max(0, noisy + (price + 1) // 2)
 
 
@@ -180,7 +179,7 @@ def _first(rising: Ints, value: int) -> int:
 
 @compiled
 def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leaves: Ints) -> bool:
-    """Hand `total` down the tree into `leaves`; whether some region's window of prices was too narrow."""
+    """Divide `total` down the tree into `leaves`. Returns whether the window was too narrow for some region."""
     inner = len(starts) - 1
     values = np.empty(len(noisy), np.int64)
     values[0] = total
@@ -213,14 +212,14 @@ def h_dp(measured: Measurements) -> Estimate:
     return Estimate(nearest_tree(measured.hierarchy, measured.histograms(), measured.total))
 
 
-# No bound, and yet safe in sums.
+# In place of a bound: sums of it do not overflow.
 _MOST = 2**60
 
 
 def c_dp(measured: Measurements) -> Estimate:
     """Fioretto, Van Hentenryck and Zhu 2021, Algorithm 2: isotonic regression in [0, G], rounding, then M_H^dp.
 
-    With private totals the counts come from above and G is no bound; otherwise nothing differs.
+    With private totals the counts are cumulated from the largest size down, and G is no bound.
     """
     total = measured.total
     if total is None:

@@ -1,14 +1,14 @@
-"""Benders decomposition as the paper has it (Qiu 2024, section 3.2).
+"""Benders decomposition (Qiu 2024, section 3.2).
 
-The nodes are parted. A master program decides the rows of boundary nodes, and guesses what the internal nodes of each
-part lose. A subproblem for each part finds their rows given the boundary's, and answers with a cut: a feasibility cut
-if there are none, an optimality cut if the guess was too low. What the subproblems find is an upper bound. The lower
-one is proved anew from the master's prices, as that of `columns` is: the master's own value may be too high by more
-than its solver's tolerance (by a tenth, where losses are small).
+The nodes are divided into parts. A master program chooses the rows of boundary nodes, and estimates the loss of each
+part's internal nodes. A subproblem for each part computes the best rows of its internal nodes given the boundary's, and
+returns a cut: a feasibility cut if there are no such rows, an optimality cut if the estimate was too low. Solutions of
+all subproblems give an upper bound. The lower bound is computed from the master's dual prices, as `columns` does,
+because the master's own value can be too high by far more than its solver's tolerance (by a tenth, for small losses).
 
-Asked at what the master decides, as the paper has it, the subproblems have no rows at all for hundreds of rounds. They
-are asked between the best mechanism known, at first the exponential one, and that decision (in-out separation,
-Ben-Ameur and Neto 2007): so there is a mechanism from the first round on, and cuts are deep.
+At the boundary rows that the master chooses, as in the paper, the subproblems are infeasible for hundreds of rounds.
+So they are solved at a point between the best mechanism known, at first the exponential one, and the master's choice
+(in-out separation, Ben-Ameur and Neto 2007). Then there is a mechanism from the first round on, and cuts are deeper.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# What a subproblem may be short of before it is infeasible, in units of probability.
+# How much probability a subproblem may lack before it counts as infeasible.
 _SHORT = 1e-8
-# Cuts are taken this share of the way from the best mechanism known to what the master decides; beyond `_CLOSE`, at
-# its end, as the paper has it.
+# Cuts are taken at this share of the way from the best mechanism known to the master's choice; beyond `_CLOSE`, at
+# the choice itself, as in the paper.
 _TRUST = 0.5
 _CLOSE, _NEAR = 0.95, 1 / 64
-# Rounds without this relative progress of the gap after which the solver's digits are taken to be used up.
+# After so many rounds in which the gap does not shrink by this relative amount, the solver's precision is exhausted.
 _PATIENCE, _PROGRESS = 50, 1e-9
 
 
@@ -50,7 +50,8 @@ _PATIENCE, _PROGRESS = 50, 1e-9
 class _Cut:
     """slope . u_Y (+ w_l, for an optimality cut) >= constant, over the boundary's variables.
 
-    part: whose it is. optimality: or else feasibility. prices: the duals of the part's row sums, shape (internal,).
+    part: the subproblem that found it. optimality: False for a feasibility cut. prices: the duals of the part's row
+    sums, shape (internal,).
     """
 
     slope: Floats
@@ -60,7 +61,7 @@ class _Cut:
     prices: Floats
 
     def violated(self, boundary: Floats, guesses: Floats) -> bool:
-        """Whether the cut forbids what the master decided."""
+        """Whether the master's choice violates the cut."""
         value = float(self.slope @ boundary) + (float(guesses[self.part]) if self.optimality else 0.0)
         return value < self.constant - 1e-12
 
@@ -78,7 +79,7 @@ class _Sub:
         own[inside] = np.arange(len(inside)) * outputs
         first, second = program.edges.ends
         touching = (own[first] >= 0) | (own[second] >= 0)
-        # All variables side by side: those of the internal nodes, then the boundary's.
+        # The variables in one row: those of the internal nodes, then the boundary's.
         at = np.where(own >= 0, own, width + place)
         ratios = scaled.ratios(
             first[touching], second[touching], program.edges.length[touching], at, width + boundary_width
@@ -88,9 +89,9 @@ class _Sub:
         whole = vstack([ratios, sums]).tocsr()
         inner, self._outer = csr_array(whole[:, :width]), csr_array(whole[:, width:])
         cost = scaled.cost[inside].ravel()
-        # Feasible wherever the other model falls short by no more than `_SHORT`.
+        # Its tolerance makes it feasible wherever the next model lacks no more than `_SHORT`.
         self._best = self._model(inner, cost, 10 * _SHORT)
-        # The same rows with room bought at a price of 1: what it takes at least is 0 if there is a solution.
+        # The same rows with slack at a cost of 1. The least cost is 0 if there is a solution.
         slack = vstack([-eye_array(self._ratios), csr_array((self._sums, self._ratios))])
         short = vstack(
             [csr_array((self._ratios, 2 * self._sums)), hstack([eye_array(self._sums), -eye_array(self._sums)])]
@@ -107,7 +108,7 @@ class _Sub:
         return model
 
     def answer(self, boundary: Floats, part: int, limits: Limits) -> tuple[_Cut | None, Optimum | None]:
-        """A cut, unless the solver gave up, and the internal rows, if there are any."""
+        """A cut, None if the solver gave up; and the internal rows, None if there are none."""
         given = self._outer @ boundary
         right = np.concatenate([np.zeros(self._ratios), np.ones(self._sums)]) - given
         rows = np.arange(self._ratios)
@@ -147,8 +148,8 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     )
     kept = 0
     if len(boundary):
-        # Edges among boundary nodes and, as initial cuts, shortest paths between them (property 3.2), less those that
-        # others imply.
+        # Edges between boundary nodes and, as initial cuts, shortest paths between them (property 3.2), without those
+        # that others imply.
         among = reduced(edges_of(program.paths[np.ix_(boundary, boundary)]), limits.threads)
         first, second = among.ends
         ratios = scaled.ratios(boundary[first], boundary[second], among.length, place, width + len(insides))
@@ -158,7 +159,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         master.add(sums, np.ones(len(boundary)), np.ones(len(boundary)))
     subs = [_Sub(program, scaled, inside, place, width) for inside in insides]
     history: list[Step] = []
-    # A mechanism to lean on: cuts are taken between the best one known and what the master decides.
+    # The best mechanism known; cuts are taken between it and the master's choice.
     best = _start(program, limits) / scaled.anchor
     upper, lower, core = float((scaled.cost * best).sum()), -np.inf, best[boundary].ravel()
     trust, idle = 0.0, 0
@@ -188,7 +189,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
                 best, upper, core = u, value, point
             trust = max(trust, _TRUST)
         else:
-            # Too far from what is possible.
+            # The point is infeasible: move it closer to the best mechanism.
             trust = trust / 2 if trust > _NEAR else _TRUST
         step = Step(len(history) + 1, upper * scaled.scale, lower * scaled.scale)
         idle = idle + 1 if history and history[-1].gap <= step.gap * (1 + _PROGRESS) else 0
@@ -198,7 +199,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
         if relative_gap(upper, lower) <= limits.gap or limits.expired or idle > _PATIENCE:
             break
         if not cuts:
-            # Nothing between the two contradicts the master: go farther, at last to what it decides.
+            # No cut excludes the master's choice: move the point farther, at last to the choice itself.
             if trust == 1.0:
                 break
             trust = 1.0 if trust > _CLOSE else (1 + trust) / 2
@@ -219,7 +220,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
 
 
 def _start(program: Program, limits: Limits) -> Floats:
-    """The exponential mechanism within this program's lengths; where it has none, the same row for all."""
+    """The exponential mechanism, repaired for this program; if there is none, the same uniform row for all nodes."""
     try:
         matrix = exponential(program, limits).matrix
     except InvalidInput:

@@ -1,8 +1,9 @@
-"""The default method: columns of the mechanism are sums of rays of one cone, generated as they are needed.
+"""The default method: column generation over the cone of vectors that a mechanism's columns may be.
 
-A mechanism is the all-ones vector written as a non-negative sum of vectors of the cone, each given to the output where
-it costs least; what is summed satisfies metric differential privacy whatever the weights. The master program has one
-row a record and one column a vector. Source: papers' README, section 4.
+A mechanism is the all-ones vector, written as a sum of vectors of the cone with weights >= 0. Each vector is added to
+the column of the output where it costs least. Sums of vectors of the cone satisfy metric differential privacy, whatever
+the weights. The master program has a row for each record and a column for each vector. Source: papers' README,
+section 4.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from duckanon.engines.metric.problem import Limits, Program, Solution, Step, rel
 
 Floats = npt.NDArray[np.float64]
 
-# How much of the best prices so far is mixed into the master's.
+# The weight of the best dual prices so far when they are averaged with the master's (stabilisation).
 _SMOOTH = 0.3
 # Columns kept for each row.
 _MOST_COLUMNS = 8
-# The master is solved to this share of the gap that is left.
+# The master is solved to this share of the current gap.
 _AHEAD = 0.6
-# ... but, where nothing is left to add, finer than this share of the gap that is wanted.
+# If no vector can be added, it is solved to at most this share of the wanted gap.
 _FINEST = 1e-3
-# In the master, smaller entries are zeros: they only slow it down.
+# Smaller entries are set to zero in the master, because they only slow it down.
 _NEGLIGIBLE = 1e-25
-# A weight that is no more negative than this, relative to the largest, is rounding.
+# A weight that is negative by no more than this share of the largest is a rounding error.
 _NEGATIVE = 1e-12
 
 
 @dataclass
 class Master:
-    """Vectors of the cone, shape (vectors, nodes), each of mean 1, and what each costs where it costs least."""
+    """The master program. vectors: of the cone, shape (vectors, nodes), of mean 1. cost: the least over outputs."""
 
     vectors: Floats
     program: Program
@@ -49,12 +50,12 @@ class Master:
         return vectors, (vectors @ self.program.cost).min(axis=1)
 
     def saving(self, vectors: Floats, prices: Floats, least: float) -> Floats:
-        """Those of the vectors whose price, at mean 1, is above their cost by more than `least`."""
+        """The vectors whose value at these prices, scaled to mean 1, exceeds their cost by more than `least`."""
         vectors, cost = self._priced(vectors)
         return vectors[vectors @ prices - cost > least]
 
     def add(self, vectors: Floats, solved: Interior) -> None:
-        """Add vectors; drop the dearest of the old ones if there are too many."""
+        """Add vectors; drop old ones of the largest reduced cost if there are too many."""
         nodes = self.vectors.shape[1]
         if len(self.vectors) + len(vectors) > _MOST_COLUMNS * nodes + len(vectors):
             wanted = np.argsort(solved.slack, kind="stable")[: int(0.7 * _MOST_COLUMNS * nodes)]
@@ -70,7 +71,7 @@ class Master:
         return solve(np.ascontiguousarray(rows), self.cost, np.ones(len(rows)), tolerance)
 
     def mechanism(self, weights: Floats) -> Floats:
-        """The matrix that weighs the vectors so, each in the output where it costs least: shape (nodes, outputs)."""
+        """The matrix of these weights, shape (nodes, outputs): each vector is in the column where it costs least."""
         used = np.flatnonzero(weights > 0)
         place = (self.vectors[used] @ self.program.cost).argmin(axis=1)
         found = np.zeros(self.program.cost.shape)
@@ -82,7 +83,7 @@ class Master:
 
 
 def _basis(rays: Floats, cost: Floats) -> Interior | None:
-    """The weights and prices if each record's own ray is used and no other; None if a weight would be negative."""
+    """Weights and prices if only the ray of each record is used; None if a weight would be negative."""
     from scipy.linalg import LinAlgError, lu_factor, lu_solve
 
     try:
@@ -100,14 +101,14 @@ def _basis(rays: Floats, cost: Floats) -> Interior | None:
 
 def columns(program: Program, limits: Limits) -> Solution:
     """Column generation to a relative gap of `limits.gap`, or the best there is when the time is up."""
-    # Factors of a few hundred rows come several times slower from BLAS threads than from one.
+    # BLAS factors matrices of a few hundred rows several times faster with one thread than with many.
     with _libraries().limit(limits=1):
         return _generate(program, limits)
 
 
 @cache
 def _libraries() -> Any:
-    # Loaded first, so that its threads are limited too.
+    # Imported before, so that its thread pool is limited too.
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
@@ -123,7 +124,7 @@ def _generate(program: Program, limits: Limits) -> Solution:
         return Solution(first, 0.0)
     rays = np.exp(-program.paths)
     fast = _basis(rays, (rays @ program.cost).min(axis=1))
-    # The columns of the exponential mechanism, and the one that says nothing, keep the program feasible.
+    # The columns of the exponential mechanism and the all-ones vector keep the program feasible.
     half = np.sqrt(rays)
     start = np.concatenate([rays, np.ones((1, nodes)), (half / half.sum(axis=1, keepdims=True)).T])
     master = Master(start, program)
@@ -151,12 +152,12 @@ def _generate(program: Program, limits: Limits) -> Solution:
         gap = relative_gap(upper, lower)
         if gap <= limits.gap or limits.expired:
             break
-        # All weights together are 1, so vectors that save less than this each save no more together.
+        # Weights add up to 1, so vectors that save less than this each save less than this together.
         vectors = master.saving(pricing.worth(1e-12 * abs(upper) / nodes), solved.y, _FINEST * limits.gap * abs(upper))
         if not whole and (len(vectors) < 0.05 * len(pricing.values) or gap < 1):
             most = min(most * 3, UNLIMITED)
         if not len(vectors):
-            # Nothing is missing at these prices: only the master's own prices, and better ones, can prove more.
+            # No vector can be added at these prices: use the master's own prices, and solve it more precisely.
             if whole and smooth == 0 and tolerance <= _FINEST * limits.gap:
                 break
             smooth, tolerance = 0.0, max(0.05 * tolerance, _FINEST * limits.gap)

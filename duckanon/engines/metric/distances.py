@@ -43,14 +43,14 @@ def _haversine(points: Floats, others: Floats) -> Floats:
 
 def _cosine(points: Floats, others: Floats) -> Floats:
     def directions(vectors: Floats) -> Floats:
-        # Scaled first: the squares of very small or large numbers would be lost.
+        # Scaled first, because squares of very small or large numbers under- or overflow.
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         if (largest == 0).any():
             raise InvalidInput("A record is zero in every feature and has no direction: cosine cannot place it.")
         scaled = vectors / largest
         return np.asarray(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
 
-    # Half the squared chord, which stays exact where 1 - cos would cancel.
+    # Half the squared chord: for small angles 1 - cos would lose digits.
     return np.asarray(_minkowski("sqeuclidean")(directions(points), directions(others)) / 2)
 
 
@@ -89,10 +89,10 @@ def named(name: str) -> Metric:
 def pairwise(points: Floats, metric: Metric) -> Floats:
     """Distances of all pairs, shape (records, records): symmetric, zero on the diagonal.
 
-    Raises InvalidInput for points that the metric has no place for, and for distances that overflow.
+    Raises InvalidInput for points that the metric does not cover, and for distances that overflow.
     """
     found = metric.between(points, points)
-    # Each pair is one distance, whichever way a library rounds it.
+    # Libraries may round the two directions of a pair differently.
     found = np.minimum(found, found.T)
     np.fill_diagonal(found, 0.0)
     if not np.isfinite(found).all():

@@ -1,4 +1,4 @@
-"""What a mechanism is made for: the secrets, how far apart they are, how likely, and what each replacement costs."""
+"""The input of a mechanism: secrets, their distances and probabilities, and the loss of each replacement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckanon.errors import InvalidInput
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# A mechanism has this many squared probabilities.
+# A mechanism has the square of this many probabilities.
 MOST_RECORDS = 10_000
 # How far a prior may be from adding up to 1.
 _SLACK = 1e-9
@@ -24,9 +24,9 @@ class Domain:
     """N secrets and the K of them that are outputs.
 
     distances: shape (N, N), symmetric, zero on the diagonal, infinity where two secrets need not look alike.
-    triangle: whether the distances satisfy the triangle inequality; where they do not, only neighbours' ones count.
+    triangle: whether the distances satisfy the triangle inequality; if not, only distances of neighbours are used.
     prior: shape (N,), how likely each secret is. outputs: shape (K,), the number of each output's record.
-    loss: shape (N, K), what it costs to give output k for secret i. points: shape (N, features), if there are any.
+    loss: shape (N, K), the loss of giving output k for secret i. points: shape (N, features), if there are any.
     """
 
     distances: Floats
@@ -62,7 +62,7 @@ class Domain:
 
 
 def check_budget(epsilon: float, radius: float | None) -> None:
-    """Raise InvalidInput for an epsilon or a radius that means nothing."""
+    """Raise InvalidInput unless epsilon and radius are numbers above 0."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput("epsilon must be a number above 0: the smaller, the more alike neighbours look.")
     if radius is not None and not (math.isfinite(radius) and radius > 0):

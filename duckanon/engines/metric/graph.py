@@ -80,7 +80,7 @@ def shortest_paths(edges: Edges) -> Floats:
     from scipy.sparse.csgraph import shortest_path
 
     n = edges.nodes
-    # Older versions of scipy walk only graphs with 32-bit indices.
+    # Older versions of scipy accept only 32-bit indices.
     matrix = csr_array((edges.length, edges.idx.astype(np.int32), edges.ptr.astype(np.int32)), shape=(n, n))
     method = "FW" if len(edges.idx) > n * n / 16 else "D"
     return np.ascontiguousarray(shortest_path(matrix, method=method, directed=True))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# What is tried in turn until HiGHS finds an optimum: from the last basis; from scratch; with coarser tolerances; with
-# its interior point method.
+# Settings that are tried until HiGHS finds an optimum: from the last basis; from scratch; with coarser tolerances;
+# with its interior point method.
 _COARSE = {"primal_feasibility_tolerance": 1e-8, "dual_feasibility_tolerance": 1e-8}
 _ATTEMPTS: tuple[dict[str, Any], ...] = ({}, {"presolve": "choose"}, _COARSE, {**_COARSE, "solver": "ipm"})
 

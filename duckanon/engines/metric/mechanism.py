@@ -1,4 +1,4 @@
-"""From a domain to a mechanism: each component is solved and repaired alone; the whole is then certified."""
+"""From a domain to a mechanism: each component is solved and repaired alone, and the whole matrix is certified."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Mechanism:
 Tell = Callable[[str, Step], None]
 
 
-def _nobody(part: str, step: Step) -> None:
-    """Tell progress to nobody."""
+def _ignore(part: str, step: Step) -> None:
+    """Ignore progress."""
 
 
 def _isolated(graph: Graph, isolated: str) -> Flags:
@@ -99,10 +99,10 @@ def _program(domain: Domain, graph: Graph, component: Component, cost: Floats) -
     return Program(component, np.ascontiguousarray(cost[component.nodes]), reach, points)
 
 
-def optimise(domain: Domain, method: Method, options: Options = Options(), tell: Tell = _nobody) -> Mechanism:  # frozen
-    """The mechanism of least expected loss that the method finds. Every ratio of it is certified.
+def optimise(domain: Domain, method: Method, options: Options = Options(), tell: Tell = _ignore) -> Mechanism:  # frozen
+    """The mechanism of least expected loss that the method finds; all its ratios are certified.
 
-    tell: told after each iteration which part of how many it was, and where it stands.
+    tell: called after each iteration with the number of the part and the bounds.
     Raises InvalidInput for isolated records (unless allowed), and what the method raises.
     """
     until = monotonic() + options.time_limit
@@ -113,7 +113,7 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
     cost = _by_node(expected, graph)
     rows = np.zeros(cost.shape)
     lower = 0.0
-    # Small parts first, so that the large ones have all the time that is left.
+    # Small parts first, so that large ones can use all of the remaining time.
     parts = sorted(graph.components, key=lambda part: len(part.nodes))
     for number, part in enumerate(parts, 1):
         if len(part.nodes) == 1:

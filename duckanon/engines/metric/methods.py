@@ -1,4 +1,4 @@
-"""The methods of metric privacy by name. Each takes the program of one component; what it finds is repaired."""
+"""The methods of metric privacy by name. Each solves the program of one component; its result is then repaired."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duckanon.engines.metric.problem import Limits, Program, Solution
 class Method(registry.Method[Callable[[Program, Limits], Solution]]):
     """A method of metric privacy.
 
-    optimal: whether it goes on until the gap is small enough.
+    optimal: whether it iterates until the gap is small enough.
     """
 
     optimal: bool = True

@@ -51,7 +51,7 @@ class Partition:
 
 
 def _centres(vectors: Floats, parts: int, rng: np.random.Generator) -> Floats:
-    """Where k-means starts: far apart, each drawn in proportion to the squared distance from those before."""
+    """Starting centres of k-means (k-means++): each is drawn with probability proportional to the squared distance."""
     chosen = [int(rng.integers(len(vectors)))]
     nearest = np.full(len(vectors), np.inf)
     while len(chosen) < parts:
@@ -114,7 +114,7 @@ PARTITIONS: dict[str, Callable[[Program, int], Ints]] = {
 
 
 def named(name: str, parts: int | None) -> Callable[[Program], Partition]:
-    """The partition of that name. parts: how many; one for each 20 nodes unless said, which is the paper's setting."""
+    """The partition of that name. parts: how many; by default one for each 20 nodes, as in the paper."""
     if name not in PARTITIONS:
         known = ", ".join(f"'{one}'" for one in PARTITIONS)
         raise InvalidInput(f"There is no partition '{name}': choose one of {known}.")
@@ -125,7 +125,7 @@ def _cut(name: str, parts: int | None, program: Program) -> Partition:
     nodes = program.edges.nodes
     wanted = max(1, min(nodes, parts or max(2, nodes // 20)))
     part = PARTITIONS[name](program, wanted) if wanted > 1 else np.zeros(nodes, dtype=np.int64)
-    # Neighbours by the graph less what paths imply: the same program with fewer boundary nodes.
+    # Edges that others imply are left out: the program is the same, with fewer boundary nodes.
     first, second = program.edges.ends
     boundary = np.zeros(nodes, dtype=np.bool_)
     boundary[first[part[first] != part[second]]] = True

@@ -36,7 +36,7 @@ def _stretched(edges: Edges) -> Edges:
 
 
 class Pricing:
-    """A tree for each output, kept from one call to the next."""
+    """The best tree found for each output, kept from one call to the next."""
 
     def __init__(self, program: Program, threads: int) -> None:
         self._program, self._threads = program, threads
@@ -63,7 +63,7 @@ class Pricing:
                 shortest_path_tree(root, paths[root], edges.ptr, edges.idx, edges.length, self._parents[k], self._by[k])
 
     def _run(self, which: Ints, prices: Floats, most: int) -> bool:
-        """Improve the trees of some outputs; whether each got as far as it goes."""
+        """Improve the trees of some outputs. Returns whether all of them are optimal."""
         edges = self._edges
 
         def run(part: Ints) -> None:
@@ -81,7 +81,7 @@ class Pricing:
         return self._run(np.arange(len(self.values)), prices, most)
 
     def worth(self, share: float) -> Floats:
-        """The vectors of outputs whose value is below -share, raised into the cone proper: shape (vectors, nodes)."""
+        """The vectors of outputs whose value is below -share, moved into the program's cone: (vectors, nodes)."""
         found = self.logs[self.values < -share]
         edges = self._program.edges
         spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, self._threads)

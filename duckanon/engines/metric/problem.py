@@ -37,7 +37,7 @@ class Program:
 
     @property
     def neighbours(self) -> Edges:
-        """Every pair of neighbours, also those whom paths imply."""
+        """Every pair of neighbours, also those that other edges imply."""
         return self.component.neighbours
 
     @cached_property
@@ -72,7 +72,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Step:
-    """Where an iteration stands: bounds of the component's least loss."""
+    """The bounds of the component's least loss after an iteration."""
 
     iteration: int
     upper: float
@@ -93,7 +93,7 @@ class Solution:
 
 
 def relative_gap(upper: float, lower: float) -> float:
-    """How much of `upper` might be saved at most: 0 if both are 0."""
+    """The relative gap (upper - lower) / upper; 0 if both are 0."""
     if upper == lower:
         return 0.0
     return (upper - lower) / abs(upper) if upper else float("inf")

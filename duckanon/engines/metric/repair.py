@@ -15,17 +15,17 @@ from duckanon.engines.metric.graph import Edges
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# No probability of an output in use is smaller: smaller numbers lose digits, and zeros would tell records apart.
+# The least probability of an output that is used: smaller numbers lose digits, and zeros would exclude records.
 FLOOR = 2.0**-1000
-# Outputs that no record takes more often are not used at all.
+# Outputs whose probability is below this for every record are not used at all.
 _UNUSED = 1e-12
-# Longer edges are taken for this long where exp would overflow, which keeps more back than it need.
+# Longer edges count as this long where exp would overflow; that is stricter than necessary.
 _LONGEST = 600.0
 
 
 @compiled
 def _close(matrix: Floats, ptr: Ints, idx: Ints, factor: Floats) -> None:
-    """Raise entries until matrix[i] >= factor * matrix[j] along every edge: the least such matrix, in place."""
+    """Raise entries, in place, to the least matrix with matrix[i] >= factor * matrix[j] along every edge."""
     n, width = matrix.shape
     changed, upward = True, True
     while changed:
@@ -55,15 +55,15 @@ def closure(matrix: Floats, edges: Edges) -> Floats:
 def repair(matrix: Floats, edges: Edges, cost: Floats) -> Floats:
     """A stochastic matrix near `matrix` whose every column lies in the cone. Both have shape (nodes, outputs).
 
-    edges: lengths with a margin kept back (`Edges.inner`). cost: the loss of each entry, weighed by the prior.
-    Outputs that nobody needs are not used; in the others no entry is zero.
+    edges: lengths less a margin (`Edges.inner`). cost: the loss of each entry times the prior. Outputs that are hardly
+    ever given are not used; the columns of the others have no zeros.
     """
     used = np.flatnonzero(matrix.max(axis=0) > _UNUSED)
     closed = closure(np.maximum(matrix[:, used], FLOOR), edges)
     sums = closed.sum(axis=1)
     largest = sums.max(initial=0.0)
     missing = np.maximum(1.0 - sums / largest, 0.0) if largest else np.ones(len(matrix))
-    # What is missing goes to one output; a share of everything, the same for all records, brings it into the cone.
+    # What rows lack is added to one output. A constant added to all records brings that column into the cone.
     first, second = edges.ends
     growth = np.expm1(np.minimum(edges.length, _LONGEST))
     short = (missing[first] - missing[second] - growth * missing[second]) / growth

@@ -37,7 +37,7 @@ def _edges(weights: Floats) -> list[Fraction]:
 
 
 def _settle(first: int, weights: Floats, octets: Octets) -> int:
-    """The cell of the uniform number whose first 64 bits are `first`."""
+    """The cell of a uniform number whose first 64 bits are `first`. Draws more bits until the cell is certain."""
     ends = _edges(weights)
     value, bits = first, 64
     while True:

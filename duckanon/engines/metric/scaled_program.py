@@ -1,7 +1,7 @@
-"""The program in variables u that a solver can handle: Z_ik = exp(-D_ir) u_ik, r the node where output k costs least.
+"""The program in scaled variables u: Z_ik = exp(-D_ir) u_ik, where r is the node at which output k costs least.
 
-Ratios of u are near 1. Those of Z span hundreds of orders of magnitude, so that within a solver's tolerance they could
-be anything (papers' README, section 4).
+Ratios of u are near 1. Ratios of Z span hundreds of orders of magnitude, so a solver's tolerance would leave small
+entries undetermined (papers' README, section 4).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# Bounds of ratios beyond exp of this are left to the repair: the solver would take them for errors.
+# Larger bounds, as logarithms of ratios, are left to the repair, because the solver cannot handle them.
 _WIDEST = 60.0
 # The solver would drop coefficients smaller than exp(-this).
 _FARTHEST = 18.0
@@ -30,7 +30,7 @@ FINEST = 1e-10
 class Scaled:
     """A program's coefficients in u.
 
-    anchor: exp(-D_ir), shape (nodes, outputs). cost: of u, where the largest cost of Z is 1; `scale` is what it was.
+    anchor: exp(-D_ir), shape (nodes, outputs). scale: the largest cost of Z. cost: of u, divided by `scale`.
     """
 
     def __init__(self, program: Program) -> None:

@@ -1,1 +1,1 @@
-"""What `duckanon audit` finds: SQL is read, never run."""
+"""`duckanon audit`: reads SQL, without running it, and lists what it takes from protected tables."""

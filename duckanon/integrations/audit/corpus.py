@@ -14,7 +14,7 @@ from duckanon.integrations.dbt_meta import declared
 from duckanon.rewrite.recognize import Schema, Stored, TableName, View, fold
 
 _DATABASES = {".duckdb", ".db"}
-# Folders with what others made: packages, builds, environments.
+# Folders of installed packages, builds and environments.
 _SKIPPED = {"target", "dbt_packages", "dbt_modules", "node_modules", "venv", "__pycache__"}
 
 
@@ -22,7 +22,7 @@ _SKIPPED = {"target", "dbt_packages", "dbt_modules", "node_modules", "venv", "__
 class Script:
     """SQL text from a file, or an object in one, such as a view.
 
-    defines: the name of what the text makes. allow: kinds of findings that somebody has answered for.
+    defines: the name of the table or view that the text makes. allow: kinds of findings that are accepted.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Scripts, what is known of the tables they read, and tables that the sources themselves say to watch."""
+    """Scripts, the known tables that they read, and the tables that the sources declare as protected."""
 
     scripts: tuple[Script, ...] = ()
     schema: Schema = field(default_factory=Schema)
@@ -66,7 +66,7 @@ def corpus(paths: Sequence[Path], database: Path | None = None) -> Corpus:
     known = _database(database)
     if not known.protected:
         raise InvalidInput(f"No table of {database} is protected: name tables with --table, or protect() them there.")
-    # What the database says comes first: the scripts may make tables of their own.
+    # The database comes first, because the scripts may make tables of the same name.
     return replace(replace(known, scripts=()) + found, scripts=found.scripts)
 
 
@@ -106,7 +106,7 @@ def _text(path: Path) -> str:
 
 
 def _dbt(manifest: Path, project: Path) -> Corpus:
-    """A dbt project: its models are views to each other, whatever they are built as."""
+    """A dbt project. Its models are treated as views of each other, however they are materialised."""
     try:
         content = json.loads(_text(manifest))
         nodes = [*content["nodes"].values()]
@@ -132,7 +132,7 @@ def _dbt(manifest: Path, project: Path) -> Corpus:
         compiled = node.get("compiled_path")
         path = project / compiled if compiled and (project / compiled).is_file() else None
         where = path or project / node.get("original_file_path", "manifest.json")
-        # What a protected model reads stays inside; of a test that keeps no rows only their number is seen.
+        # A protected model is not audited, because it may hold records. Nor is a test that only counts rows.
         if not said[id(node)].protected and (kind != "test" or _keeps_rows(node)):
             scripts.append(Script(where, code, node["name"], name, frozenset(said[id(node)].allow)))
         if kind in ("model", "snapshot"):
@@ -150,7 +150,7 @@ def _relation(node: dict[str, Any]) -> TableName:
 
 
 def _stored(node: dict[str, Any]) -> Stored:
-    """A source's or seed's columns, where they are described. A description may leave some out: then none are known."""
+    """A source's or seed's columns, if all are described with their types; else its columns count as unknown."""
     columns = {fold(name): str(one.get("data_type") or "") for name, one in (node.get("columns") or {}).items()}
     return Stored(columns=columns) if columns and all(columns.values()) else Stored(complete=False)
 
@@ -167,6 +167,6 @@ def _database(path: Path) -> Corpus:
         policies = governance_of(Instance(session.con._con).identity, session.con._con).policies()
     scripts = [Script(path, sql, label, name) for name, label, sql in found.views]
     scripts += [Script(path, text, name) for name, text in found.macros]
-    # Scripts may call the database what they like, so its name is left out.
+    # Scripts may attach the database under any name, so its name is left out.
     protected = {TableName("", fold(one.location.schema or ""), fold(one.location.name)) for _, one, _ in policies}
     return Corpus(tuple(scripts), found.schema, frozenset(protected))

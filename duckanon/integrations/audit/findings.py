@@ -1,4 +1,4 @@
-"""Reads SQL without running it, and lists what it asks of tables with people in them."""
+"""Lists what SQL reads from tables of people, without running it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ from duckanon.rewrite.recognize import (
 from duckanon.rewrite.statements import Statement, statements
 from duckanon.specification import functions
 
-# Functions of ours whose results are made to be released. metric_perturb is not among them: beside the perturbed values
-# it shows the table's columns as they are.
+# Functions whose results may be released. metric_perturb is none: its result has the table's other columns unchanged.
 RELEASES = frozenset(name for name, one in functions().items() if one.release)
 
 
 class Verdict(StrEnum):
-    """unsafe: exact figures or values leave. check: it depends on the data. unread: nobody can tell."""
+    """unsafe: it returns exact figures or values. check: it depends on the data. unread: it cannot be parsed."""
 
     UNSAFE = "unsafe"
     CHECK = "check"
@@ -47,8 +46,8 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One line of the report. object: the view or model that it is in, if it is in one."""
+class AuditFinding:
+    """One line of the report. object: the view or model that holds the SQL, if any. found, advice: sentences."""
 
     path: Path
     line: int
@@ -60,17 +59,17 @@ class Listed:
     advice: str
 
 
-def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[Listed]:
-    """Everything that the corpus asks of the tables, in the order of files and lines.
+def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[AuditFinding]:
+    """Everything that the corpus reads from the tables, in the order of files and lines.
 
-    tables: names to watch, as `persons` or `lake.main.persons`. If none is given and the corpus names none, sizes of
-    groups and shares are listed of every table, and nothing else. Raises InvalidInput for a name that is none.
+    tables: names to watch, as `persons` or `lake.main.persons`. If none is given and the corpus declares none, then
+    group-size queries and shares of every table are listed, and nothing else. Raises InvalidInput for a malformed name.
     """
     watched = frozenset(map(_named, tables)) | corpus.protected
     read = [(script, list(statements(script.text))) for script in corpus.scripts]
     known = _defined(corpus.schema, [one for script, found in read if script.defines is None for one in found], watched)
     schema = replace(known, protected=watched or None, releases=RELEASES)
-    listed: list[Listed] = []
+    listed: list[AuditFinding] = []
     for script, found in read:
         home = schema if script.defines is None else replace(schema, home=replace(script.defines, object=""))
         for statement in found:
@@ -79,7 +78,7 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[Listed]:
     return sorted(listed, key=lambda one: (str(one.path), one.line))
 
 
-def _allowed(one: Listed) -> Listed:
+def _allowed(one: AuditFinding) -> AuditFinding:
     return replace(one, verdict=Verdict.CHECK, advice="The model's meta allows it: look at what it gives away.")
 
 
@@ -91,7 +90,7 @@ def _named(text: str) -> TableName:
 
 
 def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[TableName]) -> Schema:
-    """The schema with what the scripts themselves make: tables, views, tables made from queries, macros."""
+    """The schema, with the tables, views and macros that the scripts make."""
     tables, views, macros = dict(schema.tables), dict(schema.views), dict(schema.macros)
     for statement in found:
         tree = statement.tree
@@ -100,7 +99,7 @@ def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[Tabl
         kind, target = str(tree.args.get("kind") or "").upper(), tree.this
         if kind in ("FUNCTION", "MACRO"):
             named = target.find(exp.Table) if target is not None else None
-            # What sqlglot cannot name is found in the words: CREATE [OR REPLACE] [TEMP] MACRO name.
+            # Where sqlglot does not parse the name, it is the word after MACRO: CREATE [OR REPLACE] [TEMP] MACRO name.
             words = [word for word, _ in statement.words]
             place = next((at for at, word in enumerate(words) if word.upper() in ("MACRO", "FUNCTION")), 0)
             macros[fold(named.name if named is not None else words[place + 1])] = statement.text
@@ -111,7 +110,7 @@ def _defined(schema: Schema, found: Sequence[Statement], watched: frozenset[Tabl
         name = TableName(fold(table.catalog), fold(table.db), fold(table.name))
         query = None if any(name.may_be(one) for one in watched) else tree.expression
         if isinstance(query, exp.Query):
-            # What is made from a query is that query: a copy of a table is read like the table.
+            # A table made from a query is treated as that query: a copy of a table is read like the table.
             named = target.expressions if isinstance(target, exp.Schema) else []
             views[name] = View(sql=query.sql(dialect="duckdb"), columns=tuple(fold(one.name) for one in named))
         elif kind == "TABLE" and isinstance(target, exp.Schema):
@@ -132,7 +131,7 @@ def _stored(target: exp.Schema) -> Stored:
     return Stored(columns=columns, keys=tuple(keys))
 
 
-def _statement(statement: Statement, schema: Schema) -> Iterator[Listed]:
+def _statement(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
     if statement.tree is None:
         yield from _unread(statement, schema)
         return
@@ -141,24 +140,24 @@ def _statement(statement: Statement, schema: Schema) -> Iterator[Listed]:
         if schema.protected is None and not isinstance(found, GroupSizes | Conditional):
             continue
         if isinstance(found, Unknown) and found.writes:
-            continue  # filling a table lets nothing out of it
+            continue  # inserting rows returns nothing
         line = statement.line_of(found.table.object, seen[found.table.object])
         seen[found.table.object] += 1
         verdict = Verdict.CHECK if isinstance(found, Conditional | Counts) else Verdict.UNSAFE
-        yield Listed(Path(), line, "", found.kind, str(found.table), verdict, summary(found), advice(found))
+        yield AuditFinding(Path(), line, "", found.kind, str(found.table), verdict, summary(found), advice(found))
 
 
-def _unread(statement: Statement, schema: Schema) -> Iterator[Listed]:
+def _unread(statement: Statement, schema: Schema) -> Iterator[AuditFinding]:
     """A statement that cannot be parsed is unsafe if it names a watched table, or what is made from one."""
     said = "the statement cannot be parsed"
     named = sorted(name for name in schema.protected or () if statement.mentions(name.object))
     for name in named:
         line = statement.line_of(name.object)
-        yield Listed(
+        yield AuditFinding(
             Path(), line, "", "unknown", str(name), Verdict.UNSAFE, said, "Write it so that it can be followed."
         )
     if not named:
-        yield Listed(Path(), statement.line, "", "unknown", "", Verdict.UNREAD, said, "Look at it yourself.")
+        yield AuditFinding(Path(), statement.line, "", "unknown", "", Verdict.UNREAD, said, "Look at it yourself.")
 
 
 def advice(found: Finding) -> str:
@@ -184,7 +183,7 @@ def advice(found: Finding) -> str:
 
 
 def _quantity(size: Expr) -> str | None:
-    """The argument for what is added up: nothing for records, a column's name for a sum of it; None for all else."""
+    """The argument `quantity` for a group's size: empty for a count of records; None for what is no count or sum."""
     if size == Aggregate("count"):
         return ""
     if isinstance(size, Aggregate) and size.name == "sum" and not size.where and isinstance(size.operands[0], Column):

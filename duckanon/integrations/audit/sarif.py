@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from duckanon import __version__
-from duckanon.integrations.audit.findings import Listed, Verdict
+from duckanon.integrations.audit.findings import AuditFinding, Verdict
 
 _RULES = {
     "group-size": "Exact numbers of groups by their size leave the table.",
@@ -21,7 +21,7 @@ _RULES = {
 _LEVELS = {Verdict.UNSAFE: "error", Verdict.CHECK: "warning", Verdict.UNREAD: "note"}
 
 
-def as_sarif(listed: Sequence[Listed], out: TextIO) -> None:
+def as_sarif(listed: Sequence[AuditFinding], out: TextIO) -> None:
     """Write one run with a result for each line of the report."""
     names = list(_RULES)
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
@@ -35,7 +35,7 @@ def as_sarif(listed: Sequence[Listed], out: TextIO) -> None:
     out.write("\n")
 
 
-def _result(one: Listed, rule: int) -> dict[str, Any]:
+def _result(one: AuditFinding, rule: int) -> dict[str, Any]:
     place: dict[str, Any] = {
         "physicalLocation": {"artifactLocation": {"uri": _uri(one.path)}, "region": {"startLine": one.line}}
     }

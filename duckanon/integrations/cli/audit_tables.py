@@ -11,14 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from duckanon.integrations.audit.findings import Listed, Verdict
+from duckanon.integrations.audit.findings import AuditFinding, Verdict
 from duckanon.integrations.terminal.output import printable
 
 _STYLES = {Verdict.UNSAFE: "bold red", Verdict.CHECK: "yellow", Verdict.UNREAD: "dim"}
 
 
-def listing(listed: Sequence[Listed], read: int) -> RenderableType:
-    """The report as a table with a last line that counts; `read` is how many scripts were read."""
+def listing(listed: Sequence[AuditFinding], read: int) -> RenderableType:
+    """The report as a table, with a last line of counts. read: how many scripts were read."""
     unsafe = sum(one.verdict is Verdict.UNSAFE for one in listed)
     check = sum(one.verdict is Verdict.CHECK for one in listed)
     said = f"{read:,} read; {unsafe:,} unsafe, {check:,} to check"
@@ -41,7 +41,7 @@ def listing(listed: Sequence[Listed], read: int) -> RenderableType:
     return Group(table, Text(said, style="dim"))
 
 
-def as_json(listed: Sequence[Listed], out: TextIO) -> None:
+def as_json(listed: Sequence[AuditFinding], out: TextIO) -> None:
     """One array, an object for each line of the report."""
     records = [
         {

@@ -1,4 +1,4 @@
-"""The commands of `duckanon`: what they take, and what each of them prints."""
+"""The commands of `duckanon`."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ def report(
     hidden = given["sensitive"] or []
     if out is not None:
         from duckanon.integrations.report import report as write
-        from duckanon.integrations.report.requests import asked
+        from duckanon.integrations.report.table_requests import table_requests
 
         if table is not None:
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
         if given["fraction"] is not None or given["l"] is not None:
             raise InvalidInput("A page has the risk of released tables as it stands: leave --fraction and --l out.")
-        write(source, out, asked(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
+        write(source, out, table_requests(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
         return
     if released or shares or rows or cols or count or force:
         raise InvalidInput(

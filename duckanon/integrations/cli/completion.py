@@ -1,4 +1,4 @@
-"""What the console offers to complete: keywords, duckanon's functions, and the database's tables and columns."""
+"""Completions of the console: keywords, duckanon's functions, and the database's tables and columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TABLES = """
 SELECT table_name, 'table' FROM duckdb_tables() WHERE NOT internal
 UNION SELECT view_name, 'view' FROM duckdb_views() WHERE NOT internal ORDER BY ALL
 """
-# A database may have any number of columns; a menu has not.
+# A menu of completions cannot hold the columns of a very large database.
 _COLUMNS = """
 SELECT column_name, 'column of ' || string_agg(DISTINCT table_name, ', ') FROM duckdb_columns() WHERE NOT internal
 GROUP BY column_name ORDER BY ALL LIMIT 10_000
@@ -44,7 +44,7 @@ _KEYWORDS = "SELECT DISTINCT keyword_name, keyword_category = 'reserved' FROM du
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Names with a word on each."""
+    """The names that can be completed, each with a short note. keywords: whether each is reserved."""
 
     keywords: dict[str, bool] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, con: Connection) -> Vocabulary:
-        """What the database knows now; to an analyst, what may be seen of it.
+        """The names in the database now; for an analyst, those that analysts may see.
 
         Raises duckdb.Error inside a transaction that has failed.
         """
@@ -66,13 +66,13 @@ class Vocabulary:
         return cls(*(dict(con.execute(query).fetchall()) for query in queries))
 
     def written(self, name: str) -> str:
-        """A table's or column's name as it stands in SQL: in quotes where it needs them."""
+        """A table's or column's name as SQL, in quotes if it needs them."""
         needs_none = _PLAIN.fullmatch(name) and not self.keywords.get(name.lower(), False)
         return name if needs_none else identifier(name)
 
 
 class SqlCompleter(Completer):
-    """Completes the word before the cursor. Inside a string it offers bare names, as duckanon's functions take them."""
+    """Completes the word before the cursor. Inside a string it offers names without quotes."""
 
     def __init__(self, vocabulary: Callable[[], Vocabulary], commands: dict[str, str]) -> None:
         self._vocabulary = vocabulary
@@ -89,7 +89,7 @@ class SqlCompleter(Completer):
             yield from _matching(word, self._candidates(word, open_quote(before)))
 
     def _candidates(self, word: str, quote: str) -> Iterator[tuple[str, str, str]]:
-        """Name, what to insert, and a word on it; the most particular first."""
+        """Names, the texts to insert, and notes: tables and columns first, keywords last."""
         known = self._vocabulary()
         for name, about in (*known.tables.items(), *known.columns.items()):
             yield name, name if quote else known.written(name), about

@@ -64,7 +64,7 @@ def converse(
     source: Input | None = None,
     screen: Output | None = None,
 ) -> None:
-    """Read statements and run them until Ctrl-D or .quit. An error is told, and the conversation goes on.
+    """Read statements and run them until Ctrl-D or .quit. After an error it goes on.
 
     source, screen: the terminal to use, if not the process's own.
     """
@@ -92,7 +92,7 @@ def converse(
 
 
 class _Console:
-    """What is done with each text that was typed. who: what the prompt says."""
+    """Runs what is typed. who: the word of the prompt."""
 
     def __init__(self, session: Session, form: Format) -> None:
         self._session = session
@@ -100,7 +100,7 @@ class _Console:
         self.vocabulary, self.who = Vocabulary.of(session.con), roles.prompt(session.con)
 
     def obeys(self, text: str) -> bool:
-        """Run the text. False: the user wants to leave."""
+        """Run the text. Returns whether the console goes on: False after .quit."""
         command = text.rstrip(";").strip()
         if command in {".quit", ".exit"}:
             return False
@@ -127,13 +127,13 @@ class _Console:
         self._learn()
 
     def _learn(self) -> None:
-        """Look at the catalogue again: what ran may have changed it."""
+        """Read the names of tables and columns again, since the statement may have changed them."""
         try:
             self.vocabulary, self.who = self._session.run(
                 "Reading the catalogue", lambda con: (Vocabulary.of(con), roles.prompt(con))
             )
         except Exception as error:
-            # A transaction that has failed answers nothing until it is rolled back; the old names serve meanwhile.
+            # A failed transaction runs no query until it is rolled back; the old names stay until then.
             if not is_told(error) and not isinstance(error, Cancelled):
                 raise
 
@@ -156,7 +156,7 @@ def _keys() -> KeyBindings:
 
 
 def _history() -> History:
-    """What was typed before, from a file that only its owner reads; in memory where there can be no file."""
+    """The history, in a file that only its owner can read; in memory if there can be no file."""
     path = history_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

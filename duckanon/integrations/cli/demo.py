@@ -1,4 +1,4 @@
-"""The main job on real records: a survey before and after, what was at risk, and what the release costs."""
+"""`duckanon demo`: anonymises a real survey, and shows records, risk and loss before and after."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _records(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
 
 
 def _remarks(after: Mapping[str, Any], costs: Mapping[str, Any]) -> Iterator[str]:
-    """What the figures say, in sentences."""
+    """Sentences about the figures."""
     loss, bound = (figure(name, costs[name]) for name in ("information_loss", "lower_bound"))
     yield f"Information lost: {loss} (0 % is untouched, 100 % is nothing left)."
     if costs["lower_bound"] is not None:

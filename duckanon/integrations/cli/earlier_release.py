@@ -1,4 +1,4 @@
-"""An earlier release of a table, read back from its file: what `--within` names."""
+"""The option --within: reads an earlier release of a table from its file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def earlier(
     inside: Path,
     typed: Sequence[str] | None,
 ) -> str:
-    """The name under which the functions find the release: a data file, or a table, if `inside` is a database.
+    """The name by which SQL reads the release: a data file, or a table, if `inside` is a database.
 
-    table: what was released, as the functions find it; the released cells of its columns `qi` get their types, which a
-    text file does not keep. typed: as for `DataFile.load`. Raises InvalidInput if there is no such file, or it has
-    values of other types.
+    table: the name by which SQL reads the table that was released. The released columns get the types of its columns
+    `qi` again, which a text file does not keep. typed: as for `DataFile.load`. Raises InvalidInput if there is no such
+    file, or it has values of other types.
     """
     if is_database(inside) and not Path(given).exists():
         return given
@@ -36,7 +36,7 @@ def earlier(
         raise InvalidInput(f"--within: there is no file {given}.")
     if file.kind == "database":
         raise InvalidInput(f"--within {given} is a DuckDB database: export the release to a file first.")
-    # (The name is told in errors, and differs from that of a file IN.)
+    # The name appears in errors, and must differ from that of the file IN.
     read = file.load(con, f"--within {file.path.name}", typed=typed)
     cells = _typed_cells(_types(con, table), _types(con, read), qi)
     for (name, end), cast in cells.items():

@@ -1,4 +1,4 @@
-"""From a data file to an anonymous copy of it, and a few words on what that changed."""
+"""`duckanon k-anonymize`: writes an anonymous copy of a data file, and prints a summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 _RELEASE = '"duckanon.release"'
-# By class_id, not by the released columns: the same classes, and no need to name them.
+# Grouping by class_id gives the same classes as grouping by the released columns.
 _MEASURED = """
 SELECT count(*) AS classes, min(size) AS k, sum(size)::BIGINT AS records
 FROM (SELECT count(*) AS size FROM "duckanon.release" GROUP BY class_id)
@@ -42,7 +42,7 @@ def release(
     file = target(out, force=force)
 
     def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        # Types are for Parquet and JSON; in a text file, what is neither generalised nor measured stays as it stands.
+        # For a text file only the columns that are generalised or measured need types; others stay text.
         found = source(con, path, table, typed=[*qi, *sensitive] if file.is_delimited else None)
         finer = None
         if within is not None:

@@ -1,6 +1,6 @@
-"""The commands `duckanon plot ...`: pictures of what duckanon's functions give, or gave.
+"""The commands `duckanon plot ...`: pictures of results, stored ones or new ones.
 
-None of them spends any budget: what has noise is drawn from where it was released to.
+None of them spends any budget: releases with noise are drawn from the table that stores them.
 """
 
 from __future__ import annotations

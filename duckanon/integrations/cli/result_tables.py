@@ -1,4 +1,4 @@
-"""Results as rich tables that fit the terminal. Every name and value goes in as it stands, never as markup."""
+"""Results as rich tables that fit the terminal. Names and values are never read as markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duckanon.integrations.results import Result, text
 from duckanon.integrations.terminal.output import printable
 
 ROWS_SHOWN = 40
-# No cell needs more than this when columns compete for room.
+# The greatest width of a column where not all columns fit.
 _WIDEST = 40
 _BORDER = 3
 
@@ -34,7 +34,7 @@ def _is_number(value: object) -> bool:
 
 
 def _widths(result: Result) -> list[int]:
-    """The room each column asks for."""
+    """The width that each column needs."""
     columns = zip(result.columns, *result.rows, strict=True)
     return [
         min(_WIDEST, max([cell_len(printable(name)), *(cell_len(printable(text(value))) for value in values)]))
@@ -43,7 +43,7 @@ def _widths(result: Result) -> list[int]:
 
 
 def _fitting(widths: Sequence[int], room: int) -> list[int]:
-    """The columns that fit into `room`: all, or the first and last ones with a gap for the rest; at least one."""
+    """The positions of columns that fit into `room`: all, or the first and last ones; at least one."""
     if sum(widths) + _BORDER * len(widths) < room:
         return list(range(len(widths)))
     room -= 1 + _BORDER
@@ -77,7 +77,7 @@ def _grid(result: Result, kept: Sequence[int]) -> Table:
 
 
 def _upright(result: Result) -> Table:
-    """One row, a line for each column."""
+    """A result of one row, with a line for each column."""
     table = Table(box=box.ROUNDED, show_header=False)
     for name, value in zip(result.columns, result.rows[0], strict=True):
         table.add_row(_header(name), cell(value))

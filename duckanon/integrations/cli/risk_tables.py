@@ -1,4 +1,4 @@
-"""What the figures of k_report mean, in sentences."""
+"""Results of k_report and k_compare as tables, with a sentence on what each figure means."""
 
 from __future__ import annotations
 

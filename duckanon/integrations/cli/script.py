@@ -1,4 +1,4 @@
-"""SQL text with any number of statements: run one after the other, each answer shown before the next one runs."""
+"""Runs SQL text with any number of statements, and shows each answer before the next statement runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chatty: bool = False) -> None:
     """Run every statement of `text`. DuckDB splits them, so strings and comments may hold semicolons.
 
-    chatty: say something about every statement, as a console does. Without it, stderr says what an analyst's release
-    was. Raises duckdb.Error at the first statement that fails; a syntax error anywhere fails before anything runs.
+    chatty: print a line for statements without rows and for all of the guard's decisions, as a console does. Without
+    it, only decisions about releases are printed, to stderr. Raises duckdb.Error at the first statement that fails; a
+    syntax error anywhere fails before anything runs.
     Raises InvalidInput if the text came in another encoding.
     """
     if not _is_unicode(text):
@@ -39,7 +40,7 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
 
 
 def _tell(decision: Decision | None, *, chatty: bool) -> None:
-    """Say what was decided about an analyst's statement. In a pipe only what is a release, and beside the data."""
+    """Print the guard's decision about an analyst's statement; without `chatty` only releases, and to stderr."""
     for step in decision.steps if decision is not None else ():
         if chatty:
             print(f"-- {step.line}")
@@ -48,7 +49,7 @@ def _tell(decision: Decision | None, *, chatty: bool) -> None:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether the text was decoded without remains: Python keeps bytes it cannot read as lone surrogates."""
+    """Whether all bytes were decoded: Python keeps those that are not UTF-8 as lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -72,7 +73,7 @@ def _execute(con: Connection, statement: Any, form: Format) -> Result:
 
 
 def _is_acknowledgement(statement: Any, result: Result) -> bool:
-    """Whether the result is what DuckDB answers with when a statement has none of its own."""
+    """Whether the result is DuckDB's for a statement that returns no rows, such as CREATE TABLE."""
     import duckdb
 
     has_rows = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]

@@ -1,4 +1,4 @@
-"""From a data file to a table with totals that may be published, and a sentence on what was left out."""
+"""`duckanon suppress`: writes a table with totals from a data file, without sensitive cells."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def suppressed(
     file = target(out, force=force)
 
     def work(con: Connection) -> Mapping[str, Any]:
-        # What tells cells apart stays as it stands in a text file: 007 is not 7.
+        # In a text file the columns of rows and cols stay text: 007 is not 7.
         typed = [str(given["value"])] if given["value"] is not None else []
         made = call("suppress", source(con, path, table, typed=typed), **given)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()

@@ -15,12 +15,12 @@ from duckanon.integrations.terminal.errors import one_sentence
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
-tables = typer.Typer(no_args_is_help=True, help="What the published tables of a protected table tell together.")
+tables = typer.Typer(no_args_is_help=True, help="What follows from all published tables of a protected table.")
 
 
 @tables.callback()
 def _tables() -> None:
-    """What the published tables of a protected table tell together."""
+    """What follows from all published tables of a protected table."""
 
 
 @tables.command()

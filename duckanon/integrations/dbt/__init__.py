@@ -1,7 +1,7 @@
 """dbt: the plugin for dbt-duckdb, named in profiles.yml as `module: duckanon.integrations.dbt`.
 
-Its macros are in `sql/dbt`, from where `duckanon dbt macros` copies them into a project. dbt itself is imported with
-the plugin only, so the command line and `audit` read its projects without it.
+Its macros are in `sql/dbt`, from where `duckanon dbt macros` copies them into a project. Only
+the plugin imports dbt, so the command line and `audit` work without it.
 """
 
 from __future__ import annotations

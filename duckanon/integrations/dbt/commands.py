@@ -1,4 +1,4 @@
-"""`duckanon dbt`: the example project, and the macros for a project of one's own."""
+"""`duckanon dbt`: the example project, and the macros for an existing project."""
 
 from __future__ import annotations
 

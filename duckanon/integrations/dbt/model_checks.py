@@ -1,4 +1,4 @@
-"""What a model asks of protected tables, and whether it may: decided when dbt is about to build it."""
+"""Checks what a model reads from protected tables, before dbt builds it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.audit.corpus import Corpus, Script
-from duckanon.integrations.audit.findings import RELEASES, Listed, Verdict, audit
+from duckanon.integrations.audit.findings import RELEASES, AuditFinding, Verdict, audit
 from duckanon.integrations.dbt_meta import Declared
 from duckanon.rewrite.recognize import Schema, TableName, fold
 from duckanon.rewrite.statements import statements
 from duckanon.specification import functions
 
-# Builds that keep rows of earlier runs beside those of this one.
+# Materialisations that keep the rows of earlier runs.
 _ADDS = ("incremental", "snapshot")
-# Objects whose text is computed at each read.
+# Materialisations whose SQL runs again at each read.
 _LAZY = ("view", "table_function")
 
 
@@ -46,7 +46,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Objection:
-    """What a model asks that is no release. kind: the finding's, which can be allowed; None: this cannot."""
+    """Why a model may not be built. kind: the kind of finding, which `allow` may list; None: it cannot be allowed."""
 
     kind: str | None
     told: str
@@ -71,19 +71,18 @@ def unfit(model: Model) -> str | None:
 def objections(
     model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
 ) -> list[Objection]:
-    """What the model asks of protected tables besides releases, without what it is allowed to ask.
+    """What the model reads from protected tables besides releases, without what its meta allows.
 
-    schema: the tables and views that stand. explain: why an analyst would not get the answer to a query; None if one
-    would.
+    schema: the existing tables and views. explain: why an analyst would be refused a query; None if not refused.
     """
     if model.name in protected or not protected:
         return []
-    found = _asked(model, schema, protected, explain)
-    # What is allowed inside is not allowed to be open.
+    found = _reads_beside_releases(model, schema, protected, explain)
+    # What is allowed applies only while analysts cannot read the model.
     return [one for one in found if model.open or one.kind not in model.allow]
 
 
-def _asked(
+def _reads_beside_releases(
     model: Model, schema: Schema, protected: frozenset[TableName], explain: Callable[[str], str | None]
 ) -> list[Objection]:
     if model.language != "sql" or model.kind == "table_function":
@@ -102,23 +101,23 @@ def _asked(
     return found + [Objection(None, one) for one in _breaches(model, schema, protected)]
 
 
-def _advice(one: Listed, explain: Callable[[str], str | None]) -> str:
-    """For records the analyst's guard knows the call that the policy allows."""
+def _advice(one: AuditFinding, explain: Callable[[str], str | None]) -> str:
+    """What to do instead. For reads of records the guard's refusal says it best: it names the call that is allowed."""
     whole = TableName.of(one.table)
     quoted = ".".join(identifier(part) for part in (whole.catalog, whole.schema, whole.object) if part)
     return (explain(f"FROM {quoted}") if one.kind == "row-level" else None) or one.advice
 
 
 def _breaches(model: Model, schema: Schema, protected: frozenset[TableName]) -> list[str]:
-    """Calls that miss a policy: what would be open without being published, and noise on what only passes a table on.
+    """Calls of releases that no policy covers.
 
-    A table expression or a view has no policy and no budget of its own. A k-anonymous copy is a steward's own until it
-    is published.
+    A call on a common table expression or view over a protected table is charged to no budget. A k-anonymous copy
+    must be published, not opened.
     """
     try:
         tree: Any = sqlglot.parse_one(model.code, read="duckdb")
     except (SqlglotError, RecursionError):
-        return []  # then it is told as something that cannot be followed
+        return []  # the audit reports it as a statement that cannot be parsed
     inner = {fold(one.alias) for one in tree.find_all(exp.CTE)}
     found = []
     for node in tree.find_all(exp.Table):
@@ -170,7 +169,7 @@ def _last(word: str) -> str:
 
 
 def _called(code: str) -> list[str]:
-    """The functions of duckanon's that a text calls, in its order."""
+    """The names of duckanon's functions that a text calls, in order."""
     names, found = {name for name, one in functions().items() if one.analysts and one.tables}, []
     for statement in statements(code):
         words = [fold(word) for word, _ in statement.words]
@@ -179,7 +178,7 @@ def _called(code: str) -> list[str]:
 
 
 def model_of(given: Mapping[str, Any], said: Declared) -> Model:
-    """The model that the macros describe. said: what its meta declares."""
+    """The model that a macro's argument describes. said: what its meta declares."""
     return Model(
         f"{str(given['resource_type']).capitalize()} {given['name']}",
         relation(given["this"]),

@@ -11,12 +11,12 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from duckanon.connection import register
 from duckanon.errors import InvalidInput
+from duckanon.integrations.dbt.macro_functions import MacroFunctions
 from duckanon.integrations.dbt.settings import Mode, Settings
-from duckanon.integrations.dbt.steward import Steward
 
 
 class Plugin(BasePlugin):
-    """Puts duckanon's functions on dbt's connections, and answers its macros.
+    """Registers duckanon's functions on dbt's connections, and the functions behind the macros.
 
     Raises dbt's own error, with one sentence, for settings that it does not know.
     """
@@ -27,13 +27,16 @@ class Plugin(BasePlugin):
             self._settings = Settings.of(plugin_config, beside)
         except InvalidInput as error:
             raise DbtRuntimeError(str(error)) from None
-        self._steward = Steward(self._settings)
+        self._functions = MacroFunctions(self._settings)
 
     def configure_connection(self, conn: duckdb.DuckDBPyConnection) -> None:
-        self._steward.attend(register(conn))
+        self._functions.register(register(conn))
 
     def configure_cursor(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Temporary macros are each connection's own. A guard that was asked for and has no macros guards nothing."""
+        """Register the functions on a cursor, because temporary macros belong to one connection.
+
+        Raises DbtRuntimeError if the guard is on and the project lacks the macros, since nothing would be guarded.
+        """
         register(cursor)
         if self._settings.guard in (Mode.ON, Mode.AUDIT) and not _guarding():
             raise DbtRuntimeError(
@@ -43,7 +46,7 @@ class Plugin(BasePlugin):
 
 
 def _guarding() -> bool:
-    """Whether dbt builds tables by our macros. It knows no macros yet when it only tries a connection."""
+    """Whether the project has our macros. When dbt only tests a connection, it has not loaded any macros yet."""
     adapter: Any = FACTORY.adapters.get("duckdb")
     known = adapter.get_macro_resolver() if adapter is not None else None
     if known is None:

@@ -1,6 +1,6 @@
-"""What a project's `meta` says of its tables, written into the ledger: open tables, policies, editions.
+"""Writes what a project's `meta` declares into the ledger: open tables, policies, editions.
 
-To apply what holds already adds no line, however often it is done.
+A declaration that holds already adds no line, however often it is applied.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from duckanon.governance.instance import Governance
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Identity, Location
 from duckanon.integrations.dbt.settings import Changes, Settings
-from duckanon.integrations.dbt_meta import Declared, declared, given
+from duckanon.integrations.dbt_meta import Declared, declared, policy_fields
 from duckanon.integrations.edition_periods import is_due
 
 _VIEW = """
 SELECT "sql" FROM system.main.duckdb_views()
 WHERE lower(database_name) = lower(?) AND lower(schema_name) = lower(?) AND lower(view_name) = lower(?)
 """
-# They stand for no table of their own.
+# Models that are no tables in the database, and why they cannot be protected.
 _NO_TABLES = {
     "ephemeral": "is ephemeral, and so a part of every model that reads it: make it a table, or {} those.",
     "view": "is a view, which is computed at each read: make it a table, {{{{ config(materialized='table') }}}}.",
@@ -36,7 +36,7 @@ _NO_TABLES = {
 
 @dataclass(frozen=True)
 class Declaration:
-    """A node of which something is said. settled: whether this run has built it, or will not: then it must fit."""
+    """A node with a declaration. settled: whether this run has built it, or will not build it: then it must exist."""
 
     label: str
     name: str
@@ -58,8 +58,8 @@ class Declaration:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A table as it stands now: its columns with their types; definition: of a view, else empty."""
+class TableState:
+    """A table as it is now: its columns with their types. definition: the SQL of a view, else empty."""
 
     types: Mapping[str, str]
     definition: str
@@ -69,20 +69,20 @@ class Standing:
 
 
 class Policies:
-    """Applies declarations. shared: budgets of populations, as some of their tables say them."""
+    """Applies declarations. budgets: of populations, from the declarations of their tables."""
 
     def __init__(
         self,
         governance: Governance,
         settings: Settings,
-        shared: Mapping[str, Any],
+        budgets: Mapping[str, Any],
         now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._governance, self._settings, self._shared = governance, settings, shared
+        self._governance, self._settings, self._budgets = governance, settings, budgets
         self._now = now or (lambda: datetime.now(UTC).replace(tzinfo=None))
 
-    def settle(self, found: Sequence[Declaration], *, last: bool) -> tuple[list[str], list[Declaration]]:
-        """Apply declarations. Returns what has changed, and what must wait until its table, or its domain's, is built.
+    def apply(self, found: Sequence[Declaration], *, last: bool) -> tuple[list[str], list[Declaration]]:
+        """Apply declarations. Returns what changed, and the declarations that wait for a table that is not built yet.
 
         last: whether the run is over. Raises InvalidInput for the first declaration that cannot be applied.
         """
@@ -93,7 +93,7 @@ class Policies:
         changed = [(one, terms) for one in found if one.said.protected for terms in self._changed(one)]
         waiting += [one for one, terms in changed if not self._fits(one, terms)]
         ready = [(one, terms) for one, terms in changed if one not in waiting]
-        # A population's budget changes where none of its tables has the old one.
+        # Unprotect all first: a budget can change only while none of the population's tables is protected.
         for one, _ in ready:
             if one.identity in self._state(one).tables:
                 self._governance.decisions.unprotect(one.quoted, _seen(one.path))
@@ -128,7 +128,7 @@ class Policies:
                 yield self._governance.decisions.new_edition(one.quoted, _seen(one.path))
 
     def _opened(self, one: Declaration, said: list[str]) -> bool:
-        """Open or close a table. False: it does not stand yet."""
+        """Open or close a table. Returns whether the declaration is applied; False: the table does not exist yet."""
         decisions, opened = self._governance.decisions, self._state(one).opened
         if one.said.open is False:
             if one.identity in opened:
@@ -144,11 +144,11 @@ class Policies:
         return True
 
     def _changed(self, one: Declaration) -> Iterator[dict[str, Any]]:
-        """The policy of a table, as fields, where another one holds, or none.
+        """The fields of a table's policy, if the ledger has another one or none.
 
-        Raises InvalidInput where the policy must not change, and where a table that is settled has not its columns.
+        Raises InvalidInput where the policy must not change, and where a settled table lacks columns of the policy.
         """
-        terms = given(one.said, self._settings.policy, one.label, self._shared)
+        terms = policy_fields(one.said, self._settings.policy, one.label, self._budgets)
         state, stands = self._state(one), self._standing(one)
         held = state.tables.get(one.identity)
         location = Location(one.path[0], *one.path[1:])
@@ -182,7 +182,7 @@ class Policies:
             )
 
     def _fits(self, one: Declaration, terms: Mapping[str, Any]) -> bool:
-        """Whether the policy can be set now: where it has domains, the table must stand with their columns."""
+        """Whether the policy can be set now: columns with domains must exist."""
         stands = self._standing(one)
         columns = {fold(name) for name in stands.types} if stands is not None else set()
         return one.settled or all(fold(name) in columns for name in terms["domains"])
@@ -190,32 +190,32 @@ class Policies:
     def _state(self, one: Declaration) -> LedgerState:
         return self._governance.ledger.state(one.path[0])
 
-    def _standing(self, one: Declaration) -> Standing | None:
+    def _standing(self, one: Declaration) -> TableState | None:
         with self._governance.cursors.cursor() as cursor:
             try:
                 found = cursor.execute(f"DESCRIBE {one.quoted}").fetchall()
             except duckdb.CatalogException:
                 return None
             view = cursor.execute(_VIEW, list(one.path)).fetchall()
-            return Standing({row[0]: row[1] for row in found}, view[0][0] if view else "")
+            return TableState({row[0]: row[1] for row in found}, view[0][0] if view else "")
 
 
 def declarations(nodes: Sequence[Mapping[str, Any]], built: Sequence[str]) -> list[Declaration]:
-    """What a project declares. nodes: as in dbt's manifest. built: the ids of those that this run has made.
+    """The declarations of a project. nodes: as in dbt's manifest. built: the ids of those that this run has built.
 
     Raises InvalidInput for the first bad declaration.
     """
     return [one for one in (_declaration(node, built) for node in nodes) if one is not None]
 
 
-def shared(found: Sequence[Declaration]) -> dict[str, Any]:
-    """The budgets of populations, as one of their tables says each."""
+def population_budgets(found: Sequence[Declaration]) -> dict[str, Any]:
+    """The budgets of populations that the declarations give."""
     said = [one.said.terms for one in found]
     return {one["population"]: one["epsilon"] for one in said if one.get("population") and "epsilon" in one}
 
 
 def _declaration(node: Mapping[str, Any], built: Sequence[str]) -> Declaration | None:
-    """What is declared of a node; None if nothing is that belongs into a ledger."""
+    """The declaration of a node; None if it has none for the ledger."""
     said = declared(node)
     if not said.protected and said.open is None:
         return None
@@ -237,7 +237,7 @@ def _missing(one: Declaration) -> InvalidInput:
 
 
 def _seen(path: Sequence[str], definition: str = "") -> dict[str, Any]:
-    """What a connection would see of a table that stands under this full name."""
+    """The catalog entry of a table of this full name, in the form that governance takes."""
     database, schema, name = path
     one = {"database": database, "schema": schema, "name": name, "definition": definition}
     return {"database": database, "schema": schema, "path": "", "found": [one]}

@@ -1,4 +1,4 @@
-"""What profiles.yml says to the plugin."""
+"""The plugin's settings in profiles.yml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duckanon.integrations.dbt_meta import one_of, terms
 
 
 class Mode(StrEnum):
-    """What happens to a model that asks a protected table for more than a release: refused, warned of, or nothing."""
+    """What happens to a model that reads more from a protected table than a release: an error, a warning, nothing."""
 
     ON = "on"
     AUDIT = "audit"
@@ -20,19 +20,19 @@ class Mode(StrEnum):
 
 
 class Changes(StrEnum):
-    """What happens where schema.yml says another policy than the ledger: an error, or the new policy holds."""
+    """What happens where the policy in schema.yml differs from the ledger's: an error, or the new one is applied."""
 
     REFUSE = "refuse"
     APPLY = "apply"
 
 
-# To YAML, `guard: on` is the truth value.
+# YAML reads `guard: on` as true.
 _YAML: Mapping[object, str] = {True: "on", False: "off"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """guard: None if nothing was said. policy: what holds for every protected table that says nothing else."""
+    """guard: None if it is not set. policy: default terms for every protected table."""
 
     guard: Mode | None = None
     changes: Changes = Changes.REFUSE
@@ -42,7 +42,8 @@ class Settings:
     def of(cls, config: Mapping[str, Any], beside: Collection[str] = ()) -> Settings:
         """The settings in a plugin's `config`.
 
-        beside: keys that are somebody else's; dbt-duckdb mixes in the profile's own `settings`. Raises InvalidInput.
+        beside: keys of the profile's own `settings`, which dbt-duckdb adds to `config`. Raises InvalidInput for a
+        wrong setting.
         """
         known = ("guard", "changes", "policy")
         for key in config:

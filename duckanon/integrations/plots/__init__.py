@@ -1,4 +1,4 @@
-"""Pictures of results: `plot` draws whatever one of duckanon's functions gave.
+"""Pictures of results: `plot` draws a result of one of duckanon's functions.
 
 matplotlib comes with the extra `plot`, and is imported when the first picture is drawn.
 """

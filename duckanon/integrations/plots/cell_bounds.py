@@ -1,4 +1,4 @@
-"""Bounds of a table's counts as a heat map: what cell_bounds, conditional_bounds and table_bounds gave."""
+"""Bounds of a table's counts as a heat map: a result of cell_bounds, conditional_bounds or table_bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import (
     ALARM,
     INK,
@@ -32,7 +32,7 @@ _CELL = 8.5
 
 @dataclass(frozen=True)
 class _Cell:
-    """Counts are whole numbers of any size. count: None where it is not known, or not to be shown."""
+    """Bounds of a count, and the count itself: whole numbers of any size. count: None where unknown or hidden."""
 
     lower: int
     upper: int
@@ -49,7 +49,7 @@ class _Cell:
 
     @property
     def zero(self) -> bool:
-        """A share of zero: always visible."""
+        """Whether the count is zero, which published shares always show."""
         return self.upper == 0
 
 
@@ -87,7 +87,7 @@ class _Grid:
 
 
 def draw(
-    found: Given, *, cols: Sequence[str] | None = None, counts: bool = True, title: str | None = None
+    found: ResultColumns, *, cols: Sequence[str] | None = None, counts: bool = True, title: str | None = None
 ) -> tuple[Any, str]:
     """One field a cell, coloured by the width of its bounds. Counts that follow exactly are hatched and framed.
 
@@ -137,7 +137,7 @@ def draw(
     return figure, f"{said}. {down} by {named(rows)}, {right} by {named(across)}."
 
 
-def _dimensions(found: Given, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def _dimensions(found: ResultColumns, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The columns that go down, and those that go across."""
     names = found.names()
     before = names[: names.index("lower")]
@@ -152,12 +152,12 @@ def _dimensions(found: Given, cols: Sequence[str] | None) -> tuple[list[str], li
     return rows, across
 
 
-def _source(found: Given) -> str:
+def _source(found: ResultColumns) -> str:
     """What was published: only table_bounds says whether its bounds are exact."""
     return "tables" if "exact" in found else "shares"
 
 
-def _grid(found: Given, rows: Sequence[str], across: Sequence[str], counts: bool) -> _Grid:
+def _grid(found: ResultColumns, rows: Sequence[str], across: Sequence[str], counts: bool) -> _Grid:
     down: dict[tuple[Any, ...], int] = {}
     right: dict[tuple[Any, ...], int] = {}
     true = found["n"] if counts and "n" in found else [None] * len(found)
@@ -180,7 +180,7 @@ def _counted(grid: _Grid) -> bool:
 
 
 def _room(grid: _Grid) -> float:
-    """The width of a field in letters of a field's text, roughly."""
+    """About how many letters fit into a field."""
     names = min(_LONGEST_ROW, max(map(len, grid.rows), default=0)) * 9.5 * LETTER
     return (72 * WIDTH - names - 120) / max(1, len(grid.columns)) / (_CELL * LETTER)
 
@@ -201,7 +201,7 @@ def _fill(figure: Any, axes: Any, grid: _Grid) -> None:
     least, most = (float(known.min()), float(known.max())) if known.size else (1.0, 2.0)
     norm = LogNorm(least, most) if most > 30 * least else Normalize(min(least, most - 1), most)
     drawn = axes.pcolormesh(np.ma.masked_invalid(widths), cmap="cividis", norm=norm, edgecolors="white", linewidth=1)
-    # As far from a field's sides as from its top.
+    # The same distance from the sides of a field as from its top.
     inset = min(0.08, 0.35 / _room(grid))
     for (row, column), cell in grid.cells.items():
         if cell.disclosed and not cell.zero:
@@ -229,7 +229,7 @@ def _fill(figure: Any, axes: Any, grid: _Grid) -> None:
 
 
 def _write(axes: Any, row: int, column: int, cell: _Cell, room: float, colour: str) -> None:
-    """As much of a cell as its field has room for: the count and the bounds, the bounds, one number, or nothing."""
+    """Write as much about a cell as fits into its field: count and bounds, the bounds, one number, or nothing."""
     bounds = number(cell.lower) if cell.disclosed else f"{number(cell.lower)}–{number(cell.upper)}"
     texts = [bounds] if cell.count is None else [f"{number(cell.count)}  ({bounds})", number(cell.count)]
     if cell.disclosed:

@@ -1,4 +1,4 @@
-"""Loss and risk against k: what k_compare gave."""
+"""Loss and risk against k: a result of k_compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import (
     COLOURS,
     DASHES,
@@ -26,7 +26,7 @@ from duckanon.integrations.plots.style import (
 Line = list[tuple[int, float]]
 
 
-def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
+def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     """Above, the loss of each method and the least possible; below, the highest and the average risk."""
     from matplotlib.figure import Figure
 
@@ -57,7 +57,7 @@ def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
     if len(ks) == 1:
         below.plot(ks, [100 / ks[0]], "_", color=INK, markersize=60, markeredgewidth=2)
     _axes(above, below, ks)
-    # Methods in the order of their lines, the bound last as it lies lowest.
+    # Methods in the order of their lines; the bound last, because it is the lowest line.
     handles, names = above.get_legend_handles_labels()
     if bound:
         handles, names = [*handles[1:], handles[0]], [*names[1:], names[0]]
@@ -75,7 +75,7 @@ def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
     return figure, f"{said}. {counted(len(order), 'method')}; {least}."
 
 
-def _lines(found: Given) -> tuple[dict[str, Line], dict[str, Line], Line]:
+def _lines(found: ResultColumns) -> tuple[dict[str, Line], dict[str, Line], Line]:
     """By method, the loss (percent) and the average risk at each k; and the highest lower bound (percent)."""
     loss: dict[str, Line] = defaultdict(list)
     risk: dict[str, Line] = defaultdict(list)

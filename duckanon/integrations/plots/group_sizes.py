@@ -1,4 +1,4 @@
-"""Released group sizes with their intervals, level by level: what dp_group_sizes gave."""
+"""Released group sizes with their intervals, level by level: a result of dp_group_sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import (
     ALARM,
     COLOURS,
@@ -23,14 +23,14 @@ from duckanon.integrations.plots.style import (
 
 _FIGURES = ("level", "size", "groups", "low", "high")
 _ACROSS = 3
-# Levels whose regions get a panel each; what a page has room for.
+# The most regions of a level, and the most levels, that get panels.
 _MOST_PANELS = 6
 _MOST_LEVELS = 6
 
 
 @dataclass(frozen=True)
 class _Region:
-    """The release of one region, by ascending size. truth: the true groups by size; None unless asked for."""
+    """The release of one region, by ascending size. truth: the true numbers of groups, if they are to be shown."""
 
     level: int
     key: tuple[Any, ...]
@@ -47,15 +47,15 @@ class _Region:
 
 
 def draw(
-    found: Given,
+    found: ResultColumns,
     *,
-    truth: Given | None = None,
+    truth: ResultColumns | None = None,
     epsilon: str | float | None = None,
     title: str | None = None,
 ) -> tuple[Any, str]:
     """A row of panels for each level, a panel for each region, with the 95 % interval as a band.
 
-    truth: what group_sizes gave, to be drawn over it. epsilon: what the release cost, for the title.
+    truth: a result of group_sizes, to be drawn over it. epsilon: what the release cost, for the title.
     """
     from matplotlib.figure import Figure
 
@@ -85,7 +85,7 @@ def draw(
     return figure, f"{said}. Sizes up to {next(iter(levels.values()))[0].sizes[-1]:,}."
 
 
-def _levels(found: Given, truth: Given | None) -> dict[int, list[_Region]]:
+def _levels(found: ResultColumns, truth: ResultColumns | None) -> dict[int, list[_Region]]:
     hierarchy = [name for name in found.names() if name not in _FIGURES]
     rows: dict[tuple[int, tuple[Any, ...]], list[tuple[int, int, int, int]]] = defaultdict(list)
     figures = found.rows(["size", "groups", "low", "high"])
@@ -102,7 +102,7 @@ def _levels(found: Given, truth: Given | None) -> dict[int, list[_Region]]:
 
 
 def _named(level: int, regions: list[_Region]) -> list[_Region]:
-    """The regions with names: each its own, with those of the regions around it where two would be called alike."""
+    """The regions with names. Where two would have the same name, the names of the regions above are added."""
     if not level:
         return [replace(one, name="all regions") for one in regions]
     own = [named(one.key[level - 1 : level]) for one in regions]
@@ -110,8 +110,8 @@ def _named(level: int, regions: list[_Region]) -> list[_Region]:
     return [replace(one, name=name) for one, name in zip(regions, whole, strict=True)]
 
 
-def _true(truth: Given, hierarchy: list[str], most: int) -> dict[tuple[int, tuple[Any, ...], int], int]:
-    """The true groups; sizes above the largest that is told apart are counted with it, as in the release."""
+def _true(truth: ResultColumns, hierarchy: list[str], most: int) -> dict[tuple[int, tuple[Any, ...], int], int]:
+    """The true numbers of groups. Sizes above the largest of the release are counted as the largest, as there."""
     missing = [name for name in ("level", *hierarchy, "size", "groups") if name not in truth]
     if missing:
         raise InvalidInput(f"truth has no column {missing[0]}: give what group_sizes gave for the same hierarchy.")
@@ -124,14 +124,14 @@ def _true(truth: Given, hierarchy: list[str], most: int) -> dict[tuple[int, tupl
 
 
 def _largest(regions: list[_Region]) -> list[_Region]:
-    """All regions in their order, or those with the most groups."""
+    """All regions; if there are too many, those with the most groups."""
     if len(regions) <= _MOST_PANELS:
         return regions
     return sorted(regions, key=lambda one: (-one.total, one.name))[:_MOST_PANELS]
 
 
 def _level(part: Any, level: int, regions: list[_Region]) -> None:
-    """The panels of a level, on one scale."""
+    """Draw the panels of a level, all with the same scale."""
     across = 1 if len(regions) == 1 else _ACROSS
     grid = part.subplots(-(-len(regions) // across), across, sharey=True, squeeze=False)
     panels = grid.ravel()
@@ -166,7 +166,7 @@ def _panel(axes: Any, region: _Region, steep: bool) -> None:
 
 
 def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
-    """Logarithmic where the values are wide apart; the last size stands for larger ones too."""
+    """Set logarithmic axes where values differ by much. The last size includes larger ones, so it is marked with +."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     last = sizes[-1]

@@ -1,4 +1,4 @@
-"""A perturbation matrix as a heat map: what metric_mechanism gave."""
+"""A perturbation matrix as a heat map: a result of metric_mechanism."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import INK, LETTER, WIDTH, counted, named, plain_log, sentence_of, short, titled
 
-# More fields than that would be dots, and names need a line each.
+# The most secrets or outputs that are shown, that are named, and that are drawn as separate fields.
 _MOST, _MOST_NAMED, _MOST_FIELDS = 200, 45, 20
-# Probabilities below are drawn like this one.
+# Smaller probabilities are drawn in the colour of this one.
 _FLOOR = 1e-6
 _CELL = 8.5
 
 
-def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
+def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     """One field for each secret (down) and output (across), coloured by its probability on a logarithmic scale."""
     from matplotlib.figure import Figure
 
@@ -57,7 +57,7 @@ def draw(found: Given, *, title: str | None = None) -> tuple[Any, str]:
 
 
 def ordered(values: Iterable[Any]) -> list[Any]:
-    """The different values in the order that people count in: 2 before 10, `cell 2` before `cell 10`; NULL last."""
+    """The distinct values in natural order: 2 before 10, `cell 2` before `cell 10`; NULL last."""
 
     def key(value: Any) -> tuple[Any, ...]:
         if value is None or isinstance(value, int | float):
@@ -68,7 +68,7 @@ def ordered(values: Iterable[Any]) -> list[Any]:
     return sorted(set(values), key=key)
 
 
-def _matrix(found: Given, secrets: list[Any], outputs: list[Any]) -> Any:
+def _matrix(found: ResultColumns, secrets: list[Any], outputs: list[Any]) -> Any:
     down, across = ({value: i for i, value in enumerate(side)} for side in (secrets, outputs))
     chances = np.zeros((len(secrets), len(outputs)))
     for secret, output, chance in found.rows(["secret", "output", "probability"]):
@@ -105,7 +105,7 @@ def _fill(figure: Any, axes: Any, chances: Any) -> None:
 
 
 def _write(axes: Any, chances: Any, room: float) -> None:
-    """The probability in its field, where fields are wide enough and it is not next to nothing."""
+    """Write each probability into its field, if fields are wide enough and it is not close to zero."""
     if room < 6:
         return
     for (row, column), chance in np.ndenumerate(chances):

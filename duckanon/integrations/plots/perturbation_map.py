@@ -1,4 +1,4 @@
-"""A perturbation matrix on a map: where a few secrets go, with which probability."""
+"""A perturbation matrix on a map: the outputs of a few secrets, with their probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.plots.mechanism import ordered
-from duckanon.integrations.plots.result_columns import Given
+from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import ALARM, INK, LETTER, QUIET, WIDTH, counted, named, printable, short, titled
 
 _MOST_PANELS = 4
@@ -23,7 +23,7 @@ _KM_PER_DEGREE = 111.195
 
 @dataclass(frozen=True)
 class _Map:
-    """Where records are: x to the right, y up. unit: of distances, empty if nobody said. earth: degrees, not metres."""
+    """Where records are: x to the right, y up. unit: of distances; empty if unknown. earth: x and y are degrees."""
 
     at: Mapping[Any, tuple[float, float]]
     x: str
@@ -41,9 +41,9 @@ class _Map:
 
 
 def draw(
-    found: Given,
+    found: ResultColumns,
     *,
-    places: Given | None = None,
+    places: ResultColumns | None = None,
     id: str | None = None,  # noqa: A002 - the argument's name in metric_mechanism
     features: Sequence[str] = (),
     metric: str = "euclidean",
@@ -83,7 +83,7 @@ def draw(
     return figure, f"{said}: {', '.join(printable(named([one])) for one in chosen)}."
 
 
-def _places(places: Given | None, id_: str | None, features: Sequence[str], metric: str, unit: str) -> _Map:
+def _places(places: ResultColumns | None, id_: str | None, features: Sequence[str], metric: str, unit: str) -> _Map:
     from duckanon.engines.metric.distances import METRICS
 
     if places is None or id_ is None or len(features) != 2:
@@ -104,7 +104,7 @@ def _places(places: Given | None, id_: str | None, features: Sequence[str], metr
     return _Map(at, x, y, "km" if earth else unit, earth, metric)
 
 
-def _chances(found: Given, where: _Map) -> dict[Any, dict[Any, float]]:
+def _chances(found: ResultColumns, where: _Map) -> dict[Any, dict[Any, float]]:
     """The probabilities of each secret's outputs; what is withheld has no place."""
     chances: dict[Any, dict[Any, float]] = {}
     for secret, output, chance in found.rows(["secret", "output", "probability"]):
@@ -212,7 +212,7 @@ def _area(chance: float) -> float:
 
 
 def _names(axes: Any, where: _Map, frame: _Frame, secret: Any, likely: Sequence[Any]) -> None:
-    """Names beside places, the likely outputs first, where they run into no other name."""
+    """Write names beside places where they overlap no other name; likely outputs come first."""
     if len(where.at) > _MOST_NAMED:
         return
     (left, right), (low, high) = frame.x, frame.y
@@ -240,7 +240,7 @@ def _names(axes: Any, where: _Map, frame: _Frame, secret: Any, likely: Sequence[
 
 
 def _scale_bar(axes: Any, frame: _Frame) -> None:
-    """How long a round number of kilometres is at the map's middle."""
+    """A scale bar of a round number of kilometres, measured at the map's middle."""
     (left, right), (low, high) = frame.x, frame.y
     per_degree = _KM_PER_DEGREE * max(0.05, cos(radians((low + high) / 2)))
     room = (right - left) * per_degree * 0.3
@@ -252,7 +252,7 @@ def _scale_bar(axes: Any, frame: _Frame) -> None:
 
 
 def _colours() -> Any:
-    """From green to blue: the yellow that comes before is lost on white."""
+    """The colours of viridis from green to blue; its yellow is hard to see on white."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -260,7 +260,7 @@ def _colours() -> Any:
 
 
 def _key(figure: Any) -> None:
-    """The circles of a few probabilities."""
+    """The legend: the circles of a few probabilities."""
     from matplotlib.colors import LogNorm
     from matplotlib.lines import Line2D
 

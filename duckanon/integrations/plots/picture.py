@@ -26,7 +26,7 @@ _NAMES = re.compile(r'(\bid="|url\(#|href="#)')
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn result. figure: matplotlib's, to go on with. kind: the name in PICTURES. says: the picture in words."""
+    """A drawn result. figure: matplotlib's, to be changed further. kind: its name in PICTURES. says: a description."""
 
     figure: Any
     kind: str
@@ -57,7 +57,7 @@ class Picture:
         return self.png() if kind == "png" else self.svg().encode()
 
     def inline(self, prefix: str) -> str:
-        """The picture as an SVG element for a page. prefix: put before its names, so that several pictures fit in."""
+        """The picture as an SVG element for a page. prefix: put before its ids, which must differ between pictures."""
         from html import escape
 
         text = _PREAMBLE.sub("", self.svg())
@@ -80,21 +80,21 @@ def form(path: Path) -> str:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Our style, whatever the user's is, for as long as the body runs."""
+    """Use our style instead of the user's while the body runs."""
     from matplotlib import style
 
     with style.context(["default", STYLE]), warnings.catch_warnings():
-        # A browser has other fonts; in a PNG the box that stands for a missing letter says enough.
+        # A browser has other fonts, and in a PNG a box stands for a missing letter: no warning is needed.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
         yield
 
 
 def drawn(kind: str, draw: Callable[..., tuple[Any, str]], *args: Any, **options: Any) -> Picture:
-    """The picture that `draw` makes: it returns a figure, and what the figure shows in words."""
+    """The picture that `draw` makes. draw: returns a figure and a sentence that describes it."""
     ready()
     with styled():
         figure, says = draw(*args, **options)
-        # Laid out once and for all: each drawing would move things a little further.
+        # Compute the layout once: matplotlib would move things a little at each drawing.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return Picture(figure, kind, says)

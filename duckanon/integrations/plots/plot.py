@@ -1,4 +1,4 @@
-"""Which picture suits a result, and the one door to all of them."""
+"""`plot`, which draws any result, and the list of pictures."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from duckanon.errors import InvalidInput
 from duckanon.integrations.plots import cell_bounds, compare, group_sizes, mechanism, perturbation_map
 from duckanon.integrations.plots.picture import Picture, drawn
-from duckanon.integrations.plots.result_columns import Given, given
+from duckanon.integrations.plots.result_columns import ResultColumns, result_columns
 from duckanon.integrations.plots.style import sentence_of
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One picture. needs: the columns by which its results are known. of: the functions that give them.
+    """One kind of picture. needs: the columns that a result must have. of: the functions that return such results.
 
-    draw: from a result to a figure and what it shows in words.
+    draw: makes a figure from a result, and a sentence that describes it.
     """
 
     needs: frozenset[str]
@@ -27,7 +27,7 @@ class Kind:
 
     @property
     def options(self) -> list[str]:
-        """The names of what the picture can be told."""
+        """The names of the picture's options."""
         return [name for name, one in inspect.signature(self.draw).parameters.items() if one.kind is one.KEYWORD_ONLY]
 
 
@@ -50,12 +50,12 @@ def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any)
     """A picture of what k_compare, dp_group_sizes, metric_mechanism or a function of bounds gave: see PICTURES.
 
     data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it
-    is given, the columns tell. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts` for bounds;
-    `truth` and `epsilon` for sizes; `places`, `id`, `features`, `metric` and `secrets` for map, which is drawn where
-    `places` is given. A notebook shows the picture; `save` writes it as SVG or PNG.
+    is given, it follows from the columns. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts`
+    for bounds; `truth` and `epsilon` for sizes; `places`, `id`, `features`, `metric` and `secrets` for map,
+    which is drawn where `places` is given. A notebook shows the picture; `save` writes it as SVG or PNG.
     Raises InvalidInput for what is no such result, for an unknown option, and where matplotlib is missing.
     """
-    found = given(data, con)
+    found = result_columns(data, con)
     name = kind or _recognised(found, options)
     picture = PICTURES.get(name)
     if picture is None:
@@ -74,11 +74,11 @@ def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any)
         raise InvalidInput("The result has no rows, so there is nothing to draw.")
     for option in ("truth", "places"):
         if options.get(option) is not None:
-            options[option] = given(options[option], con)
+            options[option] = result_columns(options[option], con)
     return drawn(name, picture.draw, found, **options)
 
 
-def _recognised(found: Given, options: dict[str, Any]) -> str:
+def _recognised(found: ResultColumns, options: dict[str, Any]) -> str:
     """The kind whose columns the result has."""
     if options.get("places") is not None:
         return "map"

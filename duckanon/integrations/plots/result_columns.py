@@ -1,4 +1,4 @@
-"""Results in whatever form they come: as columns of Python values."""
+"""Results of SQL in any form that Python programs use, as columns of Python values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duckanon.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Given:
+class ResultColumns:
     """A result: its columns by name, each a list of as many values as there are rows."""
 
     columns: Mapping[str, Sequence[Any]]
@@ -35,25 +35,25 @@ class Given:
         return list(zip(*(self.columns[name] for name in names), strict=True)) if names else [()] * len(self)
 
 
-def given(data: Any, con: Any = None) -> Given:
+def result_columns(data: Any, con: Any = None) -> ResultColumns:
     """The result that `data` holds: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`.
 
     Raises InvalidInput for anything else.
     """
-    if isinstance(data, Given):
+    if isinstance(data, ResultColumns):
         return data
     if isinstance(data, str):
         if con is None:
             raise InvalidInput("SQL needs a connection to run on: plot(sql, con=con), or plot(con.sql(sql)).")
         data = con.sql(data)
     table = _table(data)
-    return Given({name: _plain(column) for name, column in zip(table.column_names, table.columns, strict=True)})
+    return ResultColumns({name: _plain(column) for name, column in zip(table.column_names, table.columns, strict=True)})
 
 
 def _table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
-    # Relations of DuckDB and an analyst's answers are asked by name: an analyst's has no other door.
+    # DuckDB's relations have both methods; an analyst's answers have only this one.
     if hasattr(data, "to_arrow_table"):
         return data.to_arrow_table()
     if hasattr(data, "__arrow_c_stream__"):
@@ -65,7 +65,7 @@ def _table(data: Any) -> pa.Table:
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """The values; DuckDB's sums arrive as decimals, and are whole numbers again."""
+    """The values. DuckDB returns sums as decimals; whole ones become int."""
     return [
         int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
         for value in column.to_pylist()

@@ -1,4 +1,4 @@
-"""How pictures look: colours that everybody can tell apart, marks that need no colour, names and numbers that fit."""
+"""The style of pictures: colours for colour-blind readers too, marks that differ without colour, short labels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 # Inches; at 100 dots an inch a picture is 800 pixels wide.
 WIDTH = 8.0
-# Okabe and Ito 2008, without the yellow that is lost on white and the black that is for bounds.
+# Okabe and Ito 2008, without yellow, which is hard to see on white, and black, which is used for bounds.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 DASHES = ("-", "--", "-.", ":")
 INK, QUIET, FAINT, ALARM = "#1a1a1a", "#595959", "#d9d9d9", "#9c2f00"
-# In units of a font's size: how wide a letter is, on the generous side, for browsers with another font.
+# The width of a letter in units of the font's size, rather too large, since browsers may use another font.
 LETTER = 0.62
 
 STYLE: dict[str, Any] = {
@@ -36,28 +36,28 @@ STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
     "legend.frameon": False,
     "hatch.linewidth": 0.8,
-    # A name such as $a$ is a name. Text stays text, so that it can be searched and read aloud.
+    # A name such as $a$ is no formula. SVG keeps text as text, so that it can be searched and read aloud.
     "text.parse_math": False,
     "svg.fonttype": "none",
-    # The same picture is the same file.
+    # The same picture gives the same bytes.
     "svg.hashsalt": "duckanon",
 }
 
 
 def named(values: Iterable[object]) -> str:
-    """A combination of values as one name."""
+    """The name of a combination of values."""
     return " · ".join("NULL" if value is None else printable(str(value)) for value in values)
 
 
 def printable(text: str) -> str:
-    """The text with its control characters written out: XML has none, and none must break a line."""
+    """The text with control characters escaped: XML does not allow them, and they would break lines."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def short(text: str, most: int = 26) -> str:
-    """The text without its middle if it is long: names often differ at their ends."""
+    """The text, shortened in the middle if it is long, because names often differ at their ends."""
     if len(text) <= most:
         return text
     end = (most - 1) // 3
@@ -65,7 +65,7 @@ def short(text: str, most: int = 26) -> str:
 
 
 def number(value: float) -> str:
-    """A number as short as it can be read."""
+    """A number in few characters, as in 1.2M."""
     for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}"
@@ -85,7 +85,7 @@ def sentence_of(parts: Sequence[str]) -> str:
 
 
 def titled(figure: Any, title: str, notes: Sequence[str] = ()) -> None:
-    """Put the title above and the notes below, both from the left edge, in as many lines as they need."""
+    """Add a title above and notes below, left-aligned and wrapped."""
     figure.suptitle(
         textwrap.fill(title, 74), x=0.012, ha="left", fontsize=12, fontweight="bold", linespacing=1.25, color=INK
     )
@@ -95,7 +95,7 @@ def titled(figure: Any, title: str, notes: Sequence[str] = ()) -> None:
 
 
 def plain_log(axis: Any, ticks: Sequence[float] | None = None) -> None:
-    """Numbers on a logarithmic axis, in place of powers of ten; at these ticks if there are any."""
+    """Label a logarithmic axis with numbers, not with powers of ten. ticks: where, if not at matplotlib's choice."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     if ticks is not None:
@@ -105,7 +105,7 @@ def plain_log(axis: Any, ticks: Sequence[float] | None = None) -> None:
 
 
 def apart(values: Sequence[float], least: float = 1.25) -> list[float]:
-    """Of ascending values those that stand apart on a logarithmic axis: each at least so many times the one before."""
+    """Ascending values thinned out for a logarithmic axis: each is at least `least` times the one before."""
     kept: list[float] = []
     for value in values:
         if not kept or value >= kept[-1] * least:

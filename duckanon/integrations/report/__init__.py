@@ -1,4 +1,4 @@
-"""The privacy report: one page about a database, for the officer who signs."""
+"""The privacy report: one page about a database, for the person who has to approve its releases."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from pathlib import Path
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.data_files import DataFile, free, put
-from duckanon.integrations.report.requests import Asked
+from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
 
 
-def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Sequence[str] = (), force: bool) -> None:
+def report(
+    path: Path, out: Path, requests: Sequence[TableRequest] = (), *, sensitive: Sequence[str] = (), force: bool
+) -> None:
     """Write the page about the database at `path` to `out`. The database is opened for reading only.
 
-    asked: tables to judge besides those that are found. sensitive: columns whose values should stay unknown.
+    requests: tables to assess besides those that are found. sensitive: columns whose values should stay unknown.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no page.
     """
     if out.suffix.lower() not in (".html", ".htm"):
@@ -32,8 +34,8 @@ def report(path: Path, out: Path, asked: Sequence[Asked] = (), *, sensitive: Seq
 
     with Session(path, read_only=True, role="steward") as session:
         prints = session.run(f"Reading {path.name}", lambda _: fingerprint(path))
-        asking = session.run(f"Reading the views of {path.name}", lambda _: views(path))
-        facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, asking, asked, sensitive))
+        read = session.run(f"Reading the views of {path.name}", lambda _: views(path))
+        facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, read, requests, sensitive))
         text = session.run("Drawing", lambda _: page(facts))
     put(out, text.encode())
     say(f"Wrote {out}: {facts.said}")

@@ -1,4 +1,4 @@
-"""What a report tells of a database, read and nothing written."""
+"""What a report says about a database. Everything is read; nothing is written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon import __version__
 from duckanon.accounting import sequential, written
-from duckanon.integrations.report.releases import Conditional, Judged, Released, judged
-from duckanon.integrations.report.requests import Asked
+from duckanon.integrations.report.assessment import Assessment, Conditional, Released, assess
+from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
 
@@ -29,7 +29,7 @@ _LIBRARIES = "duckdb numpy scipy pyarrow numba highspy pulp sqlglot matplotlib j
 
 @dataclass(frozen=True)
 class Prints:
-    """SHA-256 of the file, and of the log beside it if there is one. size: bytes of both."""
+    """SHA-256 of the database file, and of its write-ahead log if there is one. size: bytes of both together."""
 
     file: str
     log: str | None
@@ -38,7 +38,7 @@ class Prints:
 
 @dataclass(frozen=True)
 class Point:
-    """A finding for the first page. look: whether it should be looked at before anyone signs."""
+    """A finding for the first page. look: whether it should be checked before anybody approves a release."""
 
     look: bool
     text: str
@@ -46,9 +46,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that the page tells. Epsilons are exact texts.
+    """Everything that the page shows. Epsilons are exact, as text.
 
-    unlimited: what was spent on tables, or populations, without a budget: whose, how much, in how many charges.
+    unlimited: what was spent without a budget: the table or population, how much, and in how many charges.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Facts:
     publications: Sequence[dict[str, Any]]
     opened: Sequence[str]
     ledger: Sequence[dict[str, Any]]
-    judged: Judged
+    assessment: Assessment
     views: Views
     versions: Sequence[tuple[str, str]] = field(default_factory=list)
 
@@ -71,22 +71,22 @@ class Facts:
 
     @property
     def said(self) -> str:
-        """The report in a line."""
+        """The report in one line."""
         found = [
             _counted(len(self.policies), "protected table"),
             _counted(self.charges, "charge"),
             _counted(len(self.publications), "publication"),
-            _counted(len(self.judged.released), "released table") + " judged",
+            _counted(len(self.assessment.released), "released table") + " judged",
             _counted(sum(point.look for point in self.points), "point") + " to look at",
         ]
         return ", ".join(found) + "."
 
     @property
     def points(self) -> list[Point]:
-        """What matters most, what should be looked at first."""
+        """The findings for the first page; those that should be checked come first."""
         found = [*self._budget_points(), *self._publication_points(), *self._release_points(), *self._share_points()]
         found += [Point(True, f"The view {one.object} asks: {one.found}.") for one in self.views.unsafe]
-        found += [Point(True, problem) for problem in self.judged.problems]
+        found += [Point(True, problem) for problem in self.assessment.problems]
         if self.views.problem:
             found.append(Point(True, f"Views could not be read: {self.views.problem}"))
         return sorted(found, key=lambda point: not point.look)
@@ -106,7 +106,7 @@ class Facts:
         return found
 
     def _publication_points(self) -> list[Point]:
-        """What is published of changed records was audited by itself alone."""
+        """Publications made after the records had changed: they were audited alone, not together with earlier ones."""
         return [
             Point(True, f"{one['name']} was published although the records had changed: differences are not audited.")
             for one in self.publications
@@ -114,10 +114,10 @@ class Facts:
         ]
 
     def _release_points(self) -> list[Point]:
-        return [point for one in self.judged.released for point in _released(one)]
+        return [point for one in self.assessment.released for point in _released(one)]
 
     def _share_points(self) -> list[Point]:
-        return [_shares(one) for one in self.judged.shares]
+        return [_shares(one) for one in self.assessment.shares]
 
 
 def _released(one: Released) -> list[Point]:
@@ -145,7 +145,7 @@ def _counted(many: int, one: str) -> str:
 
 
 def fingerprint(path: Path) -> Prints:
-    """What tells this file from every other."""
+    """Hashes that identify the database file."""
     log = path.with_name(path.name + ".wal")
     has_log = log.exists() and log.stat().st_size > 0
     size = path.stat().st_size + (log.stat().st_size if has_log else 0)
@@ -161,7 +161,12 @@ def _hash(path: Path) -> str:
 
 
 def gathered(
-    con: Connection, path: Path, prints: Prints, views: Views, asked: Sequence[Asked], sensitive: Sequence[str]
+    con: Connection,
+    path: Path,
+    prints: Prints,
+    views: Views,
+    requests: Sequence[TableRequest],
+    sensitive: Sequence[str],
 ) -> Facts:
     """Read everything. con: a connection to the database, for reading only."""
     policies, budgets, editions, publications, ledger = (
@@ -180,14 +185,14 @@ def gathered(
         publications,
         _opened(ledger),
         ledger,
-        judged(con, asked, list(dict.fromkeys(hidden)), views),
+        assess(con, requests, list(dict.fromkeys(hidden)), views),
         views,
         _versions(),
     )
 
 
 def _unlimited(budgets: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    """Charges that count in no budget. One that came before a table was protected counts in its population's."""
+    """Charges that count towards no budget. One made before its table was protected counts towards its population's."""
     tables = {table.lower() for one in budgets for table in one["tables"]}
     populations = {one["population"] for one in budgets}
     spent: dict[str, list[Fraction]] = {}
@@ -199,7 +204,7 @@ def _unlimited(budgets: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any
 
 
 def _opened(ledger: Sequence[dict[str, Any]]) -> list[str]:
-    """The tables and schemas that analysts read as they are."""
+    """The open tables and schemas: analysts read them as they are."""
     found: dict[str, bool] = {}
     for line in ledger:
         if line["action"] in ("open", "close", "protect"):
@@ -208,7 +213,7 @@ def _opened(ledger: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _exact(policies: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The policies, with their epsilons as the ledger has them, and with what a charge protects, in words."""
+    """The policies, with exact epsilons from the ledger, and with a description of what each charge protects."""
     exact: dict[str, dict[str, Any]] = {}
     for line in ledger:
         if line["action"] == "protect":

@@ -1,6 +1,6 @@
-"""The page itself: facts into HTML. Every text is escaped by the template engine; nothing is fetched when it opens.
+"""The page: facts as HTML. The template engine escapes every text, and the page loads nothing from the network.
 
-Jinja2 rather than string.Template, since it escapes what nobody thought of.
+Jinja2 is used, not string.Template, because it escapes every value by default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from duckanon.integrations.plots.style import printable
 from duckanon.integrations.report.facts import Facts
 from duckanon.integrations.results import figure
 
-# Ledgers grow without end; who wants all of it asks privacy_ledger().
+# The page shows the last lines of the ledger; privacy_ledger() returns all of them.
 _MOST_LINES = 200
 _RISK = {
     "records": "records",
@@ -42,7 +42,7 @@ def page(facts: Facts) -> str:
     environment.filters["figure"] = lambda value, name: figure(name, value)
     pictures = [
         (caption, picture.says, Markup(picture.inline(f"picture{i}-")))  # noqa: S704 - matplotlib escapes its texts
-        for i, (caption, picture) in enumerate(facts.judged.pictures, 1)
+        for i, (caption, picture) in enumerate(facts.assessment.pictures, 1)
     ]
     return environment.get_template("page.html").render(
         facts=facts,
@@ -55,7 +55,7 @@ def page(facts: Facts) -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """What the page shows of a value: names with control characters written out, nothing for NULL."""
+    """A value as the page shows it: control characters escaped, NULL as an empty text."""
     if value is None:
         return ""
     if isinstance(value, str) and not isinstance(value, Markup):

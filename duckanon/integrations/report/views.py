@@ -1,4 +1,4 @@
-"""What the views of a database ask of its tables: found by reading them, as `duckanon audit` does."""
+"""What the views of a database read from its tables, found by parsing their SQL, as `duckanon audit` does."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from pathlib import Path
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.audit.corpus import corpus
-from duckanon.integrations.audit.findings import Listed, Verdict, audit
+from duckanon.integrations.audit.findings import AuditFinding, Verdict, audit
 
 _CALL = "FROM disclosure_report("
 
 
 @dataclass(frozen=True)
 class Views:
-    """Lines of an audit; shares: for views that publish shares, the arguments of disclosure_report, by view."""
+    """What an audit of the views found. unsafe: its findings. shares: each view of shares, with arguments of
+    disclosure_report. problem: why the views could not be read, or nothing.
+    """
 
-    unsafe: Sequence[Listed] = ()
+    unsafe: Sequence[AuditFinding] = ()
     shares: Sequence[tuple[str, str]] = ()
     problem: str = ""
 
 
 def views(path: Path) -> Views:
-    """What is found in the views and table macros of the database, which is opened for reading only."""
+    """Audit the views and table macros of the database, which is opened for reading only."""
     try:
         read = corpus([path])
         found = audit(read)
-        # Shares may be published of tables that nobody protected, too.
+        # Shares of unprotected tables are of interest, too.
         everywhere = audit(replace(read, protected=frozenset()))
     except InvalidInput as error:
         return Views(problem=str(error))

@@ -12,12 +12,12 @@ from duckanon.integrations.terminal.output import say
 
 
 class Cancelled(Exception):
-    """The user pressed Ctrl-C while something ran: what was wanted, not an error."""
+    """The user pressed Ctrl-C while something ran."""
 
 
 @contextmanager
 def one_sentence(say_it: Callable[[str], str] = str) -> Iterator[None]:
-    """Turn what a user can bring about into one sentence on stderr, as `say_it` words it.
+    """Report errors that a user can cause as one sentence on stderr. say_it: rewords the sentence.
 
     Raises typer.Exit with code 1, or 130 after Ctrl-C. Other errors are bugs and pass unchanged.
     """

@@ -1,4 +1,4 @@
-"""Where the command line writes: answers to stdout, everything else to stderr. Data is never read as rich markup."""
+"""Output of the command line: answers to stdout, everything else to stderr. Data is never read as rich markup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ENDLESS = 10_000
 
 
 def answers() -> Console:
-    """The console for answers. A pipe or a file has no edge, so nothing is folded there unless COLUMNS asks for it."""
+    """The console for answers. Lines are not wrapped in a pipe or a file, unless COLUMNS is set."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         return Console(highlight=False, markup=False, emoji=False, width=_ENDLESS)
@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with its control characters written out: data must not move the cursor or break a line."""
+    """The text with control characters escaped: data must not move the cursor or break a line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

@@ -1,4 +1,4 @@
-"""One line on stderr that says what runs and how far it is, while anything takes over two seconds."""
+"""A line on stderr with what runs and how far it is, shown if it takes over two seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFRESH = 0.1
 
 
 class ProgressLine(logging.Handler):
-    """What runs now. Anyone may tell it, from any thread; it shows itself only on a terminal and leaves no trace."""
+    """The progress line. It may be updated from any thread. It appears only on a terminal, and is erased at the end."""
 
     def __init__(self, console: Console, patience: float = _PATIENCE) -> None:
         super().__init__(logging.INFO)
@@ -27,16 +27,16 @@ class ProgressLine(logging.Handler):
         self._share: float | None = None
 
     def tell(self, step: str, share: float | None = None) -> None:
-        """Say what runs, and the share done (0 to 1) if it is known."""
+        """Set what runs, and the share done (0 to 1) if known."""
         self._step, self._share = step, share
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show what duckanon logs, such as that its engines are being compiled."""
+        """Show duckanon's log messages, such as that its engines are being compiled."""
         self.tell(record.getMessage())
 
     @contextmanager
     def shown(self, step: str) -> Iterator[None]:
-        """Show the line while the body runs, from the moment it has taken too long."""
+        """Show the line while the body runs, once it has taken longer than `patience` seconds."""
         self.tell(step)
         log = logging.getLogger("duckanon")
         log.addHandler(self)
@@ -61,7 +61,7 @@ class ProgressLine(logging.Handler):
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
         )
-        # Answers go to stdout after the line is gone, so nothing has to be redirected around it.
+        # Answers are printed after the line is erased, so stdout need not be redirected.
         with Progress(
             *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
         ) as bar:

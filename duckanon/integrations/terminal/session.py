@@ -1,4 +1,4 @@
-"""A connection with duckanon, where everything that runs can be watched and cancelled."""
+"""A connection with duckanon whose work shows its progress and stops at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How long Windows may take to notice Ctrl-C; other systems notice at once.
+# Seconds that Windows may take to notice Ctrl-C; other systems notice at once.
 _GLANCE = 0.2
 
 
 class Session:
-    """One database and the line that tells what runs. role: as for `connect`.
+    """One database, and a progress line for what runs on it. role: as for `connect`.
 
     Raises duckdb.Error if the database cannot be opened, InvalidInput as `connect`, and Cancelled after Ctrl-C.
     """
@@ -34,7 +34,7 @@ class Session:
 
         self._line = ProgressLine(messages())
         self._stopped = False
-        # Whatever runs here uses what both kinds of connection have.
+        # What runs here uses only methods that both roles' connections have.
         opened: Any = self._watched(
             lambda: connect(database, role=role, read_only=read_only, progress=self._progress), stop=lambda: None
         )
@@ -44,13 +44,13 @@ class Session:
             raise Cancelled
 
     def _progress(self, step: str, share: float) -> None:
-        """Pass progress on. An engine cannot be interrupted from outside, but it can be told here that it is over."""
+        """Show an engine's progress. An engine cannot be interrupted; after Ctrl-C this call stops it by raising."""
         if self._stopped:
             raise Cancelled
         self._line.tell(step, share)
 
     def run(self, step: str, work: Callable[[Connection], T]) -> T:
-        """What `work` returns; `step` says what it does.
+        """Run `work` and return its result. step: what it does, for the progress line.
 
         Raises Cancelled after Ctrl-C, and what `work` raises.
         """
@@ -58,8 +58,10 @@ class Session:
             return self._watched(lambda: work(self.con), stop=self.con.interrupt)
 
     def _watched(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
-        """What `work` returns. It runs on a thread of its own: Python hears Ctrl-C on the main thread only, and raises
-        it there in the midst of whatever Python runs, a function that DuckDB called included.
+        """What `work` returns. It runs on a thread of its own.
+
+        Python raises KeyboardInterrupt on the main thread, in whatever runs there. If that were a function called by
+        DuckDB, DuckDB would report it as an error of its own.
         """
         self._stopped = False
         with ThreadPoolExecutor(max_workers=1) as pool:

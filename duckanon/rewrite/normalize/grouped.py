@@ -47,6 +47,8 @@ class Grouped:
         self.query = query
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
+        # Names by which it groups that are taken for aliases. DuckDB would take a column of that name first.
+        self.by_alias: list[Node] = []
         self.keys = list(dict.fromkeys(self._keys()))
         parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
         found = [one for part in parts if part is not None for one in _aggregates(part)]
@@ -75,6 +77,15 @@ class Grouped:
         core.set("expressions", [exp.alias_(one.copy(), f"_dk_{at}", quoted=True) for at, one in enumerate(shown)])
         core.set("group", exp.Group(expressions=[one.copy() for one in self.keys]) if self.keys else None)
         return core
+
+    def column(self, name: Node) -> Node:
+        """The query of one column of what is read."""
+        found = exp.Select(expressions=[name.copy()])
+        for part in ("from", "from_", "joins", "with", "with_"):
+            given = self.query.args.get(part)
+            if given is not None:
+                found.set(part, [one.copy() for one in given] if isinstance(given, list) else given.copy())
+        return found
 
     def over(self, over: Over, stored: Callable[[str], str]) -> Node:
         """The query over another table. stored: a column's name as the table has it. Raises NotFollowed."""
@@ -122,7 +133,12 @@ class Grouped:
             yield self.query.expressions[int(term.this) - 1].unalias()
         else:
             alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
-            yield term if alias is None or any(True for _ in _aggregates(alias)) else alias
+            if alias is None or any(True for _ in _aggregates(alias)):
+                yield term
+            else:
+                if not _may_be(term, alias):
+                    self.by_alias.append(term)
+                yield alias
 
     def _is_place(self, literal: Node) -> bool:
         """Whether a literal is the number of a column."""

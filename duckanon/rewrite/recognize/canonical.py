@@ -19,7 +19,7 @@ def _where(clause: str, conditions: str) -> str:
 
 
 def _group_sizes(found: GroupSizes) -> str:
-    """Columns: the regions r0.., then those of the finding's columns that are sizes or groups, each by its position."""
+    """Columns: the regions r0.., then sizes, groups and statistics of the finding's columns, by their positions."""
     inner = Renderer(found.sources)
     outer = Renderer((*found.sources, *found.frame)) if found.frame else inner
     frame = {one.number for one in found.frame}
@@ -49,17 +49,15 @@ def _group_sizes(found: GroupSizes) -> str:
     met = " AND ".join(sorted(map(lifted, found.joins)))
     joined = f"{beside} {how} groups ON {met}" if found.frame else "groups"
     shown = [f"{lifted(one)} AS r{at}" for at, one in enumerate(found.regions)]
-    sizes = []
     for at, role in enumerate(found.columns):
-        if role.what == "size" and role.expr is not None:
+        if role.what in ("size", "statistic") and role.expr is not None:
             shown.append(f"{lifted(role.expr)} AS c{at}")
-            sizes.append(lifted(role.expr))
         elif role.what == "groups":
             where = " AND ".join(sorted(f"({lifted(one)})" for one in role.where))
             shown.append("count(*)" + (f" FILTER (WHERE {where})" if where else "") + f" AS c{at}")
-    regions = [lifted(one) for one in found.regions]
-    sets = ", ".join("(" + ", ".join([*(regions[at] for at in level), *sizes]) + ")" for level in found.levels)
-    return f"WITH groups AS ({groups}) SELECT {', '.join(shown)} FROM {joined} GROUP BY GROUPING SETS ({sets})"
+    keys_told = [lifted(one) for one in found.keys]
+    sets = ", ".join("(" + ", ".join(keys_told[at] for at in one) + ")" for one in found.sets)
+    return f"WITH groups AS ({groups}) SELECT {', '.join(shown) or '1'} FROM {joined} GROUP BY GROUPING SETS ({sets})"
 
 
 def _shares(found: Conditional) -> str:

@@ -32,7 +32,8 @@ class Found:
 class Role:
     """What a column of the query shows, such as a region, a size, a number of groups, or something derived from these.
 
-    expr: of a region or a size. where: the conditions under which groups or records are counted.
+    expr: of a region, a size, or a statistic of sizes, such as their mean. where: the conditions under which groups or
+    records are counted.
     """
 
     name: str
@@ -43,11 +44,13 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSizes(Found):
-    """How many groups there are of each size.
+    """How many groups there are of each size, or a statistic of their sizes.
 
     unit: the expressions that identify a group. size: the aggregate that is its size. regions: by which groups are
-    counted. kept: conditions on groups. levels: for each grouping set, the positions of its regions. zeros: whether
-    units without records are groups of size zero. frame: tables that are joined with the groups. joins: the conditions.
+    counted. keys: all by which they are, sizes too. sets: the grouping sets, as positions in keys. kept: conditions on
+    groups. zeros: whether units without records are groups of size zero. frame: tables that are joined with the groups.
+    joins: the conditions. whole: whether the columns are all that the query asks: no HAVING, QUALIFY or DISTINCT is
+    left to be applied to them.
     """
 
     kind: ClassVar[str] = "group-size"
@@ -55,12 +58,14 @@ class GroupSizes(Found):
     unit: tuple[Expr, ...]
     size: Expr
     regions: tuple[Expr, ...] = ()
+    keys: tuple[Expr, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     kept: frozenset[Expr] = frozenset()
-    levels: tuple[tuple[int, ...], ...] = ()
     zeros: bool = False
     frame: tuple[Source, ...] = ()
     joins: frozenset[Expr] = frozenset()
     columns: tuple[Role, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

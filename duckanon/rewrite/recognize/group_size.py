@@ -27,6 +27,12 @@ from duckanon.rewrite.recognize.measures import measure
 
 # Aggregates that show a column's value for a whole unit. Minima and maxima are statistics.
 _SHOWING = ("any_value",)
+# Quantiles by the names that sqlglot or DuckDB gives them, with DuckDB's.
+QUANTILES = {
+    **{one: one for one in ("median", "quantile", "quantile_cont", "quantile_disc")},
+    "percentile_cont": "quantile_cont",
+    "percentile_disc": "quantile_disc",
+}
 
 
 @dataclass(frozen=True)
@@ -65,20 +71,18 @@ def group_sizes(block: Block) -> GroupSizes | None:
     where = [groups.expanded(one) for one in block.where if not _joins(one, groups)]
     if any(one is None for one in (*keys, *where)):
         return None
-    size = _size([one for one in (*keys, *where, *_conditions(block, groups)) if one is not None])
+    size = _size([one for one in (*keys, *where, *_asked(block, groups)) if one is not None], inner)
     if size is None or not all(isinstance(key, Aggregate | Call | Column | Constant) for key in keys):
         return None
     roles = _roles(dict(zip(block.keys or (), keys, strict=True)), size, groups)
     if roles is None:
         return None
     regions = list(dict.fromkeys(role.expr for role in roles.values() if role.what == "region" and role.expr))
-    by_size = any(role.what == "size" for role in roles.values())
     unit = tuple(key for key in inner.keys if key not in regions)
     if not unit or any(isinstance(key, Constant) for key in unit):
         return None
-    columns = _columns(block, groups, roles, size, unit, tuple(regions), by_size=by_size)
-    levels = _levels(block, roles, regions)
-    if columns is None or levels is None:
+    columns = _columns(block, groups, roles, size, unit, tuple(regions))
+    if columns is None:
         return None
     kept = frozenset(one for one in where if one is not None and is_aggregated(one)) | inner.having
     filters = frozenset(one for one in where if one is not None and not is_aggregated(one)) | inner.where
@@ -104,14 +108,16 @@ def group_sizes(block: Block) -> GroupSizes | None:
         unit=unit,
         size=size,
         regions=tuple(regions),
+        keys=tuple(one for one in keys if one is not None),
+        sets=tuple(tuple(sorted(one)) for one in block.sets or [frozenset(range(len(keys)))]),
         kept=kept,
-        levels=levels,
         zeros=outer
         or bool(size.where)
         or any(one.join == "left" for one in block.sources if one.number == groups.number),
         frame=groups.frame,
         joins=joins,
         columns=columns,
+        whole=not block.having and not block.qualify and block.distinct is None,
     )
 
 
@@ -138,12 +144,13 @@ def levels_in_union(union: Union, members: list[GroupSizes]) -> GroupSizes | Non
     longest = max(members, key=lambda one: len(one.regions))
     names = _names(longest)
     same = _comparable(longest, names)
-    if any(_comparable(one, names) != same for one in members) or any(
-        set(_names(one)) - set(_names(longest)) for one in members
+    if any(_comparable(one, names) != same or len(one.sets) != 1 for one in members) or any(
+        set(_names(one)) - set(names) for one in members
     ):
         return None
-    levels = tuple(tuple(names.index(name) for name in _names(one)) for one in members)
-    return replace(longest, levels=levels, node=union.node) if len(set(levels)) == len(levels) else None
+    keys = [_anonymous(one) for one in longest.keys]
+    sets = tuple(tuple(at for at, key in enumerate(keys) if key not in names or key in _names(one)) for one in members)
+    return replace(longest, sets=sets, node=union.node) if len(set(sets)) == len(sets) else None
 
 
 def _anonymous(expr: Expr) -> Expr:
@@ -210,9 +217,12 @@ def _joins(condition: Expr, groups: _Groups) -> bool:
     return bool(groups.frame) and _matched(condition, groups) is not None
 
 
-def _size(exprs: list[Expr]) -> Aggregate | None:
-    """The only aggregate in keys and conditions, if it is the size of a group."""
-    found = {one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate)}
+def _size(exprs: list[Expr], inner: Block) -> Aggregate | None:
+    """The only aggregate in keys, conditions and statistics, if it is the size of a group.
+
+    Where none of them has one, groups are counted whatever their sizes are, or kept by them.
+    """
+    found = _aggregates(exprs) or _aggregates(inner.having) or {Aggregate("count")}
     sizes = {one for one in found if one.name in ("count", "sum") and not is_windowed(one)}
     if len(sizes) != 1 or any(one.name not in _SHOWING for one in found - sizes):
         return None
@@ -222,18 +232,21 @@ def _size(exprs: list[Expr]) -> Aggregate | None:
     return None if any(is_aggregated(one) for one in (*size.operands, *size.where)) else size
 
 
-def _conditions(block: Block, groups: _Groups) -> list[Expr]:
-    """Conditions on sizes inside the outer aggregates: count(*) FILTER (WHERE size = 1)."""
-    found = []
+def _aggregates(exprs: Iterable[Expr]) -> set[Aggregate]:
+    return {one for expr in exprs for one in walk(expr) if isinstance(one, Aggregate)}
+
+
+def _asked(block: Block, groups: _Groups) -> list[Expr]:
+    """Conditions on sizes inside the outer aggregates, count(*) FILTER (WHERE size = 1), and what statistics are of."""
+    found: list[Expr] = []
     for output in block.outputs:
         for one in walk(output.expr):
-            meant = measure(one, block.sources) if isinstance(one, Aggregate) else None
-            if meant is not None and meant.weight is None:
-                found += [
-                    expr
-                    for condition in meant.where
-                    if (expr := groups.expanded(condition)) is not None and is_aggregated(expr)
-                ]
+            if not isinstance(one, Aggregate) or not _is_own(one):
+                continue
+            meant = measure(one, block.sources)
+            told = [*one.where, *(meant.where if meant is not None else ())]
+            told += one.operands if meant is None or meant.weight is not None else ()
+            found += [expr for each in told if (expr := groups.expanded(each)) is not None and is_aggregated(expr)]
     return found
 
 
@@ -275,40 +288,42 @@ def _columns(
     size: Aggregate,
     unit: tuple[Expr, ...],
     regions: tuple[Expr, ...],
-    *,
-    by_size: bool,
 ) -> tuple[Role, ...] | None:
     """What each column shows; None if one shows something else, or none shows how many groups there are."""
     columns: list[Role] = []
     counted = False
     for expr in (*(output.expr for output in block.outputs), *block.having, *block.qualify, *block.order):
-        for one in walk(expr, into=lambda part: part not in roles and not isinstance(part, Aggregate)):
+        for one in walk(expr, into=lambda part: part not in roles and not _is_own(part)):
             if one in roles:
                 continue
             if isinstance(one, Column | Star | Nested):
                 return None
-            if isinstance(one, Aggregate) and not is_aggregated_only(one):
-                where = _counts_groups(one, block, groups, size, unit, regions)
-                if where is None and not _of_size(one, groups, size):
+            if _is_own(one):
+                if (
+                    _counts_groups(one, block, groups, size, unit, regions) is None
+                    and _statistic(one, groups, size, regions) is None
+                ):
                     return None
-                if where is not None:
-                    counted |= by_size or bool(where)
+                counted = True
     for output in block.outputs:
         role = roles.get(output.expr)
         if role is not None:
             columns.append(replace(role, name=output.name))
             continue
         where = _counts_groups(output.expr, block, groups, size, unit, regions)
-        if where is None or (not by_size and not where):
-            columns.append(Role(name=output.name, what="derived"))
-        else:
+        statistic = _statistic(output.expr, groups, size, regions) if where is None else None
+        if where is not None:
             columns.append(Role(name=output.name, what="groups", where=where))
+        elif statistic is not None:
+            columns.append(Role(name=output.name, what="statistic", expr=statistic))
+        else:
+            columns.append(Role(name=output.name, what="derived"))
     return tuple(columns) if counted else None
 
 
-def is_aggregated_only(expr: Aggregate) -> bool:
-    """Whether an aggregate is a window's sum over aggregates of the block, which are checked themselves."""
-    return any(is_aggregated(one) for one in expr.operands)
+def _is_own(expr: Expr) -> bool:
+    """Whether it is an aggregate of the block itself, not a window's over such aggregates."""
+    return isinstance(expr, Aggregate) and not any(is_aggregated(one) for one in expr.operands)
 
 
 def _counts_groups(
@@ -351,28 +366,21 @@ def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
     return frozenset().union(*(conjuncts(groups.expanded(one) or NULL) for one in exprs))
 
 
-def _of_size(expr: Aggregate, groups: _Groups, size: Aggregate) -> bool:
-    """Whether an outer aggregate sums sizes, which follows from the number of groups of each size."""
-    if expr.name not in ("sum", "avg", "min", "max") or expr.where or len(expr.operands) != 1:
-        return False
-    told = groups.expanded(expr.operands[0])
-    return told is not None and _is_of(told, size)
-
-
-def _levels(block: Block, roles: dict[Expr, Role], regions: list[Expr]) -> tuple[tuple[int, ...], ...] | None:
-    """For each grouping set the positions of its regions.
-
-    None where a set has no size, so that it counts all groups, or where two sets are one level, whose rows come twice.
-    """
-    if block.sets is None:
-        return (tuple(range(len(regions))),)
-    keys = block.keys or ()
-    levels = []
-    for chosen in block.sets:
-        told = [roles[keys[at]] for at in sorted(chosen)]
-        if not any(role.what == "size" for role in told):
-            return None
-        levels.append(
-            tuple(regions.index(role.expr) for role in told if role.what == "region" and role.expr is not None)
-        )
-    return tuple(levels) if len(set(levels)) == len(levels) else None
+def _statistic(expr: Expr, groups: _Groups, size: Aggregate, regions: tuple[Expr, ...]) -> Aggregate | None:
+    """An outer aggregate that follows from how many groups there are of each size, over the groups' own columns."""
+    if not isinstance(expr, Aggregate) or not expr.operands:
+        return None
+    operands = [groups.expanded(one) for one in expr.operands]
+    where = _expanded(expr.where, groups)
+    of, *more = [one for one in operands if one is not None]
+    if None in operands or not all(_is_computed(one, (size, *regions)) for one in (of, *where)):
+        return None
+    of_sizes = _is_computed(of, (size,))
+    if expr.name in QUANTILES:
+        known = not more if expr.name == "median" else len(more) == 1 and isinstance(more[0], Constant)
+        told = of_sizes and known and not expr.distinct
+    elif expr.name in ("sum", "avg"):
+        told = of_sizes and not more and not expr.distinct
+    else:
+        told = not more and (expr.name in ("min", "max") or (expr.name == "count" and expr.distinct))
+    return Aggregate(QUANTILES.get(expr.name, expr.name), (of, *more), expr.distinct, where) if told else None

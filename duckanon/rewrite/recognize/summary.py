@@ -23,8 +23,7 @@ def summary(found: Finding) -> str:
         add("size", write.text(found.size))
         add("by", wide.list(found.regions))
         add("kept", write.all_of(found.kept))
-        if len(found.levels) > 1 or (found.levels and len(found.levels[0]) < len(found.regions)):
-            add("levels", " ".join("(" + wide.list(found.regions[at] for at in one) + ")" for one in found.levels))
+        add(*_sets(found, wide))
         add("", "zeros" if found.zeros else "")
     elif isinstance(found, Conditional):
         told[0] = f"conditional {found.name} of {found.table}"
@@ -49,3 +48,14 @@ def summary(found: Finding) -> str:
         add("because", found.reason)
     add("where", write.all_of(found.filter))
     return " | ".join(told)
+
+
+def _sets(found: GroupSizes, write: Renderer) -> tuple[str, str]:
+    """The grouping sets: levels of regions, where every set has all other keys."""
+    sets = [[found.keys[at] for at in one] for one in found.sets]
+    if sets == [list(found.keys)]:
+        return "levels", ""
+    others = set(found.keys) - set(found.regions)
+    levels = all(others <= set(one) for one in sets)
+    told = [[key for key in one if not levels or key in found.regions] for one in sets]
+    return "levels" if levels else "sets", " ".join(f"({write.list(one)})" for one in told)

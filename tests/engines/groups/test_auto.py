@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from duckanon.engines.groups.confidence_intervals import tail
-from duckanon.engines.groups.controlled_rounding import Margins, balance, column, weigh, whole
+from duckanon.engines.groups.controlled_rounding import Margins, balance, column, project_to_sum, whole
 from duckanon.engines.groups.discrete_laplace import margin, variance
-from duckanon.engines.groups.empirical_bayes import cells, shrunk
+from duckanon.engines.groups.empirical_bayes import cells, posterior_cells
 from duckanon.engines.groups.gaussian_conditioning import Model, Posterior, condition
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic_regression import sparse
@@ -129,7 +129,7 @@ def test_a_column_is_the_nearest(wanted: list[float], total: int) -> None:
 def test_weighted_shares(length: int, total: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     wanted, weights = rng.normal(1, 4, length), rng.uniform(0.2, 5, length)
-    found = weigh(wanted, weights, float(total))
+    found = project_to_sum(wanted, weights, float(total))
     assert found.sum() == pytest.approx(total)
     assert (found >= 0).all()
     # Optimality: one price, which those at zero do not reach.
@@ -305,7 +305,7 @@ def test_shrinking_halves_the_error(epsilon: Fraction) -> None:
     totals = states.sum(axis=1)
     noisy[:, 0] = totals
     found = cells(root, np.zeros(30, dtype=np.int64), totals, noisy, np.full(30, variance(scale)))
-    mean, _ = shrunk(found, 12)
+    mean, _ = posterior_cells(found, 12)
     error = np.abs(mean.reshape(states.shape) - states).sum()
     raw = np.abs(-np.diff(noisy, axis=1, append=0) - states).sum()
     prior = np.abs(found.expected.reshape(states.shape) - states).sum()

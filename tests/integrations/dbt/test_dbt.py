@@ -20,9 +20,9 @@ import duckanon
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.commands import app
+from duckanon.integrations.dbt.macro_functions import MacroFunctions
 from duckanon.integrations.dbt.settings import Changes, Mode, Settings
-from duckanon.integrations.dbt.steward import Steward
-from duckanon.integrations.dbt_meta import declared, given
+from duckanon.integrations.dbt_meta import declared, policy_fields
 from duckanon.integrations.edition_periods import is_due
 
 ROOT = Path(__file__).parents[3]
@@ -253,7 +253,7 @@ def test_a_project_that_was_never_built_is_compiled_and_audited(tmp_path: Path) 
 def steward(now: Callable[[], datetime] | None = None, **config: Any) -> duckdb.DuckDBPyConnection:
     """A connection with what the macros ask, and a table of people."""
     con = duckanon.register(duckdb.connect())
-    Steward(Settings.of(config), now).attend(con)
+    MacroFunctions(Settings.of(config), now).register(con)
     con.execute("CREATE TABLE people AS SELECT i // 5 AS age, 'p' || i AS name FROM range(20) r(i)").fetchall()
     return con
 
@@ -316,7 +316,7 @@ def test_settings() -> None:
 def test_policies_from_meta() -> None:
     columns = {"age": ["quasi_identifier", "public"], "name": "identifier", "home": "unit"}
     found = declared(node(epsilon=0.1, k=3, sensitive="vote", columns=columns))
-    made = Policy(**given(found, {"epsilon": 5, "small": 7}, "people", {}))
+    made = Policy(**policy_fields(found, {"epsilon": 5, "small": 7}, "people", {}))
     assert (made.epsilon, made.unit, made.k, made.small) == (Fraction(1, 10), "home", 3, 7)
     assert (made.quasi_identifiers, made.public, made.drop, made.sensitive) == (
         ("age",),
@@ -350,7 +350,7 @@ def test_policies_from_meta() -> None:
         ),
     }.items():
         with pytest.raises(InvalidInput, match=said):
-            given(declared(one), {}, "people", {})
+            policy_fields(declared(one), {}, "people", {})
 
 
 def test_policies_are_set_once_and_changed_only_on_purpose() -> None:

@@ -19,7 +19,7 @@ from duckanon.integrations.cli.commands import app
 from duckanon.integrations.plots import PICTURES, Picture, plot
 from duckanon.integrations.plots.mechanism import ordered
 from duckanon.integrations.plots.picture import styled
-from duckanon.integrations.plots.result_columns import Given, given
+from duckanon.integrations.plots.result_columns import ResultColumns, result_columns
 from duckanon.integrations.plots.style import number, short
 from duckanon.specification import sql_root
 
@@ -50,12 +50,12 @@ MECHANISM = [
 PLACES = [{"id": f"{LONG}{i}", "lat": 50 + i % 6 / 100, "lon": 8 + i // 6 / 50} for i in range(30)]
 
 
-def columns(rows: Sequence[Mapping[str, Any]]) -> Given:
-    return Given({name: [row[name] for row in rows] for name in rows[0]})
+def columns(rows: Sequence[Mapping[str, Any]]) -> ResultColumns:
+    return ResultColumns({name: [row[name] for row in rows] for name in rows[0]})
 
 
 ON_MAP = {"places": columns(PLACES), "id": "id", "features": ["lat", "lon"], "metric": "haversine"}
-DRAWN: dict[str, tuple[Given, dict[str, Any]]] = {
+DRAWN: dict[str, tuple[ResultColumns, dict[str, Any]]] = {
     "compare": (columns(COMPARED), {}),
     "bounds": (columns(BOUNDS), {}),
     "sizes": (columns(SIZES), {"epsilon": "1/3"}),
@@ -241,7 +241,7 @@ def test_an_analyst_draws_answers() -> None:
 
 def test_sums_of_integers_are_integers() -> None:
     with duckdb.connect() as con:
-        assert given(con.sql("SELECT sum(i) AS s FROM range(3) r(i)"))["s"] == [3]
+        assert result_columns(con.sql("SELECT sum(i) AS s FROM range(3) r(i)"))["s"] == [3]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_sums_of_integers_are_integers() -> None:
 )
 def test_bad_input_is_one_sentence(data: dict, options: dict, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        plot(Given(data), **options)
+        plot(ResultColumns(data), **options)
 
 
 def test_sql_without_a_connection_and_things_without_rows_are_told() -> None:
@@ -277,8 +277,9 @@ def test_names_and_numbers_fit() -> None:
 def test_pyplot_stays_out_and_settings_of_others_stay() -> None:
     code = (
         "import sys, matplotlib; matplotlib.rcParams['font.size'] = 31\n"
-        "from duckanon.integrations.plots import plot; from duckanon.integrations.plots.result_columns import Given\n"
-        "plot(Given({'secret': [1], 'output': [1], 'probability': [1.0]})).svg()\n"
+        "from duckanon.integrations.plots import plot\n"
+        "from duckanon.integrations.plots.result_columns import ResultColumns\n"
+        "plot(ResultColumns({'secret': [1], 'output': [1], 'probability': [1.0]})).svg()\n"
         "print('matplotlib.pyplot' in sys.modules, matplotlib.rcParams['font.size'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

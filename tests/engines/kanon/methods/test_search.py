@@ -166,6 +166,16 @@ def test_bestcut_takes_the_best_cut_each_time(records: Records, k: int) -> None:
     assert ours == pytest.approx(slow, abs=1e-9)
 
 
+@pytest.mark.parametrize(("y", "alone"), [(10, 0), (-10, 3)])
+def test_bestcut_leaves_k_records_on_both_sides(y: int, alone: int) -> None:
+    """A cut by y that leaves one record alone would lose least, but with k = 2 only halves are allowed: cut by x."""
+    from duckanon.engines.kanon.records import attribute, records
+
+    heights = [y if i == alone else 0 for i in range(4)]
+    found = records([attribute("x", [0, 1, 2, 3]), attribute("y", heights)])
+    assert bestcut(found, 2).tolist() == [0, 1, 2, 3]
+
+
 def test_bestcut_stays_fast_when_each_cut_slices_one_class() -> None:
     from duckanon.engines.kanon.records import attribute, records
 

@@ -1,4 +1,4 @@
-"""What the macros ask of duckanon during a run: to apply the project's policies, and to judge its models."""
+"""The SQL functions behind the dbt macros: one applies the project's policies, one checks a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duckanon.governance.instance import Governance, governance_of
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.integrations.catalog import contents
 from duckanon.integrations.dbt.model_checks import Model, Objection, model_of, objections, unfit
-from duckanon.integrations.dbt.policies import Declaration, Policies, declarations, shared
+from duckanon.integrations.dbt.policies import Declaration, Policies, declarations, population_budgets
 from duckanon.integrations.dbt.settings import Mode, Settings
 from duckanon.integrations.dbt_meta import declared
 from duckanon.rewrite.recognize import Schema, View
@@ -28,23 +28,23 @@ from duckanon.rewrite.recognize import Schema, View
 _LONGEST = 8
 
 
-class Steward:
-    """Answers the macros, for one profile.
+class MacroFunctions:
+    """The functions for one dbt profile, with their state between calls.
 
-    run: the invocation of dbt whose policies were applied last. waiting: what of them cannot be applied yet. copies:
-    models that were built in spite of an objection; what reads one of them reads the protected table.
+    run: the invocation of dbt whose policies were applied last. waiting: declarations that cannot be applied yet.
+    copies: models that were built in spite of an objection. A model that reads one of them reads the protected table.
     """
 
     def __init__(self, settings: Settings, now: Callable[[], datetime] | None = None) -> None:
         self._settings, self._now = settings, now
-        self._turn = Lock()
+        self._lock = Lock()
         self._run = ""
-        self._shared: Mapping[str, Any] = {}
+        self._budgets: Mapping[str, Any] = {}
         self._waiting: list[Declaration] = []
         self._copies: dict[TableName, View] = {}
 
-    def attend(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Put the functions behind the macros on a database instance that has duckanon's."""
+    def register(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Register the functions on a database instance that has duckanon's functions."""
         on = Instance(con)
         governance = governance_of(on.identity, con)
         on.create(
@@ -54,7 +54,10 @@ class Steward:
             side_effects=True,
         )
         on.create(
-            "_dk_dbt_judge", _answering(lambda given: self._judge(governance, given)), "VARCHAR", side_effects=True
+            "_dk_dbt_judge",
+            _answering(lambda given: self._check_model(governance, given)),
+            "VARCHAR",
+            side_effects=True,
         )
 
     def _policies(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
@@ -64,24 +67,24 @@ class Steward:
         whether it is over; builds, whether it is one that builds. (dbt runs its hooks around tests, too.)
         """
         ended, found = bool(given["ended"]), declarations(given["nodes"], given["built"])
-        with self._turn:
-            self._shared = shared(found)
-            policies = Policies(governance, self._settings, self._shared, self._now)
-            said, self._waiting = policies.settle(found, last=ended)
+        with self._lock:
+            self._budgets = population_budgets(found)
+            policies = Policies(governance, self._settings, self._budgets, self._now)
+            said, self._waiting = policies.apply(found, last=ended)
             if ended and given["builds"]:
                 said += policies.editions(found)
             self._run = str(given["run"])
         return said
 
     def _caught_up(self, governance: Governance, reads: Sequence[TableName]) -> frozenset[TableName]:
-        """Apply what was waiting, as far as it can be by now. Returns tables that will be protected, and are not yet.
+        """Apply the waiting declarations that can be applied now. Returns tables that still wait for protection.
 
         reads: what a model refers to. Raises InvalidInput where one of them still has no policy.
         """
-        with self._turn:
+        with self._lock:
             if self._waiting:
-                policies = Policies(governance, self._settings, self._shared, self._now)
-                _, self._waiting = policies.settle(self._waiting, last=False)
+                policies = Policies(governance, self._settings, self._budgets, self._now)
+                _, self._waiting = policies.apply(self._waiting, last=False)
             waiting = {one.table: one for one in self._waiting if one.said.protected}
         for name in reads:
             if name in waiting:
@@ -91,8 +94,8 @@ class Steward:
                 )
         return frozenset(waiting)
 
-    def _judge(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
-        """Whether a model may be built. Returns warnings; raises InvalidInput if it may not."""
+    def _check_model(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
+        """Check a model before it is built. Returns warnings; raises InvalidInput if it may not be built."""
         model = model_of(given, declared(given["node"]))
         wrong = unfit(model)
         if wrong is not None:
@@ -100,7 +103,7 @@ class Steward:
         mode = self._settings.guard or Mode.ON
         if mode is Mode.OFF:
             return []
-        with self._turn:
+        with self._lock:
             run, copies = self._run, dict(self._copies)
         if run != given["run"]:
             raise InvalidInput(
@@ -111,7 +114,7 @@ class Steward:
         found = objections(model, _schema(governance, copies), protected, lambda call: _refused(governance, call))
         if found and mode is Mode.ON:
             raise InvalidInput(_refusal(model, found))
-        with self._turn:
+        with self._lock:
             self._copies.pop(model.name, None)
             if found and model.language == "sql":
                 self._copies[model.name] = View(sql=model.code)
@@ -119,7 +122,7 @@ class Steward:
 
 
 def _answering(work: Callable[[Mapping[str, Any]], list[str]]) -> Callable[[pa.Array], pa.Array]:
-    """A function of JSON that gives JSON: what `work` says, and the sentence of what it raises of duckanon's own."""
+    """`work` as an Arrow function from JSON to JSON: its result, or the sentence of a DuckanonError."""
 
     def answer(given: pa.Array) -> pa.Array:
         try:
@@ -140,7 +143,7 @@ def _protected(governance: Governance) -> frozenset[TableName]:
 
 
 def _schema(governance: Governance, copies: Mapping[TableName, View]) -> Schema:
-    """What stands in the databases. Tables that are copies of protected ones are read like views."""
+    """The tables and views of the databases. Copies of protected tables are treated like views of them."""
     with governance.cursors.cursor() as cursor:
         found = contents(lambda query: cursor.execute(query).fetchall()).schema
     tables = {name: one for name, one in found.tables.items() if name not in copies}

@@ -1,6 +1,7 @@
 """Which tables of a database were released, how exposed they are, and what published shares give away.
 
-Nobody records the name under which a release is stored, so tables are known by the columns that our functions give.
+The ledger does not record the name of the table that a release is stored in. So such tables are recognised by the
+columns that our functions return.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.calls import arguments, call
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
-from duckanon.integrations.report.requests import Asked
+from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
 
@@ -32,15 +33,15 @@ SEMI JOIN system.main.duckdb_tables() AS tables USING (database_oid, table_oid)
 WHERE database_name = system.main.current_database() AND NOT internal
 GROUP BY ALL ORDER BY ALL
 """
-# A page with more pictures is not read.
+# A page with more pictures is too long to read.
 _MOST_PICTURES = 12
-# Beyond it a mechanism's picture shows little, and takes long to read.
+# A larger mechanism takes long to draw, and its picture shows little.
 _MOST_PROBABILITIES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Released:
-    """A table whose records were released. found: how it was known. figures: the row of k_report."""
+    """A table whose records were released. found: how it was recognised, in words. figures: the row of k_report."""
 
     table: str
     qi: list[str]
@@ -66,8 +67,8 @@ class Noisy:
 
 
 @dataclass
-class Judged:
-    """All that was judged; problems: what could not be, in sentences."""
+class Assessment:
+    """Everything that was assessed. problems: a sentence for each table that could not be. left_out: pictures."""
 
     released: list[Released] = field(default_factory=list)
     shares: list[Conditional] = field(default_factory=list)
@@ -77,10 +78,13 @@ class Judged:
     problems: list[str] = field(default_factory=list)
 
 
-def judged(con: Connection, asked: Sequence[Asked], sensitive: Sequence[str], views: Views) -> Judged:
-    """Judge what is asked for, then what is found. A table that cannot be read is a problem, not an end."""
-    on = _Judge(con, sensitive)
-    for one in asked:
+def assess(con: Connection, requests: Sequence[TableRequest], sensitive: Sequence[str], views: Views) -> Assessment:
+    """Assess the tables that are requested, then those that are found.
+
+    A table that cannot be read is listed as a problem, and the others are assessed all the same.
+    """
+    on = _Assessor(con, sensitive)
+    for one in requests:
         label = f"{one.table}, {' · '.join(one.rows)} by {' · '.join(one.cols)}"
         if one.qi:
             on.trying(one.table, partial(on.release, one.table, one.table, one.qi, "named by --released"))
@@ -89,10 +93,11 @@ def judged(con: Connection, asked: Sequence[Asked], sensitive: Sequence[str], vi
             on.trying(one.table, partial(on.shares, label, text))
     for view, text in views.shares:
         on.trying(view, partial(on.shares, f"view {view}", text))
+    named = {one.table for one in requests}
     for schema, table, columns in con.execute(_TABLES).fetchall():
         label, name = f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}"
         qi = list(_released_columns(columns))
-        if qi and label not in (one.table for one in asked) and table not in (one.table for one in asked):
+        if qi and label not in named and table not in named:
             on.trying(label, partial(on.release, label, name, qi, "known by its columns"))
         elif set(columns) >= _SIZES:
             on.trying(label, partial(on.sizes, label, name))
@@ -102,7 +107,7 @@ def judged(con: Connection, asked: Sequence[Asked], sensitive: Sequence[str], vi
 
 
 def _released_columns(columns: Sequence[str]) -> Iterator[str]:
-    """The columns that k_anonymize made of quasi-identifiers; none if the table is none of its results."""
+    """The columns that k_anonymize made from quasi-identifiers; none if the table is not a result of k_anonymize."""
     if "class_id" not in columns:
         return
     for name in columns:
@@ -111,11 +116,11 @@ def _released_columns(columns: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-class _Judge:
+class _Assessor:
     def __init__(self, con: Connection, sensitive: Sequence[str]) -> None:
         self.con = con
         self.sensitive = sensitive
-        self.found = Judged()
+        self.found = Assessment()
 
     def trying(self, label: str, work: Callable[[], None]) -> None:
         try:

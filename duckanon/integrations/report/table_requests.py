@@ -1,4 +1,4 @@
-"""What a report is asked for by name: released tables, and tables that shares are published of."""
+"""The tables that a report's options name: released tables, and tables of which shares are published."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from duckanon.integrations.calls import split
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A table to judge: by its quasi-identifiers, or by the rows and columns of its published shares."""
+class TableRequest:
+    """A table to assess. A released table has quasi-identifiers, a table of published shares has rows and columns."""
 
     table: str
     qi: list[str] = field(default_factory=list)
@@ -20,14 +20,14 @@ class Asked:
     count: str | None = None
 
 
-def asked(
+def table_requests(
     released: Sequence[str] | None,
     qi: Sequence[str] | None,
     shares: Sequence[str] | None,
     rows: Sequence[str] | None,
     cols: Sequence[str] | None,
     count: Sequence[str] | None,
-) -> list[Asked]:
+) -> list[TableRequest]:
     """The tables that repeated options name: the first --released goes with the first --qi, and so on.
 
     Raises InvalidInput where options are missing or left over.
@@ -41,9 +41,9 @@ def asked(
         raise InvalidInput("Give --count for each of --shares, or for none.")
     counts: list[str | None] = [*count] if count else [None] * len(shares)
     return [
-        *(Asked(table, qi=split([columns])) for table, columns in zip(released, qi, strict=True)),
+        *(TableRequest(table, qi=split([columns])) for table, columns in zip(released, qi, strict=True)),
         *(
-            Asked(table, rows=split([down]), cols=split([across]), count=column)
+            TableRequest(table, rows=split([down]), cols=split([across]), count=column)
             for table, down, across, column in zip(shares, rows, cols, counts, strict=True)
         ),
     ]

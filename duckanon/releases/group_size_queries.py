@@ -1,0 +1,462 @@
+"""Group sizes asked in ordinary SQL: which question they are, and the query over its answer that stands in their place.
+
+All group-size queries of a table without filters on records read one release, of the whole hierarchy, for the policy's
+epsilon per query. So every query after the first is free, and answers about different regions and sizes agree. Filters
+on records, other sizes than the number of records, parts of groups, and the table of all units make a release of its
+own. Conditions on regions and sizes, and everything that is computed of sizes, are applied to the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from duckanon.accounting import rational
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.policy import Policy
+from duckanon.governance.locations import Location
+from duckanon.releases import weighted_groups as weighted
+from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
+from duckanon.releases.paid_questions import GroupSizesQuestion
+from duckanon.releases.sizes import RECORDS, Size, UnitsTable
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
+from duckanon.rewrite.algebra.filters import NotTotal, written
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.relations import Source, Table
+from duckanon.rewrite.algebra.render import Renderer
+from duckanon.rewrite.algebra.rows import present
+from duckanon.rewrite.decision import Verdict
+from duckanon.rewrite.normalize.order_limit import order_limit
+from duckanon.rewrite.recognize import GroupSizes
+from duckanon.rewrite.recognize.findings import Role
+from duckanon.rewrite.recognize.measures import measure
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
+
+# The alias of the release in the text that runs.
+_RELEASE = "_dk_release"
+# Stands for the source of the release's own columns.
+_OURS = -1
+_SIZE = Column(_OURS, "size")
+_WHOLE = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "UHUGEINT",
+)
+_OWN = " It is a release of its own, with a charge of its own: its {} not those of the policy's release."
+_JOINED = (
+    "The groups are joined with another table, which the release does not know. Of units without records it "
+    "knows as many as a table of all units has: FROM units LEFT JOIN ... ON, counting {}."
+)
+
+
+class _No(Exception):
+    """Why a query is not answered, in a sentence."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What answers a query. regions: folded columns of the release. after: conditions on the release. units: the path
+    of the open table of all units, and their column in it.
+    """
+
+    question: GroupSizesQuestion
+    regions: tuple[str, ...] = ()
+    after: tuple[Expr, ...] = ()
+    units: tuple[tuple[str, str, str], str] | None = None
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The joined tables of a query: the records, and the table of all units, if there is one.
+
+    on_records, on_units: conditions on the rows of each.
+    """
+
+    records: Source
+    units: Source | None = None
+    unit: str = ""
+    on_records: tuple[Expr, ...] = ()
+    on_units: tuple[Expr, ...] = ()
+
+    @property
+    def of_units(self) -> bool:
+        """Whether the table of all units is protected too."""
+        return self.units is not None and isinstance(self.units.relation, Table) and self.units.relation.protected
+
+
+def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
+    """Replace the node that asks for `found` by the release. Returns why that cannot be done, else None."""
+    name = found.table
+    if offered(context, name) is None:
+        return NONE
+    try:
+        asked = _asked(context, found)
+        reason = check(asked.question, context.policy(name))
+        if reason is not None:
+            return reason
+        replacement = _over_release(context, found, asked, node)
+    except (_No, NotTotal) as no:
+        return str(no)
+    context.replace(node, replacement)
+    settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question))
+    return None
+
+
+def _said(question: GroupSizesQuestion) -> str:
+    """What is to be said of a release that is not the policy's usual one."""
+    size, usual = question.size, GroupSizesQuestion.__dataclass_fields__
+    own = [
+        what
+        for what, differs in (
+            ("filters", bool(question.filter)),
+            ("groups", question.within != usual["within"].default or question.units is not None),
+            ("sizes", size != RECORDS),
+        )
+        if differs
+    ]
+    said = _OWN.format(f"{' and '.join(own)} are") if own else ""
+    if size.what == "sum":
+        low, high = size.low * size.step, size.high * size.step
+        said += f" Each {size.column} is clamped to {low} to {high} and rounded to a multiple of {size.step}."
+    return said
+
+
+# --- the question -----------------------------------------------------------------------------------------------------
+
+
+def _asked(context: RuleContext, found: GroupSizes) -> _Asked:
+    """The question that answers a query. Raises _No and NotTotal."""
+    name = found.table
+    policy = context.policy(name)
+    assert policy.unit is not None and policy.per_query is not None and policy.max_size is not None  # noqa: PT018
+    if not found.columns or any(role.what == "derived" for role in found.columns):
+        raise _No("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
+    parts = _parts(found, policy)
+    keys = () if parts.of_units else offered(context, name) or ()
+    regions = tuple(fold(one.column) for one in keys)
+    after = tuple(one for one in parts.on_records if _names(one) <= set(regions))
+    filters = [one for one in parts.on_records if one not in after]
+    stored = {fold(one): one for one in context.columns(name)}
+    more: dict[str, Any] = {"filter": _conditions(context, name, filters), "size": _size(context, found, policy)}
+    epsilon = policy.per_query
+    if parts.units is None:
+        within = _within(found, policy, regions)
+        more["within"] = tuple(stored[one] for one in within)
+        more["is_unit"] = policy.unit_is_group and not within
+    elif parts.of_units:
+        more["units"], theirs = _units_table(context, found, parts)
+        epsilon = min(epsilon, theirs.per_query or epsilon)
+    question = question_of(context, name, keys, epsilon=epsilon, max_size=policy.max_size, **more)
+    _check_shown(found, regions)
+    told = (*after, *(_released(one, found.size) for one in found.kept))
+    if question.units is not None or parts.units is None:
+        return _Asked(question, regions, told)
+    assert isinstance(parts.units.relation, Table)
+    return _Asked(question, regions, told, (context.path(parts.units.relation.name), parts.unit))
+
+
+def _parts(found: GroupSizes, policy: Policy) -> _Parts:
+    """The tables of a query and the conditions on each. Raises _No for a join that is not followed."""
+    if len(found.sources) == 1 and not found.frame and not found.joins:
+        there = frozenset(map(present, found.unit))
+        return _Parts(found.sources[0], on_records=tuple(one for one in found.filter if one not in there))
+    said = _JOINED.format(policy.unit)
+    if len(found.sources) != 2 or found.regions or found.frame or found.joins or not found.zeros:
+        raise _No(said)
+    first, second = found.sources
+    every, records = first.relation, second.relation
+    if not isinstance(every, Table) or not isinstance(records, Table) or first.on or second.join != "left":
+        raise _No(said)
+    if records.name != found.table or len(found.unit) != 1 or not isinstance(found.size, Aggregate):
+        raise _No(said)
+    (unit,) = found.unit
+    mine = Column(second.number, fold(policy.unit or ""))
+    if not isinstance(unit, Column) or unit.source != first.number or found.size.name != "count":
+        raise _No(said)
+    met = {binary("EQ", unit, mine), binary("EQ", mine, unit)}
+    on_records = tuple(one for one in second.on if one not in met)
+    if len(second.on) != len(on_records) + 1 or any(_sources(one) != {second.number} for one in on_records):
+        raise _No(
+            f"Units and records must be joined by {policy.unit}, and all other conditions of ON be about records."
+        )
+    on_units = tuple(found.filter)
+    if any(_sources(one) != {first.number} for one in on_units) or (on_units and not every.protected):
+        raise _No(
+            "Conditions on the records stand in ON, so that units without such records stay. Those in WHERE leave "
+            "units out, and are followed for a protected table of units only."
+        )
+    return _Parts(second, first, unit.name, on_records, on_units)
+
+
+def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tuple[UnitsTable, Policy]:
+    """The protected table of all units, and its policy. Raises _No unless both tables are of one population, and
+    joined by the privacy unit of both.
+    """
+    assert parts.units is not None
+    assert isinstance(parts.units.relation, Table)
+    name = parts.units.relation.name
+    protected, mine = context.catalog.protected[name], context.policy(found.table)
+    policy, (here, there) = protected.policy, (context.label(name), context.label(found.table))
+    if name.catalog != found.table.catalog or policy.population != mine.population or policy.privacy_unit is None:
+        raise _No(
+            f"{here} and {there} are not protected in one population, so no charge covers both: ask the steward to "
+            "protect them with the same population, and the column of the privacy unit in each."
+        )
+    if fold(policy.privacy_unit) != parts.unit or not mine.unit_is_group:
+        raise _No(
+            f"{here} and {there} are joined only by the privacy unit of both, and then its records are counted: "
+            f"{policy.privacy_unit} of {here} is one, and {mine.privacy_unit} of {there}, whose groups the policy "
+            f"counts by {mine.unit}."
+        )
+    if not protected.stands or policy.per_query is None:
+        raise _No(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
+    types, column = context.types(name), fold(policy.privacy_unit)
+    kind = types[column]
+    if kind != context.types(found.table)[fold(mine.unit or "")]:
+        raise _No(f"The units of {here} and {there} have different types: ask the steward to give them the same one.")
+    stored = {fold(one): one for one in context.columns(name)}
+    is_text = kind == "VARCHAR" or kind.startswith("ENUM")
+    filters = _conditions(context, name, parts.on_units)
+    location = Location(*context.path(name))
+    units = UnitsTable(
+        location=location, version=protected.version, column=stored[column], is_text=is_text, filter=filters
+    )
+    return units, policy
+
+
+def _within(found: GroupSizes, policy: Policy, regions: Sequence[str]) -> list[str]:
+    """The columns that identify a group besides the policy's unit and regions, in order. Raises _No for others."""
+    unit = {one.name if isinstance(one, Column) else "" for one in found.unit}
+    if fold(policy.unit or "") not in unit or "" in unit:
+        raise _No(
+            f"The policy counts groups by {policy.unit}: ask for groups by it, as it stands, and by further columns."
+        )
+    within = sorted(unit - {fold(policy.unit or ""), *regions})
+    _check_dropped(policy, within)
+    return within
+
+
+def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
+    """What the size of a group is. Raises _No and NotTotal."""
+    size, name = found.size, found.table
+    assert isinstance(size, Aggregate)
+    there = [fold(one) for one in (policy.unit, policy.privacy_unit) if one is not None]
+
+    def conditions(where: Iterable[Expr]) -> tuple[str, ...]:
+        kept = [
+            one
+            for one in where
+            if not any(one == present(Column(each.number, at)) for each in found.sources for at in there)
+        ]
+        return _conditions(context, name, kept)
+
+    if size.distinct and len(size.operands) == 1:
+        (column,) = size.operands
+        if not isinstance(column, Column):
+            raise _No("Different values are counted of a column, as it stands.")
+        _conditions(context, name, [binary("EQ", column, column)])
+        return Size(what="distinct", column=_stored(context, name, column), where=conditions(size.where))
+    meant = measure(size, found.sources)
+    if meant is None or meant.scale != 1:
+        raise _No("Sizes are numbers of records, of different values, or sums of a column with bounds.")
+    if meant.weight is None:
+        where = conditions(meant.where)
+        return Size(where=where) if where else RECORDS
+    return _sum(context, name, policy, meant.weight, conditions({*meant.where, present(meant.weight)}))
+
+
+def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where: tuple[str, ...]) -> Size:
+    """A sum of a column with bounds, as the size of a group. Raises _No."""
+    if not isinstance(of, Column):
+        raise _No("Sums are of a column, as it stands.")
+    bounds = {fold(column): one for column, one in policy.bounds.items()}.get(of.name)
+    if bounds is None:
+        raise _No(
+            f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
+            f"bounds := {{'{of.name}': [least, largest]}}."
+        )
+    if not context.types(name)[of.name].startswith((*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL(")):
+        raise _No(f"Sums are of a column of numbers, and {of.name} is none.")
+    low, high, *more = [rational(one) for one in bounds]
+    step = more[0] if more else rational("1")
+    if low is None or high is None or step is None or low < 0 or step <= 0 or step.denominator != 1:
+        raise _No(
+            f"Sizes are sums of numbers that are not negative, in whole steps, and the bounds of {of.name} are not."
+        )
+    if (low / step).denominator != 1 or (high / step).denominator != 1 or high <= 0:
+        raise _No(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
+    return Size(
+        what="sum",
+        column=_stored(context, name, of),
+        low=int(low / step),
+        high=int(high / step),
+        step=int(step),
+        where=where,
+    )
+
+
+def _stored(context: RuleContext, name: TableName, column: Column) -> str:
+    return {fold(one): one for one in context.columns(name)}[column.name]
+
+
+def _conditions(context: RuleContext, name: TableName, conditions: Iterable[Expr]) -> tuple[str, ...]:
+    """Conditions on records as SQL, each once, in order. Raises _No for dropped columns, and NotTotal."""
+    given = list(conditions)
+    _check_dropped(context.policy(name), [one for each in given for one in _names(each)])
+    return tuple(sorted({written(one, context.types(name), context.today) for one in given}))
+
+
+def _check_dropped(policy: Policy, names: Iterable[str]) -> None:
+    if {fold(one) for one in policy.drop} & set(names):
+        raise _No(f"The policy lets nothing out that depends on {', '.join(policy.drop)}.")
+
+
+def _check_shown(found: GroupSizes, regions: Sequence[str]) -> None:
+    """Raises _No where the query tells groups apart by what the release does not have."""
+    for one in (*found.keys, *found.kept):
+        released = _released(one, found.size)
+        if not _names(released) <= set(regions) or any(isinstance(part, Aggregate) for part in walk(released)):
+            raise _No("Regions must be columns of the policy's hierarchy that have domains.")
+    for role in found.columns:
+        of = (*role.where, *([role.expr] if role.what == "statistic" and role.expr is not None else []))
+        there = frozenset(map(present, found.unit))
+        if any(not _names(_released(one, found.size)) <= set(regions) for one in of if one not in there):
+            raise _No("Groups are counted, and their sizes summed up, by regions and sizes.")
+        if role.what == "statistic" and isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr):
+            if len(found.sets) > 1:
+                raise _No("Medians and quantiles are told for one grouping at a time: ask for one level.")
+            if not weighted.known_quantile(role.expr):
+                raise _No("A quantile is asked by a number from 0 to 1.")
+
+
+def _names(expr: Expr) -> set[str]:
+    """The columns in an expression, without the release's own."""
+    return {one.name for one in walk(expr) if isinstance(one, Column) and one.source != _OURS}
+
+
+def _sources(expr: Expr) -> set[int]:
+    return {one.source for one in walk(expr) if isinstance(one, Column)}
+
+
+# --- the query over the release ---------------------------------------------------------------------------------------
+
+
+def _released(expr: Expr, size: Expr) -> Expr:
+    """The expression over the release's columns. A value that stands for all records of a group is its region."""
+
+    def change(one: Expr) -> Expr | None:
+        if one == size:
+            return _SIZE
+        shows = isinstance(one, Aggregate) and one.name == "any_value" and len(one.operands) == 1 and not one.where
+        return one.operands[0] if shows and isinstance(one.operands[0], Column) else None  # type: ignore[union-attr]
+
+    return rebuilt(expr, change)
+
+
+def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: Node) -> Node:
+    """The query over the release that shows the columns of `found`. Raises _No."""
+    renderer = Renderer()
+
+    def over(expr: Expr) -> str:
+        return renderer.text(_released(expr, found.size))
+
+    names = context.names(found.table, node, found.columns)
+    keys = [over(one) for one in found.keys]
+    there = frozenset(map(present, found.unit))
+    quantiles = list(
+        dict.fromkeys(
+            role.expr for role in found.columns if isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr)
+        )
+    )
+    shown = []
+    for role, name, given in zip(found.columns, names, written_columns(node, found.columns), strict=True):
+        text = _column(role, over, type_of_count(given), there, quantiles)
+        shown.append(f"{text} AS {quoted([name])}")
+    source = f"{_source(context, found, asked)} AS {_RELEASE}"
+    where = " AND ".join([f"level = {_level(found, asked)}", *sorted(f"({over(one)})" for one in asked.after)])
+    if quantiles:
+        beside = [column for at, one in enumerate(quantiles) for column in weighted.cumulative(one, over, at, keys)]
+        source, where = f"(SELECT *, {', '.join(beside)} FROM {source} WHERE {where}) AS {_RELEASE}", ""
+    text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, keys)}"
+    replacement = sqlglot.parse_one(text, read="duckdb")
+    if not order_limit(_bare(node) if found.whole else node, replacement):
+        raise _No(
+            "The query orders or filters the groups in a way that is not followed: write that around the query of "
+            "sizes, as in SELECT ... FROM (query) ORDER BY size."
+        )
+    return replacement
+
+
+def _column(
+    role: Role, over: Callable[[Expr], str], kind: str, there: frozenset[Expr], quantiles: Sequence[Expr]
+) -> str:
+    if role.what == "groups":
+        return weighted.count((one for one in role.where if one not in there), over, kind)
+    assert role.expr is not None
+    if role.what != "statistic":
+        return over(role.expr)
+    assert isinstance(role.expr, Aggregate)
+    return weighted.statistic(role.expr, over, quantiles.index(role.expr) if role.expr in quantiles else 0)
+
+
+def _level(found: GroupSizes, asked: _Asked) -> int:
+    """The level of the release that tells all regions of the query; each level adds up to the one above it."""
+    used = {
+        name
+        for one in (*found.keys, *asked.after, *(one for role in found.columns for one in _of(role)))
+        for name in _names(_released(one, found.size))
+    }
+    return 1 + max((at for at, one in enumerate(asked.regions) if one in used), default=-1)
+
+
+def _of(role: Role) -> Iterable[Expr]:
+    return (*role.where, *([role.expr] if role.expr is not None else []))
+
+
+def _grouped(found: GroupSizes, keys: Sequence[str]) -> str:
+    if not keys:
+        return ""
+    if len(found.sets) == 1 and len(found.sets[0]) == len(keys):
+        return f" GROUP BY {', '.join(dict.fromkeys(keys))}"
+    sets = ", ".join(f"({', '.join(keys[at] for at in one)})" for one in found.sets)
+    return f" GROUP BY GROUPING SETS ({sets})"
+
+
+def _bare(node: Node) -> Node:
+    """The query without clauses that the finding has taken in, such as HAVING on keys."""
+    bare = node.copy()
+    if isinstance(bare, exp.Select):
+        for part in ("having", "qualify", "distinct", "windows"):
+            bare.set(part, None)
+    return bare
+
+
+def _source(context: RuleContext, found: GroupSizes, asked: _Asked) -> str:
+    """The release, with sizes of the type that the query gives them, and a row for groups of size 0, if there is an
+    open table of all units.
+    """
+    release, column = quoted(asked.question.path), asked.question.size.column
+    if isinstance(found.size, Aggregate) and found.size.name == "sum":
+        whole = column is None or context.types(found.table)[fold(column)] in _WHOLE
+        kind = "HUGEINT" if whole else "DOUBLE"
+        release = f"(SELECT * REPLACE (CAST(size AS {kind}) AS size) FROM {release})"
+    if asked.units is None:
+        return release
+    path, column = asked.units
+    known = f"SELECT count(DISTINCT {quoted([column])}) FROM {quoted(path)} AS _dk_units"
+    return (
+        f"(SELECT 0 AS level, size, groups FROM {release} AS _dk_sizes WHERE level = 0 AND size > 0 UNION ALL "
+        f"SELECT 0, 0, greatest(CAST(({known}) - coalesce(sum(groups), 0) AS BIGINT), 0) "
+        f"FROM {release} AS _dk_sizes WHERE level = 0 AND size > 0)"
+    )

@@ -1,0 +1,62 @@
+"""What the size of a group is, and which groups there are, as data: parts of a question for group sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from duckanon.governance.locations import Location
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What is added up over the records of a group.
+
+    what: 'records' are counted; so are the 'distinct' values of `column`, without NULL; or `column` is summed: each
+    value is clamped to `low` and `high`, and rounded to a multiple of `step`. low, high: in steps. where: conditions,
+    as SQL: a record that does not fulfil them adds nothing, and a group of such records alone has size 0.
+    """
+
+    what: Literal["records", "distinct", "sum"] = "records"
+    column: str | None = None
+    low: int = 0
+    high: int = 1
+    step: int = 1
+    where: tuple[str, ...] = ()
+
+    @property
+    def least(self) -> int:
+        """The least size of a group that has a record, in steps: 1 if every record counts, else 0."""
+        return 1 if self == RECORDS else 0
+
+    @property
+    def words(self) -> str:
+        """For the ledger; empty for what is usual."""
+        of = {"records": "", "distinct": f"different {self.column}", "sum": f"sum of {self.column}"}[self.what]
+        if not self.where:
+            return of
+        return f"{of or 'records'} where {' and '.join(self.where)}"
+
+
+RECORDS = Size()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitsTable:
+    """A protected table of the privacy units, whose groups are counted, those without records too: they have size 0.
+
+    It is of the population of the records. column: that identifies a unit. is_text: whether it holds text. filter:
+    conditions on units, as SQL.
+    """
+
+    location: Location
+    version: int
+    column: str
+    is_text: bool = False
+    filter: tuple[str, ...] = ()
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """All that an answer depends on, as plain values."""
+        told = {"version": self.version, "column": self.column, "filter": self.filter}
+        return {**told, "table": self.location.identity}

@@ -1,0 +1,104 @@
+"""Aggregates over groups, written over a release of group sizes: each row of it stands for `groups` groups of a size.
+
+A number of groups is a sum of `groups`. A statistic of sizes takes each size as often as there are groups of it, and is
+NULL where the number of groups, which has noise, is below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr
+from duckanon.rewrite.recognize.group_size import QUANTILES
+from duckanon.rewrite.recognize.measures import number
+
+Write = Callable[[Expr], str]
+_WHOLE = frozenset({"Add", "Sub", "Mul", "IntDiv", "Mod", "Neg", "Paren", "Least", "Greatest", "Abs"})
+
+
+def count(where: Iterable[Expr], write: Write, kind: str) -> str:
+    """How many groups meet the conditions, of the type `kind`. write: an expression over the release's columns."""
+    return f"CAST(COALESCE(SUM(groups){_filter(_conditions(where, write))}, 0) AS {kind})"
+
+
+def is_quantile(one: Aggregate) -> bool:
+    return one.name in QUANTILES
+
+
+def known_quantile(one: Aggregate) -> bool:
+    """Whether the quantile's place is a number from 0 to 1."""
+    return 0 <= _place(one) <= 1
+
+
+def statistic(one: Aggregate, write: Write, at: int) -> str:
+    """A statistic over the release's rows. at: of a quantile, the number of its cumulative columns."""
+    if is_quantile(one):
+        return _quantile(one, write, at)
+    of = one.operands[0]
+    text, where = write(of), _conditions(one.where, write)
+    if one.name in ("min", "max", "count"):
+        distinct = "DISTINCT " if one.distinct else ""
+        return f"{one.name.upper()}({distinct}{text}){_filter(['groups >= 1', *where])}"
+    there = _filter([*where, f"({text}) IS NOT NULL"])
+    times = "CAST(groups AS HUGEINT)" if _is_whole(of) else "CAST(groups AS DOUBLE)"
+    total = f"SUM(({text}) * {times}){there}"
+    if one.name == "avg":
+        total = f"CAST({total} AS DOUBLE) / SUM(groups){there}"
+    return f"CASE WHEN SUM(groups){there} >= 1 THEN {total} END"
+
+
+def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> list[str]:
+    """The columns that a quantile needs beside each row, within the rows with the same keys: how many groups have at
+    most this value, and how many there are.
+    """
+    of = write(one.operands[0])
+    told = " AND ".join([*_conditions(one.where, write), f"({of}) IS NOT NULL"])
+    weight = f"CASE WHEN {told} THEN groups ELSE 0 END"
+    partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
+    return [
+        f"CAST(SUM({weight}) OVER ({partition} ORDER BY {of}) AS HUGEINT) AS _dk_upto{at}",
+        f"CAST(SUM({weight}) OVER ({partition}) AS HUGEINT) AS _dk_all{at}",
+    ]
+
+
+def _quantile(one: Aggregate, write: Write, at: int) -> str:
+    of, place = write(one.operands[0]), _place(one)
+    above, below = place.numerator, place.denominator
+    upto, whole = f"_dk_upto{at}", f"_dk_all{at}"
+
+    def value(index: str) -> str:
+        """The value with that number, from 0, of all values in order."""
+        return f"MIN({of}) FILTER (WHERE {upto} > {index})"
+
+    if one.name in ("quantile", "quantile_disc"):
+        index = f"GREATEST(({whole} * {above} + {below - 1}) // {below}, 1) - 1"
+        return f"CASE WHEN MAX({whole}) >= 1 THEN {value(index)} END"
+    position = f"(({whole} - 1) * {above})"
+    low, high = value(f"{position} // {below}"), value(f"({position} + {below - 1}) // {below}")
+    part = f"CAST(MAX({position} % {below}) AS DOUBLE) / {below}"
+    return f"CASE WHEN MAX({whole}) >= 1 THEN CAST({low} AS DOUBLE) + ({high} - {low}) * {part} END"
+
+
+def _place(one: Aggregate) -> Fraction:
+    found = Fraction(1, 2) if one.name == "median" else number(one.operands[1])
+    return Fraction(-1) if found is None else found
+
+
+def _conditions(where: Iterable[Expr], write: Write) -> list[str]:
+    return sorted(f"({write(one)})" for one in where)
+
+
+def _filter(conditions: Sequence[str]) -> str:
+    return f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+
+
+def _is_whole(expr: Expr) -> bool:
+    """Whether an expression of the size is a whole number, whose sums are exact then."""
+    if isinstance(expr, Constant):
+        return not expr.is_text and expr.value.isdigit()
+    if isinstance(expr, Call) and expr.kind == "Case":
+        return all(map(_is_whole, (*expr.operands[1::2], expr.operands[-1])))
+    if isinstance(expr, Call):
+        return expr.kind == "Null" or (expr.kind in _WHOLE and all(map(_is_whole, expr.operands)))
+    return isinstance(expr, Column | Aggregate)
