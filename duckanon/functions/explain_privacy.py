@@ -31,6 +31,7 @@ class ExplainPrivacy(Request):
 
     sql: str
     role: str
+    within: int | None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -38,7 +39,10 @@ class ExplainPrivacy(Request):
             raise InvalidInput("explain_privacy needs a statement as text: explain_privacy('SELECT ...').")
         if given["role"] not in ("analyst", "steward"):
             raise InvalidInput("role must be 'analyst' or 'steward': who would run the statement.")
-        return cls(sql=given["sql"], role=given["role"])
+        within = given["within"]
+        if within is not None and (not isinstance(within, int) or isinstance(within, bool) or within < 1):
+            raise InvalidInput("within must be 1 or more: how far 95 % of the counts may be from the truth.")
+        return cls(sql=given["sql"], role=given["role"], within=within)
 
     def query(self) -> str:
         return listed("_dk_explain_privacy", self)
@@ -47,4 +51,11 @@ class ExplainPrivacy(Request):
 def _explain(explain: Explain, request: ExplainPrivacy) -> pa.Array:
     as_written = {"kind": "query", "decision": "runs", "reason": _AS_WRITTEN, "rewritten_sql": request.sql}
     found = explain(request.sql) if request.role == "analyst" else [as_written]
-    return rows(found, columns_of("explain_privacy"))
+    return rows([{**one, "needed": _needed(one, request.within)} for one in found], columns_of("explain_privacy"))
+
+
+def _needed(row: Mapping[str, Any], within: int | None) -> float | None:
+    """The epsilon for which 95 % of the counts are within a width: noise is as wide as epsilon is small."""
+    if within is None or row.get("width") is None:
+        return None
+    return float(row["price"] * row["width"] / within)

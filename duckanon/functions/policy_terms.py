@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +19,8 @@ _NAMES = {
     "privacy_unit": "the name of the column that identifies what is protected as a whole, as in 'person'",
     "unit": "the name of the column that tells groups apart, as in 'household_id'",
 }
+# The most values of a range.
+_MOST_VALUES = 100_000
 # Least values of whole numbers, and what they mean.
 _LEAST = {
     "rows_per_unit": (1, "so many records of one privacy unit count"),
@@ -125,13 +128,33 @@ def _domains(given: object) -> dict[str, Any]:
     for name, one in _pairs(given, "domains", example).items():
         if one is None:
             continue
-        if not isinstance(one, str | list | tuple) or not one:
+        values = _range(name, one) if isinstance(one, Mapping) else one
+        if not isinstance(values, str | list | tuple) or not values:
             raise InvalidInput(
-                f'The domain of "{name}" must be a list of values, the name of an open table, or {ENUM!r}: domains := '
-                f"{example}."
+                f'The domain of "{name}" must be a list of values, a range, the name of an open table, or {ENUM!r}: '
+                f"domains := {example}."
             )
-        found[name] = one if isinstance(one, str) else [_plain(value) for value in one]
+        found[name] = values if isinstance(values, str) else [_plain(value) for value in values]
     return found
+
+
+def _range(name: str, given: Mapping[str, Any]) -> list[object]:
+    """The values of a range of whole numbers or dates: {'from': 0, 'to': 120, 'step': 5}. A step of dates is days."""
+    example = f"{{'{name}': {{'from': 0, 'to': 120, 'step': 5}}}}"
+    first, last, step = given.get("from"), given.get("to"), given.get("step", 1)
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (first, last))
+    days = all(isinstance(one, date) for one in (first, last))
+    if not set(given) <= {"from", "to", "step"} or not (whole or days) or not isinstance(step, int) or step < 1:
+        raise InvalidInput(
+            f'The range of "{name}" must have two whole numbers or dates, and a whole step if there is one: domains := '
+            f"{example}."
+        )
+    assert first is not None
+    assert last is not None
+    count = ((last - first).days if days else last - first) // step + 1
+    if not 0 < count <= _MOST_VALUES:
+        raise InvalidInput(f'The range of "{name}" must have from 1 to {_MOST_VALUES:,} values: choose a larger step.')
+    return [first + (timedelta(days=at * step) if days else at * step) for at in range(count)]
 
 
 def _plain(value: object) -> object:

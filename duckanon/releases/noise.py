@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import check_price
-from duckanon.releases.intervals import spread
+from duckanon.releases.intervals import half_width, spread
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
@@ -102,5 +102,6 @@ def settle(context: RuleContext, name: TableName, question: AggregatesQuestion, 
         protected.remaining,
         question.edition,
         within=spread(question.scale),
+        width=half_width(question.scale),
     )
     context.steps.append(step)

@@ -429,7 +429,7 @@ class _Plan:
             if one.name in ("records", "units", "sum"):
                 found.append(f"{shown} within {_rounded(self._half(one))}")
             elif one.name in ("avg", "share"):
-                found.append(f"{shown} within {_rounded(self._half(one))} / n")
+                found.append(f"{shown} within {_rounded(self._half(one))} / the number of its values")
         within = f"95 % are within what is said for one cell: {', '.join(found)}."
         measured = f"The numbers have noise, and may be negative; {within}"
         others = {one.name for one in self._statistics} & {"quantile", *_SPREADING}

@@ -28,7 +28,7 @@ class Step:
 
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
     drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
-    its counts are from the truth at most.
+    its counts are from the truth at most. width: the same, not rounded.
     """
 
     kind: str
@@ -40,6 +40,7 @@ class Step:
     edition: int | None = None
     drawn: date | None = None
     within: int | None = None
+    width: float | None = None
 
     @property
     def line(self) -> str:
@@ -90,6 +91,9 @@ class Decision:
                 "edition": step.edition,
                 "drawn": step.drawn,
                 "reason": step.reason,
+                "within": step.within,
+                "width": step.width,
+                "price": None if step.epsilon is None else float(step.epsilon),
                 "rewritten_sql": self.sql,
             }
             for step in self.steps

@@ -1,0 +1,227 @@
+"""Sums, quantiles and expressions as keys: equal to a twin in plain Python, and moved by one unit as is said."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf, isnan, nan
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duckanon.governance.locations import Location
+from duckanon.releases import mechanisms
+from duckanon.releases.paid_questions import (
+    AggregatesQuestion,
+    Key,
+    Measure,
+    Number,
+    Quantiles,
+    Records,
+    Sums,
+    Units,
+)
+from tests.releases.plain import hashed
+
+NUMBER = Number("x", "-2", "1/2", 12)
+KEY = Key("a", "domain_a", "VARCHAR", ("a",))
+DOMAIN = ["p", "P", "q", None]
+EVENTS = ('("y" = 1)', '("y" = 2)')
+MEASURES: list[Measure] = [
+    Records(),
+    Units(),
+    Sums(NUMBER),
+    Sums(NUMBER, squares=True),
+    Sums(NUMBER, missing=True),
+    Sums(NUMBER, squares=True, missing=True),
+    Quantiles(NUMBER, ("1/2", "9/10")),
+]
+Record = dict[str, Any]
+
+
+@dataclass
+class Case:
+    question: AggregatesQuestion
+    records: list[Record]
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.question.grouped)
+
+    def cells(self) -> list[tuple[Any, int]]:
+        values = sorted({self.shown(one) for one in DOMAIN}, key=lambda one: (one is None, one or ""))
+        keys = values if self.question.keys else [None]
+        return [(key, at) for key in keys for at in range(self.question.outcomes)]
+
+    def shown(self, value: str | None) -> str | None:
+        return value.upper() if self.grouped and value is not None else value
+
+    def placed(self) -> list[tuple[Record, int]]:
+        """The records that count, in the order in which a unit's first are taken."""
+        cells = {cell: at for at, cell in enumerate(self.cells())}
+        found = []
+        for one in self.records:
+            event = ({1: 0, 2: 1}.get(one["y"], 2)) if self.question.events else 0
+            if one["unit"] is None or (self.question.keys and one["a"] not in DOMAIN):
+                continue
+            found.append((one, cells[self.shown(one["a"]) if self.question.keys else None, event]))
+        own: dict[Any, list[tuple[Record, int]]] = defaultdict(list)
+        for one, cell in found:
+            own[one["unit"]].append((one, cell))
+        numbers = [measure for measure, _ in self.question.measures if isinstance(measure, Sums | Quantiles)]
+
+        def order(placed: tuple[Record, int]) -> tuple[Any, ...]:
+            step = steps(placed[0]["x"])
+            # DuckDB sorts NULL last, and its hash of NULL is a number like others.
+            tie = (hashed(step, "BIGINT"), step is None, step or 0)
+            return (hashed(placed[1], "BIGINT"), *(tie if numbers else ()), placed[1])
+
+        most = self.question.contributions
+        return [one for mine in own.values() for one in sorted(mine, key=order)[:most]]
+
+    def totals(self) -> list[np.ndarray]:
+        placed, size = self.placed(), len(self.cells())
+        return [totals(measure, placed, size) for measure, _ in self.question.measures]
+
+
+def steps(x: float | None) -> int | None:
+    if x is None:
+        return None
+    clamped = 4.0 if isnan(x) else min(max(x, -2.0), 4.0)
+    # DuckDB rounds halves away from zero.
+    return int((clamped + 2) / 0.5 + 0.5)
+
+
+def totals(measure: Measure, placed: list[tuple[Record, int]], size: int) -> np.ndarray:
+    if isinstance(measure, Records):
+        return np.array([[sum(at == cell for _, at in placed)] for cell in range(size)])
+    if isinstance(measure, Units):
+        return np.array([[len({one["unit"] for one, at in placed if at == cell})] for cell in range(size)])
+    if isinstance(measure, Quantiles):
+        counts = np.zeros((size, measure.number.steps + 1), dtype=np.int64)
+        for one, cell in placed:
+            step = steps(one["x"])
+            if step is not None:
+                counts[cell, step] += 1
+        return counts
+    found = np.zeros((size, measure.degree + 1 + measure.missing), dtype=np.int64)
+    for one, cell in placed:
+        up = steps(one["x"])
+        if up is None:
+            if measure.missing:
+                found[cell, -1] += measure.whole
+            continue
+        down = 12 - up
+        parts = [down * down, 2 * up * down, up * up] if measure.squares else [down, up]
+        found[cell, : len(parts)] += parts
+    return found
+
+
+def question(**given_: Any) -> AggregatesQuestion:
+    return AggregatesQuestion(
+        location=Location("memory", "main", "t"),
+        version=1,
+        edition=1,
+        privacy_unit="unit",
+        epsilon=Fraction(1, 3),
+        protects="them",
+        **given_,
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    chosen = draw(st.lists(st.sampled_from(MEASURES), min_size=1, max_size=3, unique=True))
+    keyed = draw(st.booleans())
+    asked = question(
+        contributions=draw(st.integers(1, 3)),
+        keys=(KEY,) if keyed else (),
+        grouped=('system.main.upper("k0")',) if keyed and draw(st.booleans()) else (),
+        events=(EVENTS,) if draw(st.booleans()) else (),
+        measures=tuple((one, Fraction(0)) for one in chosen),
+    ).split()
+    record = st.fixed_dictionaries(
+        {
+            "unit": st.sampled_from([1, 1, 2, 3, None]),
+            "a": st.sampled_from(["p", "P", "q", "z", None]),
+            "x": st.sampled_from([None, -inf, -2.0, -1.75, 0.0, 0.3, 3.9, 4.0, 1e300, inf, nan]),
+            "y": st.sampled_from([1, 2, 3, None]),
+        }
+    )
+    return Case(asked, draw(st.lists(record, max_size=8)))
+
+
+@pytest.fixture(scope="module")
+def con() -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect()
+    made.execute("CREATE SCHEMA duckanon; CREATE TABLE duckanon.domain_a (a VARCHAR)").fetchall()
+    made.executemany("INSERT INTO duckanon.domain_a VALUES (?)", [[one] for one in DOMAIN])
+    return made
+
+
+def exact(con: duckdb.DuckDBPyConnection, case: Case) -> list[np.ndarray]:
+    con.execute("CREATE OR REPLACE TABLE t (unit INTEGER, a VARCHAR, x DOUBLE, y INTEGER)").fetchall()
+    for one in case.records:
+        con.execute("INSERT INTO t VALUES (?, ?, ?, ?)", [one[name] for name in ("unit", "a", "x", "y")]).fetchall()
+    return mechanisms.exact(con, case.question)
+
+
+@given(cases())
+def test_equal_to_the_twin(con: duckdb.DuckDBPyConnection, case: Case) -> None:
+    for found, wanted in zip(exact(con, case), case.totals(), strict=True):
+        assert found.tolist() == wanted.tolist()
+    assert mechanisms.cells(con, case.question) == len(case.cells())
+
+
+@given(cases(), st.sampled_from([1, 2, 3]))
+def test_one_unit_moves_each_measure_by_its_sensitivity(con: duckdb.DuckDBPyConnection, case: Case, unit: int) -> None:
+    rest = Case(case.question, [one for one in case.records if one["unit"] != unit])
+    for (measure, _), mine, other in zip(case.question.measures, exact(con, case), exact(con, rest), strict=True):
+        whole = measure.whole if isinstance(measure, Sums) else 1
+        assert np.abs(mine - other).sum() <= case.question.sensitivity(measure) * whole
+
+
+@given(cases())
+def test_shares_of_epsilon_add_up_to_it(case: Case) -> None:
+    shares = [share for _, share in case.question.measures]
+    assert sum(shares) == 1
+    assert min(shares) > 0
+
+
+def test_the_noise_is_for_the_sensitivity(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two records of each unit, three measures: each gets the noise of its share, in its own parts."""
+    scales: list[Fraction] = []
+
+    def none(scale: Fraction, shape: Any, _: Any) -> np.ndarray:
+        scales.append(scale)
+        return np.zeros(shape, dtype=np.int64)
+
+    monkeypatch.setattr(mechanisms, "double_geometric", none)
+    measures: list[Measure] = [Records(), Sums(NUMBER, squares=True)]
+    asked = question(contributions=2, measures=tuple((one, Fraction(0)) for one in measures)).split()
+    case = Case(asked, [{"unit": 1, "a": "p", "x": 1.0, "y": 1}])
+    exact(con, case)
+    mechanisms.draw(con, asked)
+    assert scales == [2 / (Fraction(1, 3) / 2), 144 * 2 / (Fraction(1, 3) / 2)]
+    alone = replace(asked, measures=((Units(), Fraction(1)),))
+    assert alone.noise(Units()) == 3
+
+
+@given(st.lists(st.sampled_from([None, -2.0, -1.5, 0.0, 1.0, 3.5, 4.0]), min_size=1, max_size=9))
+def test_columns_follow_from_the_totals(con: duckdb.DuckDBPyConnection, xs: list[float | None]) -> None:
+    """n, s and q are the number, the sum and the sum of squares of the values, and z is the number of NULLs."""
+    measure = Sums(NUMBER, squares=True, missing=True)
+    asked = question(contributions=1, measures=((measure, Fraction(1)),))
+    records = [{"unit": at, "a": None, "x": x, "y": None} for at, x in enumerate(xs)]
+    (found,) = exact(con, Case(asked, records))
+    row = mechanisms.answer(asked, mechanisms.form(con, asked), [found]).to_pylist()[0]
+    known = [x for x in xs if x is not None]
+    assert row["n0"] == pytest.approx(len(known))
+    assert row["z0"] == pytest.approx(len(xs) - len(known))
+    assert row["s0"] == pytest.approx(sum(known))
+    assert row["q0"] == pytest.approx(sum(x * x for x in known))
