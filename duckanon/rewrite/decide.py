@@ -15,6 +15,7 @@ from duckanon.rewrite.admit import Kind, Statement
 from duckanon.rewrite.bind import bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.normalize import staging
 from duckanon.rewrite.rule_context import Releases, RuleContext
 from duckanon.rewrite.rules import RULES
 
@@ -40,6 +41,11 @@ def decide(
             [Step("temporary table", None, Verdict.RUNS, "It is this connection's own.")], None, target=target
         )
     bound = bind(statement.query, catalog, frozenset(functions))
+    if bound.protected:
+        staging.move(bound.query, lambda node: named(node) in catalog.protected)
+        bound.protected = [
+            (named(one), one) for one in bound.query.find_all(exp.Table) if named(one) in catalog.protected
+        ]
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
     context = RuleContext(bound, catalog, releases, today, calls, list(bound.protected))
     if bound.protected:

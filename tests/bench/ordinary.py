@@ -1,8 +1,8 @@
 """Error of ordinary answers beside their intervals, on Adult and a census-shaped table: python -m tests.bench.ordinary.
 
 For each question: the mean absolute error of its numbers at epsilon 1, half the width of their 95 % intervals, and how many
-intervals hold the exact number. The form and the exact values are read once, and noise is added to them DRAWS times, so no
-ledger stands between. Exact numbers are DuckDB's own; cells that it does not show have a count and a sum of zero. Persons
+intervals hold the exact number. The form and the exact values are read once, and noise is added to them again and again, until
+there are NUMBERS noisy numbers, so no ledger stands between. Exact numbers are DuckDB's own; cells that it does not show have a count and a sum of zero. Persons
 are those of fixtures/ordinary with ten times the households.
 """
 
@@ -27,7 +27,7 @@ from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "ordinary"
 DATA = Path(__file__).parents[3] / "shared" / "data" / "adult.parquet"
-DRAWS, DRAWS_OF_SIZES = 200, 10
+NUMBERS, LEAST, MOST = 1500, 20, 300
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ ADULT = (
         "FROM adult GROUP BY ALL",
         "CASE WHEN age < 25 THEN 'young' WHEN age < 65 THEN 'middle' ELSE 'old' END AS band",
     ),
-    Question("with FILTER, by education", "count(*) FILTER (WHERE income = '>50K')", "FROM adult GROUP BY ALL", "education"),
+    Question(
+        "with FILTER, by education", "count(*) FILTER (WHERE income = '>50K')", "FROM adult GROUP BY ALL", "education"
+    ),
     Question("by ROLLUP of sex and race", "count(*)", "FROM adult GROUP BY ROLLUP (sex, race)", "sex, race"),
     Question("sum of hours by education", "sum(hours_per_week)", "FROM adult GROUP BY ALL", "education"),
     Question("sum of capital gain by education", "sum(capital_gain)", "FROM adult GROUP BY ALL", "education"),
@@ -144,7 +146,7 @@ def measure(con: duckdb.DuckDBPyConnection, one: Question, text: str, asked: Pai
     exact = {row[:-1]: float(row[-1]) for row in con.execute(one.exact).fetchall() if row[-1] is not None}
     counted = one.number.startswith(("count", "sum"))
     draws, errors, widths, held = Draws(con, text, asked), [], [], []
-    for _ in range(DRAWS if isinstance(asked, AggregatesQuestion) else DRAWS_OF_SIZES):
+    for _ in range(min(max(NUMBERS // len(exact), LEAST), MOST) if isinstance(asked, AggregatesQuestion) else 3):
         for row in draws.rows():
             key, numbers = row[:-last], row[-last:]
             if numbers[0] is None or (key not in exact and not counted):
@@ -171,7 +173,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ordinary.duckdb"
         make(path, adult=DATA, households=20_000)
-        print("| question | numbers | median of them | mean error | half the interval | held by it |\n|---|---:|---:|---:|---:|---:|")
+        print(
+            "| question | numbers | median of them | mean error | half the interval | held by it |\n|---|---:|---:|---:|---:|---:|"
+        )
         questions = {one.what: one for one in (*ADULT, *PERSONS)}
         with decided(path, {name: one.sql for name, one in questions.items()}) as (con, found):
             for name, (text, asked) in found.items():
