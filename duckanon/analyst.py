@@ -17,7 +17,7 @@ import duckdb
 
 from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
-from duckanon.catalog.snapshot import Stored
+from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.rewrite.decision import Decision
@@ -105,15 +105,16 @@ class Analyst:
         self._has_functions = False
         # The temporary tables as last read; None if a statement may have changed them since.
         self._own: Mapping[TableName, Stored] | None = {}
+        self._views: dict[TableName, View] = {}
         self.decision: Decision | None = None
 
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
         with self._lock:
-            text = self._admitted(query)
-            named = {} if params is None else {"params": params}
+            text = self._admitted(query, params)
+            named = {} if params is None or self._is_filled else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named))
-            return Answer(relation, self._lock, self._guard.holding(query, text))
+            return Answer(relation, self._lock, self._guard.holding(query, text, params))
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -122,16 +123,21 @@ class Analyst:
     def execute(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement, and return this connection to fetch from."""
         with self._lock:
-            text = self._admitted(query)
-            given = () if parameters is None else (parameters,)
+            text = self._admitted(query, parameters)
+            given = () if parameters is None or self._is_filled else (parameters,)
             _unnamed(lambda: self._con.execute(text, *given))
         return self
 
     def executemany(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement once for each set of parameters."""
         with self._lock:
-            text = self._admitted(query)
-            _unnamed(lambda: self._con.executemany(text, parameters))
+            sets = list(parameters or ())
+            text = self._admitted(query, sets[0] if sets else None)
+            if self._is_filled:
+                for one in sets:
+                    self.execute(query, one)
+            else:
+                _unnamed(lambda: self._con.executemany(text, parameters))
         return self
 
     def begin(self) -> Analyst:
@@ -146,10 +152,10 @@ class Analyst:
         """End a transaction, and undo what it did."""
         return self.execute("ROLLBACK")
 
-    def explain(self, query: Any) -> Decision:
+    def explain(self, query: Any, parameters: Any = None) -> Decision:
         """What would be decided about a statement; nothing runs."""
         with self._lock:
-            return self._guard.explain(query)
+            return self._guard.explain(query, parameters)
 
     def cursor(self) -> Analyst:
         """A second connection to the same database, guarded too."""
@@ -165,10 +171,15 @@ class Analyst:
             self._con.close()
             self._leave()
 
-    def _admitted(self, query: Any) -> str:
+    @property
+    def _is_filled(self) -> bool:
+        """Whether the last statement's parameters are written out in its text."""
+        return self.decision is not None and self.decision.filled
+
+    def _admitted(self, query: Any, parameters: Any = None) -> str:
         self.decision = None
         try:
-            self.decision = self._guard.admit(query, in_transaction=self._in_transaction)
+            self.decision = self._guard.admit(query, parameters, in_transaction=self._in_transaction)
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
@@ -178,6 +189,8 @@ class Analyst:
         if self.decision.calls and not self._has_functions:
             self._con.execute(macros()).fetchall()
             self._has_functions = True
+        if self.decision.view is not None:
+            self._view(*self.decision.view)
         if self.decision.target is not None:
             # It may create or drop a temporary table, also by the end of a transaction.
             self._own = None
@@ -185,11 +198,22 @@ class Analyst:
             self._in_transaction = word == "BEGIN" or (self._in_transaction and word not in ("COMMIT", "ROLLBACK"))
         return text
 
-    def _temporary(self) -> Mapping[TableName, Stored]:
-        """The temporary tables, read again if they may have changed; reading ends a result that is being fetched."""
+    def _view(self, name: TableName, view: View | None) -> None:
+        """Keep or forget a temporary view."""
+        if self._in_transaction:
+            raise UnsupportedQuery("Temporary views are made and dropped outside of transactions: COMMIT or ROLLBACK.")
+        self._views.pop(name, None)
+        if view is not None:
+            self._views[name] = view
+
+    def _temporary(self) -> Mapping[TableName, Stored | View]:
+        """The temporary tables and views.
+
+        The tables are read again if they may have changed; reading ends a result that is being fetched.
+        """
         if self._own is None:
             self._own = temporary(self._con)
-        return self._own
+        return {**self._own, **self._views}
 
     def __enter__(self) -> Analyst:
         return self

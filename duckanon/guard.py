@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
-from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
 from duckanon.errors import DuckanonError, UnsupportedQuery
 from duckanon.governance.answers import Stale, day_charged
 from duckanon.governance.instance import Governance
@@ -30,6 +30,7 @@ from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.parameters import Parameters
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
@@ -42,11 +43,11 @@ _TRIES = 5
 # The node classes of a statement of constants, such as `SELECT 1 AS one`.
 _CONSTANTS = (exp.Select, exp.Alias, exp.Identifier, exp.Literal, exp.Boolean, exp.Null)
 
-Temporary = Callable[[], Mapping[TableName, Stored]]
+Temporary = Callable[[], Mapping[TableName, Stored | View]]
 
 
-def none() -> Mapping[TableName, Stored]:
-    """No temporary tables."""
+def none() -> Mapping[TableName, Stored | View]:
+    """No temporary tables or views."""
     return {}
 
 
@@ -85,7 +86,9 @@ class SharedCatalog:
         with self.lock:
             return {fold(one): self.governance.ledger.state(one, self.own).number for one in self._databases}
 
-    def catalog(self, own: Mapping[TableName, Stored]) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
+    def catalog(
+        self, own: Mapping[TableName, Stored | View]
+    ) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What an analyst may see now, the available releases, and the state of each database's ledger."""
         with self.lock:
             if not self.locked or not self._databases:
@@ -105,28 +108,29 @@ class SharedCatalog:
 class Guard:
     """Decides about the statements of one connection.
 
-    shared: with all guards of the instance. temporary: gives the connection's temporary tables.
+    shared: with all guards of the instance. temporary: gives the connection's temporary tables and views.
     """
 
     def __init__(self, shared: SharedCatalog, temporary: Temporary = none) -> None:
         self._shared, self._temporary = shared, temporary
         self._functions = table_functions()
 
-    def decide(self, statement: object) -> Decision:
+    def decide(self, statement: object, parameters: Parameters = None) -> Decision:
         """The decision about a statement. Nothing is run or charged, and no record is read.
 
-        statement: text, or what DuckDB's `extract_statements` gives. Raises UnsupportedQuery and PolicyRefusal.
+        statement: text, or what DuckDB's `extract_statements` gives. parameters: the values of its parameters. Raises
+        UnsupportedQuery and PolicyRefusal.
         """
-        return self._decide(statement)[0]
+        return self._decide(statement, parameters)[0]
 
-    def admit(self, statement: object, *, in_transaction: bool = False) -> Decision:
+    def admit(self, statement: object, parameters: Parameters = None, *, in_transaction: bool = False) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
         in_transaction: whether the analyst began a transaction, in which new answers would not be visible.
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
-            decision, states = self._decide(statement)
+            decision, states = self._decide(statement, parameters)
             if decision.answers and in_transaction:
                 raise UnsupportedQuery(
                     "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
@@ -140,7 +144,7 @@ class Guard:
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
 
-    def holding(self, statement: object, text: str) -> Callable[[], None]:
+    def holding(self, statement: object, text: str, parameters: Parameters = None) -> Callable[[], None]:
         """A check, to be called later, that a statement would still be admitted as `text`.
 
         A steward may close, protect or unpublish what the statement reads before its lazy result runs. Then the check
@@ -153,7 +157,7 @@ class Guard:
             if now == seen[0]:
                 return
             try:
-                same = self.decide(statement).sql == text
+                same = self.decide(statement, parameters).sql == text
             except DuckanonError:
                 same = False
             if not same:
@@ -162,10 +166,10 @@ class Guard:
 
         return check
 
-    def explain(self, statement: object) -> Decision:
+    def explain(self, statement: object, parameters: Parameters = None) -> Decision:
         """As `decide`, but a refusal is returned as a decision, not raised."""
         try:
-            decision, states = self._decide(statement)
+            decision, states = self._decide(statement, parameters)
             self._affordable(decision, states)
             return decision
         except Refused as refused:
@@ -173,11 +177,11 @@ class Guard:
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
-    def _decide(self, statement: object) -> tuple[Decision, Mapping[str, LedgerState]]:
+    def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
         admitted = admit(_text(statement))
         try:
             catalog, releases, states = self._catalog(admitted)
-            decision = decide(admitted, catalog, self._functions, releases, date.today())
+            decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
             if decision.query is not None:
                 self._verify(decision, catalog)
         except RecursionError:

@@ -81,7 +81,7 @@ def read(con: duckdb.DuckDBPyConnection) -> Everything:
         if obstacle(sql or "") is not None:
             amiss.add(_name(whole))
     views = {
-        _name(whole): View(_path(whole), sql, tuple(columns.get(_name(whole), ())))
+        _name(whole): View(_path(whole), sql, tuple(columns.get(_name(whole), ())), columns.get(_name(whole), {}))
         for *whole, sql in con.execute(_VIEWS).fetchall()
     }
     macros, definitions = _macros(con.execute(_MACROS).fetchall())
@@ -98,13 +98,14 @@ def temporary(con: duckdb.DuckDBPyConnection) -> dict[TableName, Stored]:
     return {name: Stored(path, columns[name], temporary=True) for name, path in paths.items()}
 
 
-def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[TableName, Stored]) -> Catalog:
+def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[TableName, Stored | View]) -> Catalog:
     """The part of the catalog that an analyst may see.
 
-    whole: all that there is. governed: what stewards decided, by folded database. own: the analyst's temporary tables.
+    whole: all that there is. governed: what stewards decided, by folded database. own: the analyst's temporary tables
+    and views.
     """
-    tables: dict[TableName, Stored] = dict(own)
-    views: dict[TableName, View] = {}
+    tables: dict[TableName, Stored] = {name: one for name, one in own.items() if isinstance(one, Stored)}
+    views: dict[TableName, View] = {name: one for name, one in own.items() if isinstance(one, View)}
     behind: dict[TableName, Stored | View] = {}
     protected: dict[TableName, Protected] = {}
     for database, decided in governed.items():

@@ -36,12 +36,15 @@ class Stored:
 class View:
     """A view: its full name as stored, the statement that made it or its query, and the names of its columns.
 
-    No columns: those of the query, or those that the statement lists.
+    No columns: those of the query, or those that the statement lists. types: of the columns by name, where they are
+    known. own: whether it is an analyst's temporary view, which reads what the analyst may read.
     """
 
     path: tuple[str, str, str] = ("", "", "")
     sql: str = ""
     columns: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    own: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ def register(on: Instance, host: Host) -> None:
     )
 
 
-class Once(Protocol):
-    """What charges for a release before it is drawn, or gives the stored one and charges nothing."""
+class ChargeAndDraw(Protocol):
+    """Charges for a release and then draws it, or returns the stored one and charges nothing."""
 
     def __call__(
         self,
@@ -47,9 +47,9 @@ class Once(Protocol):
         *,
         person: str | None = None,
     ) -> pa.Array:
-        """table: its name, and lookup: what the caller sees by it. content: all else that the release depends on.
+        """table: its name. lookup: the tables that the caller sees. content: all else that the release depends on.
 
-        person: the column of which it was checked that no value has two rows.
+        person: the column in which each value was checked to occur once.
         """
         ...
 
@@ -220,7 +220,7 @@ def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
 # --- the engine's call ------------------------------------------------------------------------------------------------
 
 
-def releaser(once: Once) -> Callable[..., pa.Array]:
+def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
     """The function behind dp_group_sizes. It gets a table's counts, and refuses before anything is charged."""
 
     def answer(
@@ -258,7 +258,9 @@ def releaser(once: Once) -> Callable[..., pa.Array]:
             # Should two contents ever share their hashes, a release of other counts is still never given.
             "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
         }
-        return once(request.tbl, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=request.person)
+        return charge_and_draw(
+            request.tbl, seen.as_py(), key, charge, lambda: _packed(planned.release()), person=request.person
+        )
 
     return answer
 

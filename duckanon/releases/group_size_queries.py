@@ -9,7 +9,7 @@ own. Conditions on regions and sizes, and everything that is computed of sizes, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlglot
@@ -21,14 +21,15 @@ from duckanon.catalog.policy import Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
 from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
+from duckanon.releases.lookups import OURS, Lookup, NotAnswered, among, compare, looked_up
 from duckanon.releases.paid_questions import GroupSizesQuestion
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
-from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, rebuilt, walk
-from duckanon.rewrite.algebra.filters import NotTotal, written
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, binary, rebuilt, walk
+from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Source, Table
 from duckanon.rewrite.algebra.render import Renderer
-from duckanon.rewrite.algebra.rows import present
+from duckanon.rewrite.algebra.rows import columns_in, present
 from duckanon.rewrite.decision import Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import GroupSizes
@@ -38,9 +39,7 @@ from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_co
 
 # The alias of the release in the text that runs.
 _RELEASE = "_dk_release"
-# Stands for the source of the release's own columns.
-_OURS = -1
-_SIZE = Column(_OURS, "size")
+_SIZE = Column(OURS, "size")
 _WHOLE = (
     "TINYINT",
     "SMALLINT",
@@ -60,20 +59,17 @@ _JOINED = (
 )
 
 
-class _No(Exception):
-    """Why a query is not answered, in a sentence."""
-
-
 @dataclass(frozen=True)
 class _Asked:
     """What answers a query. regions: folded columns of the release. after: conditions on the release. units: the path
-    of the open table of all units, and their column in it.
+    of the open table of all units, and their column in it. lookup: an open table that is joined with the release.
     """
 
     question: GroupSizesQuestion
     regions: tuple[str, ...] = ()
     after: tuple[Expr, ...] = ()
     units: tuple[tuple[str, str, str], str] | None = None
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True)
@@ -101,12 +97,12 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     if offered(context, name) is None:
         return NONE
     try:
-        asked = _asked(context, found)
+        asked, found = _asked(context, found)
         reason = check(asked.question, context.policy(name))
         if reason is not None:
             return reason
         replacement = _over_release(context, found, asked, node)
-    except (_No, NotTotal) as no:
+    except (NotAnswered, NotTotal) as no:
         return str(no)
     context.replace(node, replacement)
     settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question))
@@ -115,12 +111,12 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
 
 def _said(question: GroupSizesQuestion) -> str:
     """What is to be said of a release that is not the policy's usual one."""
-    size, usual = question.size, GroupSizesQuestion.__dataclass_fields__
+    size = question.size
     own = [
         what
         for what, differs in (
-            ("filters", bool(question.filter)),
-            ("groups", question.within != usual["within"].default or question.units is not None),
+            ("filters", bool(question.filter or question.among)),
+            ("groups", bool(question.within or question.computed) or question.units is not None),
             ("sizes", size != RECORDS),
         )
         if differs
@@ -135,25 +131,34 @@ def _said(question: GroupSizesQuestion) -> str:
 # --- the question -----------------------------------------------------------------------------------------------------
 
 
-def _asked(context: RuleContext, found: GroupSizes) -> _Asked:
-    """The question that answers a query. Raises _No and NotTotal."""
+def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]:
+    """The question that answers a query, and the query without the open tables that are part of the question.
+
+    Raises NotAnswered and NotTotal.
+    """
+    found, lookup = looked_up(context, found)
+    found, open_tables = among(context, found)
     name = found.table
     policy = context.policy(name)
     assert policy.unit is not None and policy.per_query is not None and policy.max_size is not None  # noqa: PT018
     if not found.columns or any(role.what == "derived" for role in found.columns):
-        raise _No("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
+        raise NotAnswered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
+    if any(not isinstance(one, Column) for one in found.unit):
+        # Such a group may lie in several regions: it is one group of each region that the query tells.
+        keys = keys[: _depth(found, [fold(one.column) for one in keys], lookup)]
     regions = tuple(fold(one.column) for one in keys)
-    after = tuple(one for one in parts.on_records if _names(one) <= set(regions))
+    after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
     filters = [one for one in parts.on_records if one not in after]
     stored = {fold(one): one for one in context.columns(name)}
     more: dict[str, Any] = {"filter": _conditions(context, name, filters), "size": _size(context, found, policy)}
+    more["among"] = open_tables
     epsilon = policy.per_query
     if parts.units is None:
-        within = _within(found, policy, regions)
-        more["within"] = tuple(stored[one] for one in within)
-        more["is_unit"] = policy.unit_is_group and not within
+        within, computed = _within(context, found, regions)
+        more["within"], more["computed"] = tuple(stored[one] for one in within), computed
+        more["is_unit"] = policy.unit_is_group and not within and not computed
     elif parts.of_units:
         more["units"], theirs = _units_table(context, found, parts)
         epsilon = min(epsilon, theirs.per_query or epsilon)
@@ -161,38 +166,38 @@ def _asked(context: RuleContext, found: GroupSizes) -> _Asked:
     _check_shown(found, regions)
     told = (*after, *(_released(one, found.size) for one in found.kept))
     if question.units is not None or parts.units is None:
-        return _Asked(question, regions, told)
+        return _Asked(question, regions, told, lookup=lookup), found
     assert isinstance(parts.units.relation, Table)
-    return _Asked(question, regions, told, (context.path(parts.units.relation.name), parts.unit))
+    return _Asked(question, regions, told, (context.path(parts.units.relation.name), parts.unit)), found
 
 
 def _parts(found: GroupSizes, policy: Policy) -> _Parts:
-    """The tables of a query and the conditions on each. Raises _No for a join that is not followed."""
+    """The tables of a query and the conditions on each. Raises NotAnswered for a join that is not followed."""
     if len(found.sources) == 1 and not found.frame and not found.joins:
         there = frozenset(map(present, found.unit))
         return _Parts(found.sources[0], on_records=tuple(one for one in found.filter if one not in there))
     said = _JOINED.format(policy.unit)
     if len(found.sources) != 2 or found.regions or found.frame or found.joins or not found.zeros:
-        raise _No(said)
+        raise NotAnswered(said)
     first, second = found.sources
     every, records = first.relation, second.relation
     if not isinstance(every, Table) or not isinstance(records, Table) or first.on or second.join != "left":
-        raise _No(said)
+        raise NotAnswered(said)
     if records.name != found.table or len(found.unit) != 1 or not isinstance(found.size, Aggregate):
-        raise _No(said)
+        raise NotAnswered(said)
     (unit,) = found.unit
     mine = Column(second.number, fold(policy.unit or ""))
     if not isinstance(unit, Column) or unit.source != first.number or found.size.name != "count":
-        raise _No(said)
+        raise NotAnswered(said)
     met = {binary("EQ", unit, mine), binary("EQ", mine, unit)}
     on_records = tuple(one for one in second.on if one not in met)
     if len(second.on) != len(on_records) + 1 or any(_sources(one) != {second.number} for one in on_records):
-        raise _No(
+        raise NotAnswered(
             f"Units and records must be joined by {policy.unit}, and all other conditions of ON be about records."
         )
     on_units = tuple(found.filter)
     if any(_sources(one) != {first.number} for one in on_units) or (on_units and not every.protected):
-        raise _No(
+        raise NotAnswered(
             "Conditions on the records stand in ON, so that units without such records stay. Those in WHERE leave "
             "units out, and are followed for a protected table of units only."
         )
@@ -200,8 +205,9 @@ def _parts(found: GroupSizes, policy: Policy) -> _Parts:
 
 
 def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tuple[UnitsTable, Policy]:
-    """The protected table of all units, and its policy. Raises _No unless both tables are of one population, and
-    joined by the privacy unit of both.
+    """The protected table of all units, and its policy.
+
+    Raises NotAnswered unless both tables are of one population, and joined by the privacy unit of both.
     """
     assert parts.units is not None
     assert isinstance(parts.units.relation, Table)
@@ -209,22 +215,22 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     protected, mine = context.catalog.protected[name], context.policy(found.table)
     policy, (here, there) = protected.policy, (context.label(name), context.label(found.table))
     if name.catalog != found.table.catalog or policy.population != mine.population or policy.privacy_unit is None:
-        raise _No(
+        raise NotAnswered(
             f"{here} and {there} are not protected in one population, so no charge covers both: ask the steward to "
             "protect them with the same population, and the column of the privacy unit in each."
         )
     if fold(policy.privacy_unit) != parts.unit or not mine.unit_is_group:
-        raise _No(
+        raise NotAnswered(
             f"{here} and {there} are joined only by the privacy unit of both, and then its records are counted: "
             f"{policy.privacy_unit} of {here} is one, and {mine.privacy_unit} of {there}, whose groups the policy "
             f"counts by {mine.unit}."
         )
     if not protected.stands or policy.per_query is None:
-        raise _No(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
+        raise NotAnswered(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
     types, column = context.types(name), fold(policy.privacy_unit)
     kind = types[column]
-    if kind != context.types(found.table)[fold(mine.unit or "")]:
-        raise _No(f"The units of {here} and {there} have different types: ask the steward to give them the same one.")
+    if not compare(kind, context.types(found.table)[fold(mine.unit or "")]):
+        raise NotAnswered(f"The units of {here} and {there} have different types: ask the steward to give them one.")
     stored = {fold(one): one for one in context.columns(name)}
     is_text = kind == "VARCHAR" or kind.startswith("ENUM")
     filters = _conditions(context, name, parts.on_units)
@@ -235,20 +241,26 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     return units, policy
 
 
-def _within(found: GroupSizes, policy: Policy, regions: Sequence[str]) -> list[str]:
-    """The columns that identify a group besides the policy's unit and regions, in order. Raises _No for others."""
-    unit = {one.name if isinstance(one, Column) else "" for one in found.unit}
-    if fold(policy.unit or "") not in unit or "" in unit:
-        raise _No(
-            f"The policy counts groups by {policy.unit}: ask for groups by it, as it stands, and by further columns."
+def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The columns that identify a group besides the policy's unit and regions; and if a group is identified by
+    something that is computed, all that identifies it, as SQL. Raises NotAnswered, and NotTotal for what could fail.
+    """
+    policy = context.policy(found.table)
+    unit, names = fold(policy.unit or ""), {name for one in found.unit for name in _names(one)}
+    if unit not in names:
+        raise NotAnswered(
+            f"The policy counts groups by {policy.unit}: ask for groups by it, or by it and further columns."
         )
-    within = sorted(unit - {fold(policy.unit or ""), *regions})
-    _check_dropped(policy, within)
-    return within
+    _check_dropped(policy, names)
+    told = [one for one in found.unit if not (isinstance(one, Column) and one.name in regions)]
+    within = sorted(names - {unit, *regions})
+    if all(isinstance(one, Column) for one in told):
+        return within, ()
+    return [], tuple(sorted({scalar(one, context.types(found.table), context.today)[0] for one in told}))
 
 
 def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
-    """What the size of a group is. Raises _No and NotTotal."""
+    """What the size of a group is. Raises NotAnswered and NotTotal."""
     size, name = found.size, found.table
     assert isinstance(size, Aggregate)
     there = [fold(one) for one in (policy.unit, policy.privacy_unit) if one is not None]
@@ -264,12 +276,12 @@ def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
     if size.distinct and len(size.operands) == 1:
         (column,) = size.operands
         if not isinstance(column, Column):
-            raise _No("Different values are counted of a column, as it stands.")
+            raise NotAnswered("Different values are counted of a column, as it stands.")
         _conditions(context, name, [binary("EQ", column, column)])
         return Size(what="distinct", column=_stored(context, name, column), where=conditions(size.where))
     meant = measure(size, found.sources)
     if meant is None or meant.scale != 1:
-        raise _No("Sizes are numbers of records, of different values, or sums of a column with bounds.")
+        raise NotAnswered("Sizes are numbers of records, of different values, or sums of a column with bounds.")
     if meant.weight is None:
         where = conditions(meant.where)
         return Size(where=where) if where else RECORDS
@@ -277,25 +289,25 @@ def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
 
 
 def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where: tuple[str, ...]) -> Size:
-    """A sum of a column with bounds, as the size of a group. Raises _No."""
+    """A sum of a column with bounds, as the size of a group. Raises NotAnswered."""
     if not isinstance(of, Column):
-        raise _No("Sums are of a column, as it stands.")
+        raise NotAnswered("Sums are of a column, as it stands.")
     bounds = {fold(column): one for column, one in policy.bounds.items()}.get(of.name)
     if bounds is None:
-        raise _No(
+        raise NotAnswered(
             f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
             f"bounds := {{'{of.name}': [least, largest]}}."
         )
     if not context.types(name)[of.name].startswith((*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL(")):
-        raise _No(f"Sums are of a column of numbers, and {of.name} is none.")
+        raise NotAnswered(f"Sums are of a column of numbers, and {of.name} is none.")
     low, high, *more = [rational(one) for one in bounds]
     step = more[0] if more else rational("1")
     if low is None or high is None or step is None or low < 0 or step <= 0 or step.denominator != 1:
-        raise _No(
+        raise NotAnswered(
             f"Sizes are sums of numbers that are not negative, in whole steps, and the bounds of {of.name} are not."
         )
     if (low / step).denominator != 1 or (high / step).denominator != 1 or high <= 0:
-        raise _No(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
+        raise NotAnswered(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
     return Size(
         what="sum",
         column=_stored(context, name, of),
@@ -311,7 +323,7 @@ def _stored(context: RuleContext, name: TableName, column: Column) -> str:
 
 
 def _conditions(context: RuleContext, name: TableName, conditions: Iterable[Expr]) -> tuple[str, ...]:
-    """Conditions on records as SQL, each once, in order. Raises _No for dropped columns, and NotTotal."""
+    """Conditions on records as SQL, each once, in order. Raises NotAnswered for dropped columns, and NotTotal."""
     given = list(conditions)
     _check_dropped(context.policy(name), [one for each in given for one in _names(each)])
     return tuple(sorted({written(one, context.types(name), context.today) for one in given}))
@@ -319,30 +331,35 @@ def _conditions(context: RuleContext, name: TableName, conditions: Iterable[Expr
 
 def _check_dropped(policy: Policy, names: Iterable[str]) -> None:
     if {fold(one) for one in policy.drop} & set(names):
-        raise _No(f"The policy lets nothing out that depends on {', '.join(policy.drop)}.")
+        raise NotAnswered(f"The policy lets nothing out that depends on {', '.join(policy.drop)}.")
 
 
 def _check_shown(found: GroupSizes, regions: Sequence[str]) -> None:
-    """Raises _No where the query tells groups apart by what the release does not have."""
+    """Raises NotAnswered where the query tells groups apart by what the release does not have."""
     for one in (*found.keys, *found.kept):
         released = _released(one, found.size)
         if not _names(released) <= set(regions) or any(isinstance(part, Aggregate) for part in walk(released)):
-            raise _No("Regions must be columns of the policy's hierarchy that have domains.")
+            raise NotAnswered("Regions must be columns of the policy's hierarchy that have domains.")
     for role in found.columns:
         of = (*role.where, *([role.expr] if role.what == "statistic" and role.expr is not None else []))
         there = frozenset(map(present, found.unit))
         if any(not _names(_released(one, found.size)) <= set(regions) for one in of if one not in there):
-            raise _No("Groups are counted, and their sizes summed up, by regions and sizes.")
+            raise NotAnswered("Groups are counted, and their sizes summed up, by regions and sizes.")
         if role.what == "statistic" and isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr):
             if len(found.sets) > 1:
-                raise _No("Medians and quantiles are told for one grouping at a time: ask for one level.")
+                raise NotAnswered("Medians and quantiles are told for one grouping at a time: ask for one level.")
             if not weighted.known_quantile(role.expr):
-                raise _No("A quantile is asked by a number from 0 to 1.")
+                raise NotAnswered("A quantile is asked by a number from 0 to 1.")
 
 
 def _names(expr: Expr) -> set[str]:
     """The columns in an expression, without the release's own."""
-    return {one.name for one in walk(expr) if isinstance(one, Column) and one.source != _OURS}
+    return {one.name for one in columns_in([expr]) if isinstance(one, Column) and one.source != OURS}
+
+
+def _looks_out(expr: Expr) -> bool:
+    """Whether a subquery in it uses columns of the query around it."""
+    return any(True for one in walk(expr) if isinstance(one, Nested) for _ in columns_in([replace(one, operands=())]))
 
 
 def _sources(expr: Expr) -> set[int]:
@@ -365,7 +382,7 @@ def _released(expr: Expr, size: Expr) -> Expr:
 
 
 def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: Node) -> Node:
-    """The query over the release that shows the columns of `found`. Raises _No."""
+    """The query over the release that shows the columns of `found`. Raises NotAnswered."""
     renderer = Renderer()
 
     def over(expr: Expr) -> str:
@@ -391,7 +408,7 @@ def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: 
     text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, keys)}"
     replacement = sqlglot.parse_one(text, read="duckdb")
     if not order_limit(_bare(node) if found.whole else node, replacement):
-        raise _No(
+        raise NotAnswered(
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
             "sizes, as in SELECT ... FROM (query) ORDER BY size."
         )
@@ -412,12 +429,15 @@ def _column(
 
 def _level(found: GroupSizes, asked: _Asked) -> int:
     """The level of the release that tells all regions of the query; each level adds up to the one above it."""
-    used = {
-        name
-        for one in (*found.keys, *asked.after, *(one for role in found.columns for one in _of(role)))
-        for name in _names(_released(one, found.size))
-    }
-    return 1 + max((at for at, one in enumerate(asked.regions) if one in used), default=-1)
+    return _depth(found, asked.regions, asked.lookup)
+
+
+def _depth(found: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> int:
+    """How many of the regions, from the widest on, the query needs."""
+    exprs = (*found.keys, *found.filter, *found.kept, *(one for role in found.columns for one in _of(role)))
+    used = set(lookup.own if lookup is not None else ())
+    used |= {name for one in exprs for name in _names(_released(one, found.size))}
+    return 1 + max((at for at, one in enumerate(regions) if one in used), default=-1)
 
 
 def _of(role: Role) -> Iterable[Expr]:
@@ -451,6 +471,8 @@ def _source(context: RuleContext, found: GroupSizes, asked: _Asked) -> str:
         whole = column is None or context.types(found.table)[fold(column)] in _WHOLE
         kind = "HUGEINT" if whole else "DOUBLE"
         release = f"(SELECT * REPLACE (CAST(size AS {kind}) AS size) FROM {release})"
+    if asked.lookup is not None:
+        release = asked.lookup.joined(release)
     if asked.units is None:
         return release
     path, column = asked.units

@@ -34,7 +34,7 @@ from duckanon.releases.paid_questions import (
     Sums,
     Units,
 )
-from duckanon.releases.sizes import Size, UnitsTable
+from duckanon.releases.sizes import Among, Size, UnitsTable
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
@@ -214,11 +214,11 @@ def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves:
 
 def _members(question: GroupSizesQuestion) -> str:
     """A query for the records that count: the unit `u`, the group `g0`, ..., the cell, and what each adds, `w`."""
-    shown, tests = [f"{_added(question.size)} AS w"], list(question.filter)
+    shown, tests = [f"{_added(question.size)} AS w"], [*question.filter, *map(_is_among, question.among)]
     if question.privacy_unit is not None:
         shown.append(f"{quoted([question.privacy_unit])} AS u")
         tests.append(f"{quoted([question.privacy_unit])} IS NOT NULL")
-    shown += [f"{quoted([one])} AS g{at}" for at, one in enumerate(_group(question))]
+    shown += [f"{one} AS g{at}" for at, one in enumerate(_group(question))]
     tests.append(f"{quoted([question.group])} IS NOT NULL")
     shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(question.hierarchy)]
     where = " AND ".join(f"({one})" for one in tests)
@@ -227,8 +227,15 @@ def _members(question: GroupSizesQuestion) -> str:
     return f"SELECT _dk_records.*, cell FROM ({records}) AS _dk_records JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
-def _group(question: GroupSizesQuestion) -> tuple[str, ...]:
-    return question.group, *question.within
+def _is_among(one: Among) -> str:
+    where = f" WHERE {' AND '.join(f'({test})' for test in one.filter)}" if one.filter else ""
+    rows = f"SELECT {quoted([one.column])} FROM {quoted(one.location.path)} AS _dk_open{where}"
+    return f"{_RECORD}.{quoted([one.own])} IN ({rows})"
+
+
+def _group(question: GroupSizesQuestion) -> list[str]:
+    """What identifies a group, as SQL."""
+    return list(question.computed) or [quoted([one]) for one in (question.group, *question.within)]
 
 
 def _added(size: Size) -> str:

@@ -22,7 +22,7 @@ from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
-from duckanon.releases.sizes import RECORDS, Size, UnitsTable
+from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable
 
 
 @dataclass(frozen=True)
@@ -272,11 +272,12 @@ def _told(measure: Measure, unit: str | None) -> str:
 class GroupSizesQuestion(PaidQuestion):
     """How many groups of each size live in each region of a hierarchy; a group is a (group, leaf region) pair.
 
-    group: the column that identifies a group. within: further columns that do, with it. size: what a group's size is.
-    units: the table of all groups, where they are the privacy units; None: the groups are those that have records.
-    hierarchy: the regions' columns, the widest first. max_size: in steps of the size; larger groups count as groups of
-    that size. is_unit: whether the group is the privacy unit; then only its records in one leaf region count. split:
-    shares of epsilon, one a level.
+    group: the column that identifies a group. within: further columns that do, with it. computed: expressions, as SQL,
+    that do instead; records without `group` are not counted then either. size: what a group's size is. among:
+    conditions by open tables. units: the table of all groups, where they are the privacy units; None: the groups are
+    those that have records. hierarchy: the regions' columns, the widest first. max_size: in steps of the size; larger
+    groups count as groups of that size. is_unit: whether the group is the privacy unit; then only its records in one
+    leaf region count. split: shares of epsilon, one a level.
     """
 
     kind: ClassVar[str] = "group sizes"
@@ -288,16 +289,18 @@ class GroupSizesQuestion(PaidQuestion):
     mechanism: str = "auto"
     split: tuple[str, ...] | None = None
     within: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
     size: Size = RECORDS
+    among: tuple[Among, ...] = ()
     units: UnitsTable | None = None
 
     @property
     def resolved(self) -> dict[str, Any]:
         """As for all questions; parts that are as usual are left out."""
         found = super().resolved
-        usual = {"within": (), "size": asdict(RECORDS), "units": None}
-        found = {name: one for name, one in found.items() if name not in usual or one != usual[name]}
-        return found if self.units is None else {**found, "units": self.units.resolved}
+        found |= {"among": [one.resolved for one in self.among], "units": self.units and self.units.resolved}
+        usual: dict[str, Any] = {"within": (), "computed": (), "size": asdict(RECORDS), "among": [], "units": None}
+        return {name: one for name, one in found.items() if name not in usual or one != usual[name]}
 
     @property
     def least(self) -> int:
@@ -341,13 +344,14 @@ class GroupSizesQuestion(PaidQuestion):
     def what(self) -> str:
         by = ", ".join(one.column for one in self.hierarchy) or "nothing"
         more = "" if self.mechanism == "auto" else f", mechanism {self.mechanism}"
-        groups = ", ".join((self.group, *self.within))
+        groups = ", ".join(self.computed or (self.group, *self.within))
         sizes = f"group sizes of {self.location.label} by {groups}, up to {self.max_size}"
         if self.units is not None:
             of = f" where {' and '.join(self.units.filter)}" if self.units.filter else ""
             sizes += f", of all units of {self.units.location.label}{of}"
         counted = f", size: {self.size.words}" if self.size.words else ""
-        return f"{sizes}, by {by}{counted}{more}{self._filtered}"
+        among = "".join(f", {one.words}" for one in self.among)
+        return f"{sizes}, by {by}{counted}{more}{self._filtered}{among}"
 
     @property
     def purchase(self) -> Purchase:

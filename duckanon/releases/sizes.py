@@ -60,3 +60,27 @@ class UnitsTable:
         """All that an answer depends on, as plain values."""
         told = {"version": self.version, "column": self.column, "filter": self.filter}
         return {**told, "table": self.location.identity}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Among:
+    """A condition on records: their column `own` has one of the values of an open table's `column`.
+
+    location: of the open table. filter: conditions on its rows, as SQL.
+    """
+
+    own: str
+    location: Location
+    column: str
+    filter: tuple[str, ...] = ()
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """All that an answer depends on, as plain values."""
+        told = {"own": self.own, "column": self.column, "filter": self.filter}
+        return {**told, "table": self.location.identity}
+
+    @property
+    def words(self) -> str:
+        of = f" where {' and '.join(self.filter)}" if self.filter else ""
+        return f"{self.own} in {self.location.label}.{self.column}{of}"

@@ -40,7 +40,7 @@ def statistic(one: Aggregate, write: Write, at: int) -> str:
     if one.name in ("min", "max", "count"):
         distinct = "DISTINCT " if one.distinct else ""
         return f"{one.name.upper()}({distinct}{text}){_filter(['groups >= 1', *where])}"
-    there = _filter([*where, f"({text}) IS NOT NULL"])
+    there = _filter([*where, *_known(text)])
     times = "CAST(groups AS HUGEINT)" if _is_whole(of) else "CAST(groups AS DOUBLE)"
     total = f"SUM(({text}) * {times}){there}"
     if one.name == "avg":
@@ -53,8 +53,8 @@ def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> li
     most this value, and how many there are.
     """
     of = write(one.operands[0])
-    told = " AND ".join([*_conditions(one.where, write), f"({of}) IS NOT NULL"])
-    weight = f"CASE WHEN {told} THEN groups ELSE 0 END"
+    told = " AND ".join([*_conditions(one.where, write), *_known(of)])
+    weight = f"CASE WHEN {told} THEN groups ELSE 0 END" if told else "groups"
     partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
     return [
         f"CAST(SUM({weight}) OVER ({partition} ORDER BY {of}) AS HUGEINT) AS _dk_upto{at}",
@@ -87,6 +87,11 @@ def _place(one: Aggregate) -> Fraction:
 
 def _conditions(where: Iterable[Expr], write: Write) -> list[str]:
     return sorted(f"({write(one)})" for one in where)
+
+
+def _known(text: str) -> list[str]:
+    """That a value is known, for what is computed of the size; a size always is."""
+    return [] if text == "size" else [f"({text}) IS NOT NULL"]
 
 
 def _filter(conditions: Sequence[str]) -> str:

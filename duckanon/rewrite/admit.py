@@ -17,12 +17,15 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.parameters import numbered
 
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
 _DEEPEST = 200
-# Versions of sqlglot parse it differently.
-_SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.ASCII | re.IGNORECASE)
+# Versions of sqlglot parse these differently, so they are told by their first word.
+_ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
+_QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
+_TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
 
 # sqlglot logs what it cannot parse; the guard refuses that with an error of its own.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -36,16 +39,25 @@ class Kind(Enum):
     INSERT = "insert into a temporary table"
     DROP = "drop a temporary table"
     TRANSACTION = "transaction"
+    VIEW = "create a temporary view"
+    DROP_VIEW = "drop a temporary view"
     TABLES = "list tables"
+    DESCRIBE = "describe a table or a query"
+    SUMMARIZE = "summarize a table or a query"
+    EXPLAIN = "explain a query"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """An admitted statement. tree: of the whole statement. query: the query in it, if there is one."""
+    """An admitted statement. tree: of the whole statement. query: the query in it, if there is one.
+
+    listed: what a statement that lists tables lists: TABLES, ALL TABLES or DATABASES.
+    """
 
     kind: Kind
     tree: Node
     query: Node | None = None
+    listed: str = ""
 
 
 # sqlglot's classes for parts of queries other than functions. Some exist in later versions only.
@@ -59,7 +71,7 @@ _PARTS = frozenset(
     BitwiseLeftShift BitwiseRightShift Like ILike SimilarTo RegexpLike RegexpILike Glob Escape Collate Case If
     Cast TryCast DataType DataTypeParam Interval IntervalSpan Bracket Slice Dot Lambda Kwarg PropertyEQ KeyValue
     Struct Array Map ToMap Columns Comprehension AtTimeZone Extract ColumnDef RowColumnExpand RawString JSONPath
-    JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard JSONPathSlice
+    TableSample JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard JSONPathSlice
     """.split()
 )
 _QUERIES = (exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.Values)
@@ -71,10 +83,44 @@ def admit(text: str) -> Statement:
         raise UnsupportedQuery(f"The statement is longer than {_LONGEST:,} characters: split it with temporary tables.")
     if "\0" in text or not _is_unicode(text):
         raise UnsupportedQuery("The statement holds characters that are no text: write it in plain Unicode.")
-    if _SHOW_TABLES.fullmatch(text):
-        return Statement(Kind.TABLES, exp.Null())
+    about = _ABOUT.fullmatch(text)
+    return _kind(_parsed(text)) if about is None else _about(about[1].upper(), about[2])
+
+
+def _about(word: str, rest: str) -> Statement:
+    """A statement about tables and queries: DESCRIBE, SHOW, SUMMARIZE, EXPLAIN or PRAGMA, and what comes after it."""
+    listed = " ".join(rest.upper().split())
+    if word in ("SHOW", "DESCRIBE", "DESC"):
+        if listed in ("TABLES", "ALL TABLES", "DATABASES") or not listed:
+            return Statement(Kind.TABLES, exp.Null(), listed=listed or "ALL TABLES")
+        return Statement(Kind.DESCRIBE, exp.Null(), _wrapped(rest))
+    if word == "SUMMARIZE":
+        return Statement(Kind.SUMMARIZE, exp.Null(), _wrapped(rest))
+    if word == "EXPLAIN" and _QUERY.match(rest):
+        return Statement(Kind.EXPLAIN, exp.Null(), _wrapped(rest))
+    asked = _TABLE_INFO.fullmatch(rest)
+    if word == "PRAGMA" and asked is not None:
+        return _kind(_parsed(f"FROM pragma_table_info({asked[1]})"))
+    if word == "PRAGMA" and listed == "SHOW_TABLES":
+        return Statement(Kind.TABLES, exp.Null(), listed="TABLES")
+    raise UnsupportedQuery(
+        f"An analyst's connection does not run this {word}: it knows DESCRIBE, SHOW TABLES, SHOW ALL TABLES, "
+        "SUMMARIZE, EXPLAIN of a query, and PRAGMA table_info('name')."
+    )
+
+
+def _wrapped(rest: str) -> Node:
+    """The query after DESCRIBE, SUMMARIZE or EXPLAIN, or that of a table whose name stands there."""
+    tree = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
+    if not isinstance(tree, _QUERIES):
+        raise UnsupportedQuery("DESCRIBE, SUMMARIZE and EXPLAIN are followed by a query or by the name of a table.")
+    return known(tree)
+
+
+def _parsed(text: str) -> Node:
+    """The one statement in a text, with its question marks numbered."""
     try:
-        trees = sqlglot.parse(text, read="duckdb")
+        trees = sqlglot.parse(numbered(text), read="duckdb")
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         # The parser's own message would quote the statement.
         raise UnsupportedQuery(
@@ -83,7 +129,7 @@ def admit(text: str) -> Statement:
     trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
-    return _kind(trees[0])
+    return trees[0]
 
 
 def _is_unicode(text: str) -> bool:
@@ -106,11 +152,6 @@ def _kind(tree: Node) -> Statement:
     if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback) and not any(tree.args.values()):
         return Statement(Kind.TRANSACTION, tree)
     said = tree.this if isinstance(tree, exp.Command) and isinstance(tree.this, str) else tree.key
-    if str(said).upper() in ("DESCRIBE", "DESC", "SUMMARIZE", "SHOW"):
-        raise UnsupportedQuery(
-            "Names and types of columns are told by FROM information_schema.columns, tables by SHOW TABLES: an "
-            "analyst's connection describes nothing else."
-        )
     raise UnsupportedQuery(
         f"An analyst's connection does not run {str(said).upper()[:20]} statements: it answers queries, and keeps "
         "results in temporary tables (CREATE TEMP TABLE name AS query)."
@@ -132,14 +173,13 @@ def known(query: Node) -> Node:
         if name not in _PARTS and not isinstance(node, exp.Func):
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
         if isinstance(node, exp.Select):
-            for part in ("into", "locks", "sample", "hint", "operation_modifiers", "pivots", "match"):
+            for part in ("into", "locks", "hint", "operation_modifiers", "pivots", "match"):
                 _without(node, part)
         if isinstance(node, exp.Table):
-            for part in ("pivots", "sample", "version", "when", "changes", "hints", "partition", "only", "rows_from"):
+            for part in ("pivots", "version", "when", "changes", "hints", "partition", "only", "rows_from"):
                 _without(node, part)
         if isinstance(node, exp.Subquery):
-            for part in ("pivots", "sample"):
-                _without(node, part)
+            _without(node, "pivots")
     return query
 
 
@@ -155,19 +195,24 @@ def _only(node: Node, *names: str) -> bool:
 
 def _create(tree: Node) -> Statement:
     properties = [type(one).__name__ for one in getattr(tree.args.get("properties"), "expressions", [])]
-    query = tree.args.get("expression")
+    query, kind = tree.args.get("expression"), tree.args.get("kind")
+    # A view may name its columns.
+    named = kind == "VIEW" and isinstance(tree.this, exp.Schema)
+    columns = tree.this.expressions if named else []
     plain = (
-        tree.args.get("kind") == "TABLE"
+        kind in ("TABLE", "VIEW")
         and properties == ["TemporaryProperty"]
-        and isinstance(tree.this, exp.Table)
+        and isinstance(tree.this.this if named else tree.this, exp.Table)
+        and all(isinstance(one, exp.Identifier) for one in columns)
         and isinstance(query, _QUERIES)
         and _only(tree, "this", "kind", "replace", "exists", "properties", "expression")
     )
     if not plain:
         raise UnsupportedQuery(
-            "An analyst creates nothing but temporary tables with a result in them: CREATE TEMP TABLE name AS query."
+            "An analyst creates nothing but temporary views, and temporary tables with a result in them: CREATE TEMP "
+            "TABLE name AS query."
         )
-    return Statement(Kind.CREATE, tree, known(query))
+    return Statement(Kind.VIEW if kind == "VIEW" else Kind.CREATE, tree, known(query))
 
 
 def _insert(tree: Node) -> Statement:
@@ -190,8 +235,10 @@ def _insert(tree: Node) -> Statement:
 
 def _drop(tree: Node) -> Statement:
     targets = tree.args.get("tables") or [tree.this]
-    if not (tree.args.get("kind") == "TABLE" and len(targets) == 1 and isinstance(targets[0], exp.Table)) or not _only(
-        tree, "this", "tables", "kind", "exists"
-    ):
-        raise UnsupportedQuery("An analyst drops nothing but temporary tables, one at a time: DROP TABLE name.")
-    return Statement(Kind.DROP, tree)
+    kind = tree.args.get("kind")
+    plain = kind in ("TABLE", "VIEW") and len(targets) == 1 and isinstance(targets[0], exp.Table)
+    if not plain or not _only(tree, "this", "tables", "kind", "exists"):
+        raise UnsupportedQuery(
+            "An analyst drops nothing but temporary tables and views, one at a time: DROP TABLE name."
+        )
+    return Statement(Kind.DROP_VIEW if kind == "VIEW" else Kind.DROP, tree)

@@ -17,21 +17,22 @@ SCALARS = frozenset(
     array_negative_inner_product array_pop_back array_pop_front array_position array_prepend array_push_back
     array_push_front array_reduce array_resize array_reverse array_reverse_sort array_select array_slice
     array_sort array_to_json array_to_string array_to_string_comma_default array_transform array_unique
-    array_value array_where array_zip ascii asin asinh atan atan2 atanh bar base64 bin bit_count bit_length
+    array_value array_where array_zip ascii asin asinh atan atan2 atanh bar base64 bin binom bit_count bit_length
     bit_position bitstring cardinality cbrt ceil ceiling century char_length character_length chr coalesce concat
-    concat_ws contains cos cosh cot current_date current_localtime current_localtimestamp current_schema current_time
-    current_timestamp damerau_levenshtein date_add date_diff date_part date_sub date_trunc datediff datepart
-    datesub datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade decode degrees divide
-    editdist3 element_at encode ends_with epoch epoch_ms epoch_ns epoch_us equi_width_bins era even exp factorial
-    fdiv filter flatten floor fmod format format_bytes formatreadabledecimalsize formatreadablesize from_base64
-    from_binary from_hex from_json from_json_strict gamma gcd gen_random_uuid get_bit get_current_time
-    get_current_timestamp grade_up greatest greatest_common_divisor hamming hash hex hour if ifnull ilike_escape
-    instr is_histogram_other_bin isfinite isinf isnan isodow isoyear jaccard jaro_similarity
-    jaro_winkler_similarity json json_array json_array_length json_contains json_exists json_extract
-    json_extract_path json_extract_path_text json_extract_string json_keys json_merge_patch json_object
-    json_pretty json_quote json_structure json_transform json_transform_strict json_type json_valid json_value
-    julian last_day lcase lcm least least_common_multiple left left_grapheme len length length_grapheme
-    levenshtein lgamma like_escape list_aggr list_aggregate list_any_value list_append list_apply
+    concat_ws contains cos cosh cot current_database current_date current_localtime current_localtimestamp
+    current_schema current_time current_timestamp damerau_levenshtein date_add date_diff date_part date_sub
+    date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade
+    decode degrees divide editdist3 element_at encode ends_with epoch epoch_ms epoch_ns epoch_us equi_width_bins
+    era even exp factorial fdiv filter flatten floor fmod format format_bytes formatreadabledecimalsize
+    formatreadablesize from_base64 from_binary from_hex from_json from_json_strict gamma gcd gen_random_uuid
+    get_bit get_current_time get_current_timestamp grade_up greatest greatest_common_divisor hamming hash hex hour
+    if ifnull ilike_escape instr is_histogram_other_bin isfinite isinf isnan isodow isoyear jaccard
+    jaro_similarity jaro_winkler_similarity json json_array json_array_length json_contains json_deep_merge
+    json_exists json_extract json_extract_path json_extract_path_text json_extract_string json_insert json_keys
+    json_merge_patch json_merge_patch_diff json_normalize json_object json_pretty json_quote json_remove
+    json_replace json_set json_strip_nulls json_structure json_transform json_transform_strict json_type
+    json_valid json_value julian last_day lcase lcm least least_common_multiple left left_grapheme len length
+    length_grapheme levenshtein lgamma like_escape list_aggr list_aggregate list_any_value list_append list_apply
     list_approx_count_distinct list_avg list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_cat
     list_concat list_contains list_cosine_distance list_cosine_similarity list_count list_distance list_distinct
     list_dot_product list_element list_entropy list_extract list_filter list_first list_grade_up list_has
@@ -45,8 +46,8 @@ SCALARS = frozenset(
     map_entries map_extract map_extract_value map_from_entries map_keys map_values md5 md5_number md5_number_lower
     md5_number_upper microsecond millennium millisecond minute mismatches mod month monthname multiply nanosecond
     nextafter nfc_normalize normalized_interval not_ilike_escape not_like_escape now nullif octet_length ord
-    overlay parse_dirname parse_dirpath parse_filename parse_formatted_bytes parse_path pi position pow power
-    prefix printf quarter radians random range reduce regexp_escape regexp_extract regexp_extract_all
+    overlay parse_dirname parse_dirpath parse_filename parse_formatted_bytes parse_path path_join pi position pow
+    power prefix printf quarter radians random range reduce regexp_escape regexp_extract regexp_extract_all
     regexp_full_match regexp_matches regexp_replace regexp_split_to_array repeat replace reverse right
     right_grapheme round round_even roundbankers row row_to_json rpad rtrim second set_bit sha1 sha256 sign
     signbit sin sinh split split_part sqrt starts_with str_split str_split_regex strftime string_split
@@ -57,7 +58,8 @@ SCALARS = frozenset(
     to_hex to_hours to_json to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters
     to_seconds to_timestamp to_weeks to_years today transaction_timestamp translate trim trunc try_strptime ucase
     unbin unhex unicode union_extract union_tag union_value unpivot_list unnest upper url_decode url_encode uuid
-    uuidv4 uuidv7 week weekday weekofyear xor year yearweek generate_series
+    uuid_extract_timestamp uuid_extract_version version uuidv4 uuidv7 week weekday weekofyear xor year yearweek
+    generate_series
     """.split()
 )
 

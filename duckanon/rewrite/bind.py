@@ -17,9 +17,13 @@ from duckanon.catalog.snapshot import Catalog, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg, given
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 
+_NOT_SEEN = (
+    "The statement reads something that is not to be seen here: look at its names. Analysts read releases, open tables "
+    "and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a table with open_table."
+)
 # The most levels of views in views, or of macros in macros.
 _DEEPEST = 20
 
@@ -130,17 +134,14 @@ class _Binder:
             _becomes(node, exp.Table(this=exp.to_identifier(ctes[written.object], quoted=True)), alias)
             return
         if written.schema == metadata.SCHEMA and written.object in metadata.VIEWS:
-            holder = exp.Subquery(this=metadata.VIEWS[written.object](self._catalog), alias=alias)
-            holder.set("joins", node.args.get("joins"))
-            node.replace(holder)
+            _holds(node, metadata.VIEWS[written.object](self._catalog), alias)
             return
         found = self._catalog.find(written, home)
+        if found is None and written.object in metadata.FUNCTIONS and (written.catalog, written.schema) in _THEIRS:
+            _holds(node, metadata.FUNCTIONS[written.object](self._catalog), alias)
+            return
         if found is None:
-            raise UnsupportedQuery(
-                "The statement reads something that is not to be seen here: look at its names. Analysts read releases, "
-                "open tables and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a "
-                "table with open_table."
-            )
+            raise UnsupportedQuery(_NOT_SEEN)
         if found in self._catalog.protected:
             if home is not None:
                 raise UnsupportedQuery("The statement reads a view over a protected table: ask the table itself.")
@@ -172,8 +173,9 @@ class _Binder:
             holder = exp.Subquery(this=self._behind(macro, node.this.expressions, home, depth))
             named = exp.TableAlias(this=exp.to_identifier(macro.name, quoted=True))
             holder.set("alias", node.args.get("alias") or named)
-            holder.set("joins", node.args.get("joins"))
-            node.replace(holder)
+            _replaced(node, holder)
+            return
+        if path in _THEIRS and self._metadata(node, name):
             return
         if name not in TABLE_FUNCTIONS or path not in _THEIRS:
             raise UnsupportedQuery(
@@ -181,18 +183,59 @@ class _Binder:
             )
         self.within(node.this, ctes, home, depth)
 
+    def _metadata(self, node: Node, name: str) -> bool:
+        """Replace a call of a function that lists the catalog. Returns whether it is one."""
+        passed = node.this.expressions
+        if name in metadata.FUNCTIONS and not passed:
+            found = metadata.FUNCTIONS[name](self._catalog)
+        elif name == "pragma_table_info" and len(passed) == 1 and isinstance(passed[0], exp.Literal):
+            found = metadata.table_info(self._catalog, self._found(str(passed[0].this)))
+        else:
+            return False
+        _holds(node, found, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+        return True
+
+    def _found(self, text: str) -> TableName:
+        """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
+        try:
+            trees = sqlglot.parse(f"FROM {text}", read="duckdb")
+        except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+            trees = []
+        source = arg(trees[0], "from") if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
+        found = None if source is None else source.this
+        plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
+        plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}
+        plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
+        name = self._catalog.find(named(found)) if plain else None
+        if name is None:
+            raise UnsupportedQuery(_NOT_SEEN)
+        return name
+
     def _view(self, node: Node, view: View, alias: Node, depth: int) -> None:
         if depth >= _DEEPEST:
             raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
         query, columns = _behind(view)
         catalog, schema, _ = view.path
         holder = exp.Subquery(this=query)
-        self.within(holder, {}, (fold(catalog), fold(schema)), depth + 1)
+        # An analyst's own view has no more rights than the analyst: it cannot read closed tables.
+        self.within(holder, {}, None if view.own else (fold(catalog), fold(schema)), depth + 1)
         if columns and not alias.args.get("columns"):
             alias.set("columns", columns)
         holder.set("alias", alias)
-        holder.set("joins", node.args.get("joins"))
-        node.replace(holder)
+        _replaced(node, holder)
+
+
+def _holds(node: Node, query: Node, alias: Node) -> None:
+    """Replace a table or a call by a query."""
+    holder = exp.Subquery(this=query, alias=alias)
+    _replaced(node, holder)
+
+
+def _replaced(node: Node, holder: Node) -> None:
+    """Put a subquery where a table was, with the table's joins and sample."""
+    for part in ("joins", "sample"):
+        holder.set(part, node.args.get(part))
+    node.replace(holder)
 
 
 def _becomes(node: Node, to: Node, alias: Node) -> None:

@@ -3,58 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.snapshot import Catalog
+from duckanon.catalog.snapshot import Catalog, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import metadata
-from duckanon.rewrite.admit import Kind, Statement
-from duckanon.rewrite.bind import bind, named
+from duckanon.rewrite.admit import Kind, Statement, admit
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.empty import empty, is_empty
 from duckanon.rewrite.normalize import staging
-from duckanon.rewrite.rule_context import Releases, RuleContext
+from duckanon.rewrite.parameters import Parameters, filled
+from duckanon.rewrite.rule_context import Releases, RuleContext, literal
 from duckanon.rewrite.rules import RULES
+
+# What runs for a statement that changes nothing in DuckDB.
+_NOTHING = "SELECT 'done' AS made WHERE false"
+_PREFIX = {Kind.DESCRIBE: "DESCRIBE ", Kind.SUMMARIZE: "SUMMARIZE ", Kind.EXPLAIN: "EXPLAIN "}
 
 
 def decide(
-    statement: Statement, catalog: Catalog, functions: Mapping[str, Sequence[str]], releases: Releases, today: date
+    statement: Statement,
+    catalog: Catalog,
+    functions: Mapping[str, Sequence[str]],
+    releases: Releases,
+    today: date,
+    parameters: Parameters = None,
 ) -> Decision:
     """Decide about an admitted statement, from its text and from public facts alone.
 
     functions: duckanon's own table functions and their parameters, in order. releases: those that are available.
-    today: the value of `current_date` in questions about protected tables. Raises UnsupportedQuery for a statement that
+    today: the value of `current_date` in questions about protected tables. parameters: the values of the statement's
+    parameters, which are written out where it uses a protected table. Raises UnsupportedQuery for a statement that
     cannot be analysed, and Refused for one that a policy does not allow.
     """
     if statement.kind is Kind.TABLES:
-        listed = metadata.names(catalog).sql("duckdb")
+        listed = metadata.LISTS[statement.listed](catalog).sql("duckdb")
         return Decision([Step("list of tables", None, Verdict.RUNS, "Names of what is to be seen.")], listed)
     if statement.kind is Kind.TRANSACTION:
         step = Step("transaction", None, Verdict.RUNS, "What is charged inside stays charged.")
         return Decision([step], None, target=str(statement.tree.sql("duckdb", comments=False)))
-    target = None if statement.kind is Kind.QUERY else _target(statement, catalog)
+    if statement.kind in (Kind.VIEW, Kind.DROP_VIEW):
+        return _view(statement, catalog, frozenset(functions))
     if statement.kind is Kind.DROP:
-        return Decision(
-            [Step("temporary table", None, Verdict.RUNS, "It is this connection's own.")], None, target=target
-        )
-    bound = bind(statement.query, catalog, frozenset(functions))
+        step = Step("temporary table", None, Verdict.RUNS, _OWN)
+        return Decision([step], None, target=_target(statement, catalog))
+    query: Node = statement.query
+    bound = bind(query, catalog, frozenset(functions))
     if bound.protected:
         staging.move(bound.query, lambda node: named(node) in catalog.protected)
-        bound.protected = [
-            (named(one), one) for one in bound.query.find_all(exp.Table) if named(one) in catalog.protected
-        ]
+        tables = bound.query.find_all(exp.Table)
+        bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
-    context = RuleContext(bound, catalog, releases, today, calls, list(bound.protected))
+    if bound.protected or any(name in catalog.protected for one in calls for name in one.tables.values()):
+        if bound.has_parameters:
+            given = replace(statement, query=filled(query, parameters))
+            return replace(decide(given, catalog, functions, releases, today), filled=True)
+        if bound.query.find(exp.TableSample) is not None:
+            raise UnsupportedQuery("Samples are of open tables and releases: a protected table answers as a whole.")
+        if statement.kind is Kind.EXPLAIN:
+            # With full names and without views: explain_privacy does not know the analyst's own.
+            text = str(bound.query.sql("duckdb", comments=False, normalize_functions=False))
+            return decide(admit(f"FROM explain_privacy({literal(text)})"), catalog, functions, releases, today)
+    return _answered(statement, RuleContext(bound, catalog, releases, today, calls, list(bound.protected)))
+
+
+def _answered(statement: Statement, context: RuleContext) -> Decision:
+    """The decision about a query with resolved names, and about what stands around it."""
+    bound, catalog, target = context.bound, context.catalog, _PREFIX.get(statement.kind)
+    if statement.kind in (Kind.CREATE, Kind.INSERT):
+        target = _target(statement, catalog)
+    if statement.kind is Kind.EXPLAIN:
+        _plain(bound, catalog)
+    if bound.protected and (statement.kind is Kind.DESCRIBE or is_empty(bound.query)):
+        about = context.label(bound.protected[0][0])
+        context.steps.append(Step("columns", about, Verdict.RUNS, "No row is asked for; names and types are public."))
+        empty(bound, catalog)
+        context.reads = []
     if bound.protected:
         context.findings = context.recognised(bound.query)
-    touches = bool(bound.protected) or any(name in catalog.protected for one in calls for name in one.tables.values())
-    if touches and bound.has_parameters:
-        raise UnsupportedQuery(
-            "Parameters are not filled into a statement about a protected table: write the values out."
-        )
     for rule in RULES:
         rule(context)
     text = str(context.bound.query.sql("duckdb", comments=False, normalize_functions=False))
@@ -62,24 +95,72 @@ def decide(
     return Decision(steps, text, context.approved, context.answers, target, frozenset(bound.tables))
 
 
+_OWN = "It is this connection's own."
+
+
+def _plain(bound: Bound, catalog: Catalog) -> None:
+    """Raises UnsupportedQuery unless a query reads tables that may be seen themselves, and calls nothing of duckanon's.
+
+    A plan has numbers and bounds of the tables that it reads: of a closed table behind an open view, too.
+    """
+    if bound.calls or not bound.tables <= set(catalog.tables):
+        raise UnsupportedQuery(
+            "EXPLAIN is for queries of open tables, publications and temporary tables themselves: the plan of a view "
+            "tells of tables behind it."
+        )
+
+
+def _view(statement: Statement, catalog: Catalog, functions: frozenset[str]) -> Decision:
+    """A temporary view of the analyst's own: the guard keeps its text, and DuckDB does not know it."""
+    tree = statement.tree
+    node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    node = node if isinstance(node, exp.Table) else (tree.args.get("tables") or [node])[0]
+    name = TableName("temp", "main", _own_name(node))
+    held, exists = catalog.views.get(name), tree.args.get("exists")
+    step = Step("temporary view", None, Verdict.RUNS, _OWN)
+    if statement.kind is Kind.DROP_VIEW:
+        if held is None and not exists:
+            raise UnsupportedQuery("An analyst drops temporary views only, and there is none of that name.")
+        return Decision([step], None, target=_NOTHING, view=(name, None))
+    if name in catalog.tables or (held is not None and not exists and not tree.args.get("replace")):
+        raise UnsupportedQuery("There is a temporary table or view of that name: drop it, or choose another name.")
+    if held is not None and exists:
+        return Decision([step], None, target=_NOTHING)
+    query: Node = statement.query
+    bound = bind(query, catalog, functions)
+    if bound.has_parameters:
+        raise UnsupportedQuery("A view has no parameters: write the values out.")
+    columns = tuple(one.name for one in tree.this.expressions) if isinstance(tree.this, exp.Schema) else ()
+    listed = f" ({', '.join(quoted([one]) for one in columns)})" if columns else ""
+    text = f"CREATE VIEW {quoted([node.name])}{listed} AS {query.sql('duckdb', comments=False)}"
+    return Decision([step], None, target=_NOTHING, view=(name, View(("temp", "main", node.name), text, own=True)))
+
+
+def _own_name(node: Node) -> str:
+    """The folded name of a temporary table or view that a statement makes, changes or drops."""
+    written = named(node)
+    elsewhere = written.schema not in ("", "temp", "main") or written.catalog not in ("", "temp")
+    if elsewhere or (written.schema == "main" and not written.catalog):
+        raise UnsupportedQuery("An analyst writes to temporary tables only: leave catalog and schema out of the name.")
+    if not isinstance(node.this, exp.Identifier):
+        raise UnsupportedQuery("A temporary table needs a plain name.")
+    return fold(node.name)
+
+
 def _target(statement: Statement, catalog: Catalog) -> str:
     """The text before the query of a CREATE or INSERT, or a whole DROP, written anew for a temporary table."""
     tree = statement.tree
     node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     node = node if isinstance(node, exp.Table) else (tree.args.get("tables") or [node])[0]
-    written = named(node)
-    if written.schema not in ("", "temp", "main") or written.catalog not in ("", "temp"):
-        raise UnsupportedQuery("An analyst writes to temporary tables only: leave catalog and schema out of the name.")
-    if written.schema == "main" and not written.catalog:
-        raise UnsupportedQuery("An analyst writes to temporary tables only: leave catalog and schema out of the name.")
-    if not isinstance(node.this, exp.Identifier):
-        raise UnsupportedQuery("A temporary table needs a plain name.")
+    name = TableName("temp", "main", _own_name(node))
     mine = quoted(("temp", "main", node.name))
     exists = "IF EXISTS " if tree.args.get("exists") else ""
     if statement.kind is Kind.CREATE:
-        replace = "OR REPLACE " if tree.args.get("replace") else ""
-        return f"CREATE {replace}TEMP TABLE {'IF NOT EXISTS ' if exists else ''}{mine} AS "
-    own = catalog.tables.get(TableName("temp", "main", fold(node.name)))
+        if name in catalog.views:
+            raise UnsupportedQuery("There is a temporary view of that name: drop it, or choose another name.")
+        anew = "OR REPLACE " if tree.args.get("replace") else ""
+        return f"CREATE {anew}TEMP TABLE {'IF NOT EXISTS ' if exists else ''}{mine} AS "
+    own = catalog.tables.get(name)
     if own is None and not exists:
         raise UnsupportedQuery("An analyst writes to temporary tables only, and there is none of that name.")
     if statement.kind is Kind.DROP:

@@ -11,6 +11,7 @@ from typing import Any
 
 from duckanon.accounting import written
 from duckanon.catalog.names import TableName
+from duckanon.catalog.snapshot import View
 
 
 class Verdict(StrEnum):
@@ -60,7 +61,8 @@ class Decision:
 
     calls: of duckanon's functions in the query. answers: paid questions whose answers must be stored before it runs.
     target: the text before the query, or all of a statement without one; written by the guard. tables: all that it
-    reads besides answers, also through views.
+    reads besides answers, also through views. view: the name of a temporary view that the statement makes, and the
+    view; None in its place where it is dropped. filled: whether parameters are written out in the query.
     """
 
     steps: Sequence[Step]
@@ -69,6 +71,8 @@ class Decision:
     answers: Sequence[Any] = ()
     target: str | None = None
     tables: frozenset[TableName] = frozenset()
+    view: tuple[TableName, View | None] | None = None
+    filled: bool = False
 
     @property
     def sql(self) -> str | None:

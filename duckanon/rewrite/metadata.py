@@ -1,86 +1,325 @@
 """The catalog that an analyst may see: names and types of visible tables, as queries of constants.
 
-DuckDB's own catalog is not read: it also shows sizes, comments, defaults and the SQL of views.
+DuckDB's own catalog is not read: it also shows sizes, comments, defaults, numbers of objects and the SQL of views. The
+relations have DuckDB's columns, since tools read them; what is not told is NULL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlglot
 
 from duckanon.catalog.names import TableName
-from duckanon.catalog.snapshot import Catalog, Stored
+from duckanon.catalog.snapshot import Catalog
 from duckanon.rewrite.algebra.nodes import Node
 
 SCHEMA = "information_schema"
 # An ENUM with its values, anywhere in a type, such as in a field of a STRUCT.
 _ENUM = re.compile(r"ENUM\((?:'(?:[^']|'')*'(?:, )?)*\)")
+_Row = Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A table or view that may be seen: its full name as stored, its kind, and its columns' types as they are shown."""
+
+    name: TableName
+    path: tuple[str, str, str]
+    kind: str
+    columns: Mapping[str, str]
 
 
 def tables(catalog: Catalog) -> Node:
     """The query in place of information_schema.tables."""
-    return _rows(
-        ("table_schema", "table_name", "table_type"), [(name[0], name[1], kind) for name, kind, _ in _seen(catalog)]
-    )
+    return _rows(_TABLES, [{**_named(one, "table"), "table_type": one.kind} for one in _seen(catalog)])
 
 
 def columns(catalog: Catalog) -> Node:
     """The query in place of information_schema.columns."""
-    found = [
-        (schema, table, column, place, shown_type(kind, catalog, name))
-        for (schema, table, name), _, stored in _seen(catalog)
-        for place, (column, kind) in enumerate(stored.columns.items() if stored is not None else (), 1)
-    ]
-    return _rows(("table_schema", "table_name", "column_name", "ordinal_position", "data_type"), found)
+    return _rows(
+        _COLUMNS,
+        [
+            {**_named(one, "table"), "column_name": name, "ordinal_position": place, "data_type": kind, **_ANY}
+            for one, place, name, kind in _all_columns(catalog)
+        ],
+    )
+
+
+def schemata(catalog: Catalog) -> Node:
+    """The query in place of information_schema.schemata."""
+    return _rows(_SCHEMATA, [{"catalog_name": one, "schema_name": schema} for one, schema in _schemas(catalog)])
+
+
+def duckdb_tables(catalog: Catalog) -> Node:
+    """The query in place of DuckDB's function duckdb_tables."""
+    return _rows(
+        _DUCKDB_TABLES,
+        [
+            {**_stored(one, "table"), "internal": False, "temporary": one.kind == _TEMPORARY, **_width(one)}
+            for one in _seen(catalog)
+            if one.kind != "VIEW"
+        ],
+    )
+
+
+def duckdb_views(catalog: Catalog) -> Node:
+    """The query in place of DuckDB's function duckdb_views."""
+    return _rows(
+        _DUCKDB_VIEWS,
+        [
+            {**_stored(one, "view"), "internal": False, "temporary": one.path[0] == "temp", **_width(one)}
+            for one in _seen(catalog)
+            if one.kind == "VIEW"
+        ],
+    )
+
+
+def duckdb_columns(catalog: Catalog) -> Node:
+    """The query in place of DuckDB's function duckdb_columns."""
+    return _rows(
+        _DUCKDB_COLUMNS,
+        [
+            {**_stored(one, "table"), "column_name": name, "column_index": place, "internal": False, "data_type": kind}
+            for one, place, name, kind in _all_columns(catalog)
+        ],
+    )
+
+
+def duckdb_schemas(catalog: Catalog) -> Node:
+    """The query in place of DuckDB's function duckdb_schemas."""
+    return _rows(_DUCKDB_SCHEMAS, [{"database_name": one, "schema_name": schema} for one, schema in _schemas(catalog)])
+
+
+def duckdb_databases(catalog: Catalog) -> Node:
+    """The query in place of DuckDB's function duckdb_databases."""
+    found = dict.fromkeys(one for one, _ in _schemas(catalog))
+    return _rows(_DUCKDB_DATABASES, [{"database_name": one, "internal": one == "temp"} for one in found])
+
+
+def databases(catalog: Catalog) -> Node:
+    """The query in place of SHOW DATABASES."""
+    found = dict.fromkeys(one for one, _ in _schemas(catalog) if one != "temp")
+    return _rows({"database_name": "VARCHAR"}, [{"database_name": one} for one in found])
+
+
+def all_tables(catalog: Catalog) -> Node:
+    """The query in place of SHOW ALL TABLES."""
+    return _rows(
+        _ALL_TABLES,
+        [
+            {
+                **dict(zip(("database", "schema", "name"), one.path, strict=True)),
+                "column_names": _listed(one.columns),
+                "column_types": _listed(one.columns.values()),
+                "temporary": one.path[0] == "temp",
+            }
+            for one in _seen(catalog)
+        ],
+    )
+
+
+def table_info(catalog: Catalog, name: TableName) -> Node:
+    """The query in place of pragma_table_info of a table or view that may be seen."""
+    return _rows(
+        _TABLE_INFO,
+        [
+            {"cid": place - 1, "name": column, "type": kind, "notnull": False, "pk": False}
+            for one, place, column, kind in _all_columns(catalog)
+            if one.name == name
+        ],
+    )
 
 
 def names(catalog: Catalog) -> Node:
     """The query in place of SHOW TABLES: names, with their schema if they are not found without it."""
     found = {
-        (table if catalog.find(TableName("", "", name.object)) == name else f"{schema}.{table}",)
-        for (schema, table, name), _, _ in _seen(catalog)
+        one.path[2] if catalog.find(TableName("", "", one.name.object)) == one.name else f"{one.path[1]}.{one.path[2]}"
+        for one in _seen(catalog)
     }
-    return _rows(("name",), sorted(found))
+    return _rows({"name": "VARCHAR"}, [{"name": one} for one in sorted(found)])
 
 
 def labels(catalog: Catalog) -> list[str]:
     """The visible tables, as the ledger names them. Analysts see no other lines of it."""
-    return sorted(
-        {label for (schema, table, _), _, _ in _seen(catalog) for label in (f"{schema}.{table}", f"{schema}.*")}
-    )
+    return sorted({label for one in _seen(catalog) for label in (f"{one.path[1]}.{one.path[2]}", f"{one.path[1]}.*")})
 
 
-VIEWS: Mapping[str, Callable[[Catalog], Node]] = {"tables": tables, "columns": columns}
+VIEWS: Mapping[str, Callable[[Catalog], Node]] = {"tables": tables, "columns": columns, "schemata": schemata}
+# Also found as views of the same names.
+FUNCTIONS: Mapping[str, Callable[[Catalog], Node]] = {
+    "duckdb_tables": duckdb_tables,
+    "duckdb_columns": duckdb_columns,
+    "duckdb_views": duckdb_views,
+    "duckdb_schemas": duckdb_schemas,
+    "duckdb_databases": duckdb_databases,
+}
+LISTS: Mapping[str, Callable[[Catalog], Node]] = {
+    "TABLES": names,
+    "ALL TABLES": all_tables,
+    "DATABASES": databases,
+}
 
 
 def shown_type(kind: str, catalog: Catalog, name: TableName) -> str:
-    """A column's type as it is shown: without the values of an ENUM if the table is protected."""
-    return _ENUM.sub("VARCHAR", kind) if name in catalog.protected else kind
+    """A column's type as it is shown: without the values of an ENUM, unless the table itself is open."""
+    return kind if name in catalog.tables else _ENUM.sub("VARCHAR", kind)
 
 
-def _seen(catalog: Catalog) -> list[tuple[tuple[str, str, TableName], str, Stored | None]]:
-    found: list[tuple[tuple[str, str, TableName], str, Stored | None]] = []
+_TEMPORARY = "LOCAL TEMPORARY"
+
+
+def _seen(catalog: Catalog) -> list[_Seen]:
+    found: list[_Seen] = []
     for name, stored in catalog.tables.items():
-        kind = "LOCAL TEMPORARY" if stored.temporary else "BASE TABLE"
-        found.append(((stored.path[1], stored.path[2], name), kind, stored))
+        found.append(_Seen(name, stored.path, _TEMPORARY if stored.temporary else "BASE TABLE", stored.columns))
     for name, view in catalog.views.items():
-        found.append(((view.path[1], view.path[2], name), "VIEW", None))
+        found.append(_Seen(name, view.path, "VIEW", _shown(view.types, catalog, name)))
     for name, one in catalog.protected.items():
         path = one.stored.path if one.stored is not None else (name.catalog, name.schema, name.object)
-        found.append(((path[1], path[2], name), "PROTECTED", one.stored))
-    return sorted(found, key=lambda one: one[0])
+        kinds = one.stored.columns if one.stored is not None else {}
+        found.append(_Seen(name, path, "PROTECTED", _shown(kinds, catalog, name)))
+    return sorted(found, key=lambda one: (one.path[1], one.path[2], one.name))
 
 
-def _rows(header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> Node:
-    """A query for rows of constants: texts and whole numbers."""
-    named = ", ".join(f'"{one}"' for one in header)
-    written = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
-    none = ", ".join("NULL::VARCHAR" for _ in header)
-    values = f"VALUES {written}" if rows else f"SELECT {none} WHERE false"
-    return sqlglot.parse_one(f"SELECT * FROM ({values}) AS _dk_seen({named}) ORDER BY ALL", read="duckdb")
+def _shown(kinds: Mapping[str, str], catalog: Catalog, name: TableName) -> dict[str, str]:
+    return {column: shown_type(kind, catalog, name) for column, kind in kinds.items()}
 
 
-def _literal(value: str | int) -> str:
-    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+def _all_columns(catalog: Catalog) -> Iterator[tuple[_Seen, int, str, str]]:
+    for one in _seen(catalog):
+        for place, (name, kind) in enumerate(one.columns.items(), 1):
+            yield one, place, name, kind
+
+
+def _schemas(catalog: Catalog) -> list[tuple[str, str]]:
+    """The databases and schemas of what may be seen, and those in which names are looked up."""
+    own = [(one, schema) for one, schema in catalog.search if one not in ("system", "temp")]
+    return sorted({one.path[:2] for one in _seen(catalog)} | set(own))
+
+
+def _named(one: _Seen, kind: str) -> _Row:
+    return dict(zip((f"{kind}_catalog", f"{kind}_schema", f"{kind}_name"), one.path, strict=True))
+
+
+def _stored(one: _Seen, kind: str) -> _Row:
+    return dict(zip(("database_name", "schema_name", f"{kind}_name"), one.path, strict=True))
+
+
+def _width(one: _Seen) -> _Row:
+    return {"column_count": len(one.columns)} if one.columns else {}
+
+
+# Constraints are not told: any column could have NULLs.
+_ANY: _Row = {"is_nullable": "YES"}
+
+
+class _Sql(str):
+    """A value that is SQL already."""
+
+    __slots__ = ()
+
+
+def _listed(texts: object) -> _Sql:
+    return _Sql("[" + ", ".join(_literal(str(one)) for one in texts) + "]")  # type: ignore[attr-defined]
+
+
+def _rows(header: Mapping[str, str], rows: Sequence[_Row]) -> Node:
+    """A query for rows of constants. header: the columns and their types; what a row does not give is NULL."""
+    given = [name for name in header if any(name in row for row in rows)]
+    values = ", ".join("(" + ", ".join(_literal(row.get(name)) for name in given) + ")" for row in rows)
+    shown = ", ".join(
+        f"CAST({_quoted(name) if name in given else 'NULL'} AS {kind}) AS {_quoted(name)}"
+        for name, kind in header.items()
+    )
+    source = f"FROM (VALUES {values}) AS _dk_seen({', '.join(map(_quoted, given))})" if rows else "WHERE false"
+    # The order is that of the columns that are told.
+    order = f" ORDER BY {', '.join(_quoted(one) for one in given)}" if given else ""
+    return sqlglot.parse_one(f"SELECT {shown} {source}{order}", read="duckdb")
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _literal(value: str | int | bool | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, _Sql):
+        return str(value)
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _header(text: str, kind: str = "VARCHAR", **others: str) -> dict[str, str]:
+    """Columns of one type, but for some."""
+    return {name: others.get(name, kind) for name in text.split()}
+
+
+_MAP = "MAP(VARCHAR, VARCHAR)"
+_TABLES = _header(
+    "table_catalog table_schema table_name table_type self_referencing_column_name reference_generation "
+    "user_defined_type_catalog user_defined_type_schema user_defined_type_name is_insertable_into is_typed "
+    "commit_action TABLE_COMMENT"
+)
+_COLUMNS = _header(
+    "table_catalog table_schema table_name column_name ordinal_position column_default is_nullable data_type "
+    "character_maximum_length character_octet_length numeric_precision numeric_precision_radix numeric_scale "
+    "datetime_precision interval_type interval_precision character_set_catalog character_set_schema "
+    "character_set_name collation_catalog collation_schema collation_name domain_catalog domain_schema domain_name "
+    "udt_catalog udt_schema udt_name scope_catalog scope_schema scope_name maximum_cardinality dtd_identifier "
+    "is_self_referencing is_identity identity_generation identity_start identity_increment identity_maximum "
+    "identity_minimum identity_cycle is_generated generation_expression is_updatable COLUMN_COMMENT",
+    **_header(
+        "ordinal_position character_maximum_length character_octet_length numeric_precision numeric_precision_radix "
+        "numeric_scale datetime_precision interval_precision",
+        "INTEGER",
+    ),
+    **_header("is_self_referencing is_identity identity_cycle is_updatable", "BOOLEAN"),
+    maximum_cardinality="BIGINT",
+)
+_SCHEMATA = _header(
+    "catalog_name schema_name schema_owner default_character_set_catalog default_character_set_schema "
+    "default_character_set_name sql_path"
+)
+_NUMBERS = _header("database_oid schema_oid table_oid view_oid oid parent_schema_oid data_type_id", "BIGINT")
+_FLAGS = _header("internal temporary has_primary_key is_nullable readonly encrypted is_bound is_generated", "BOOLEAN")
+_OTHERS = {**_NUMBERS, **_FLAGS, "tags": _MAP, "options": _MAP}
+_COUNTS = _header("estimated_size column_count index_count check_constraint_count", "BIGINT")
+_DUCKDB_TABLES = _header(
+    "database_name database_oid schema_name schema_oid table_name table_oid comment tags internal temporary "
+    "has_primary_key estimated_size column_count index_count check_constraint_count sql",
+    **_OTHERS,
+    **_COUNTS,
+)
+_DUCKDB_VIEWS = _header(
+    "database_name database_oid schema_name schema_oid view_name view_oid comment tags internal temporary "
+    "column_count sql is_bound",
+    **_OTHERS,
+    **_COUNTS,
+)
+_DUCKDB_COLUMNS = _header(
+    "database_name database_oid schema_name schema_oid table_name table_oid column_name column_index comment internal "
+    "column_default is_nullable data_type data_type_id character_maximum_length numeric_precision "
+    "numeric_precision_radix numeric_scale tags is_generated generation_expression",
+    **_OTHERS,
+    **_header(
+        "column_index character_maximum_length numeric_precision numeric_precision_radix numeric_scale", "INTEGER"
+    ),
+)
+_DUCKDB_SCHEMAS = _header(
+    "oid database_name database_oid schema_name comment tags internal sql parent_schema parent_schema_oid", **_OTHERS
+)
+_DUCKDB_DATABASES = _header(
+    "database_name database_oid path comment tags internal type readonly encrypted cipher options", **_OTHERS
+)
+_ALL_TABLES = _header(
+    "database schema name column_names column_types temporary",
+    column_names="VARCHAR[]",
+    column_types="VARCHAR[]",
+    temporary="BOOLEAN",
+)
+_TABLE_INFO = _header("cid name type notnull dflt_value pk", cid="INTEGER", notnull="BOOLEAN", pk="BOOLEAN")

@@ -116,8 +116,6 @@ def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool
     if isinstance(kind, str):
         if kind not in _KNOWN:
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
-        if node.get("sample"):
-            raise UnsupportedQuery("The guard does not know SAMPLE: write the query without it.")
         if kind == "BASE_TABLE":
             _table(node, allowed, ctes)
         elif kind == "TABLE_FUNCTION":

@@ -247,6 +247,7 @@ def passes(tree: Path, room: Room, limit: float, fresh: bool = False) -> bool | 
         "PYTHONPATH": str(tree),
         "NUMBA_CACHE_DIR": str(kernels),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_PROFILE": os.environ.get("HYPOTHESIS_PROFILE", "quick"),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *room.tests]
     started = subprocess.Popen(

@@ -19,10 +19,12 @@ def by_opendp(file, draws):
     dp.enable_features("contrib")
     frame = pl.read_csv(file)
     keys = frame.lazy().select("key").unique().collect().lazy()
-    domain = dp.lazyframe_domain([
-        dp.series_domain("key", dp.atom_domain(T=str)),
-        dp.series_domain("x", dp.atom_domain(T="i64")),
-    ])
+    domain = dp.lazyframe_domain(
+        [
+            dp.series_domain("key", dp.atom_domain(T=str)),
+            dp.series_domain("x", dp.atom_domain(T="i64")),
+        ]
+    )
     domain = dp.with_margin(domain, dp.polars.Margin(by=[], max_length=MOST))
     total = pl.col("x").dp.sum((LOW, HIGH)).alias("s")
     plans = {"count": [dp.len(signed=True).alias("n")], "sum": [total], "avg": [total, dp.len(signed=True).alias("n")]}

@@ -1,9 +1,10 @@
 """Counts, sums and means by group beside OpenDP and SmartNoise SQL: python -m tests.bench.ordinary_peers [NAME=PYTHON ...]
 
 As in opendp=/venv/bin/python smartnoise=/other/bin/python: interpreters that have the packages (opendp[polars],
-smartnoise-sql). Adult's hours_per_week by education; each answer costs epsilon 1, the unit is one record, the bounds are 1
-and 99 for all, and the keys are known. Mean absolute error over all groups of DRAWS answers, and the seconds of one answer,
-the least of all: of the programs' own reading and drawing, of duckanon a new question from the analyst's SQL to the rows.
+smartnoise-sql). Adult's hours_per_week by education; each answer costs epsilon 1, the unit is one record, the bounds
+are 1 and 99 for all, and the keys are known. Mean absolute error over all groups of DRAWS answers, and the seconds of
+one answer, the least of all: of the others what their own functions take, of duckanon a new question from the
+analyst's SQL to the rows.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def ours(path: Path) -> dict[str, tuple[float, list[Rows]]]:
 
 def theirs(program: str, python: str, file: Path) -> dict[str, tuple[float, list[Rows]]]:
     script = Path(__file__).parent / "ordinary_peer.py"
-    run = subprocess.run([python, str(script), program, str(file), str(DRAWS)], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [python, str(script), program, str(file), str(DRAWS)], capture_output=True, text=True, check=False
+    )
     if run.returncode:
         sys.exit(f"{program} failed: {run.stderr[-500:]}")
     found = json.loads(run.stdout.splitlines()[-1])

@@ -51,7 +51,7 @@ def test_no_attack_gets_a_canary(tmp_path: Path) -> None:
             assert not kept - (asked if name == "ledger" else set()), (schema, name)
     assert not list(tmp_path.glob("out/*"))
     # What runs is a release, or touches nothing protected; most is refused.
-    assert len(admitted) < 60, admitted
+    assert len(admitted) < 90, admitted
 
 
 def _split(sql: str) -> list[str]:

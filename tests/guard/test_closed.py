@@ -154,17 +154,24 @@ def test_metadata_is_an_allow_list(con: duckanon.Analyst) -> None:
         ("people", "sex", "BIGINT"), ("lookup", "a", "INTEGER"), ("lookup", "m", "ENUM('sad', 'canary')"),
     }  # fmt: skip
     for sql in (
-        "FROM duckdb_tables()", "FROM duckdb_columns()", "FROM duckdb_views()", "FROM duckdb_constraints()",
-        "FROM duckdb_sequences()", "FROM duckdb_types()", "FROM duckdb_databases()", "FROM sqlite_master",
-        "FROM pg_catalog.pg_class", "FROM information_schema.schemata", "FROM information_schema.table_constraints",
+        "FROM duckdb_tables(), duckdb_columns(1)", "FROM duckdb_constraints()", "FROM duckdb_indexes()",
+        "FROM duckdb_sequences()", "FROM duckdb_types()", "FROM duckdb_settings()", "FROM sqlite_master",
+        "FROM pg_catalog.pg_class", "FROM information_schema.table_constraints", "FROM pg_catalog.duckdb_tables",
         "FROM pragma_database_size()", "FROM pragma_storage_info('people')", "SELECT nextval('numbers')",
-        "SELECT currval('numbers')", "SELECT 'sad'::mood", "SELECT enum_range(NULL::mood)", "SHOW ALL TABLES",
-        "SHOW DATABASES", "DESCRIBE people", "FROM duckdb_functions()", "FROM duckdb_dependencies()",
+        "SELECT currval('numbers')", "SELECT 'sad'::mood", "SELECT enum_range(NULL::mood)",
+        "SHOW VARIABLES", "DESCRIBE closed", "FROM duckdb_functions()", "FROM duckdb_dependencies()",
         "SELECT current_setting('search_path')", "SELECT pg_size_pretty(1), obj_description(1)",
         "SELECT has_table_privilege('closed', 'select')", "SELECT 'closed'::regclass",
     ):  # fmt: skip
         with pytest.raises((UnsupportedQuery, PolicyRefusal)):
             own.execute(sql)
+    for sql in (
+        "FROM duckdb_tables()", "FROM duckdb_columns()", "FROM duckdb_views()", "FROM duckdb_schemas()",
+        "FROM duckdb_databases()", "FROM information_schema.schemata", "SHOW ALL TABLES", "SHOW DATABASES",
+        "DESCRIBE people", "PRAGMA table_info('people')", "FROM duckdb_columns WHERE table_name <> 'lookup'",
+    ):  # fmt: skip
+        shown = str([one for one in own.execute(sql).fetchall() if "lookup" not in str(one)])
+        assert not any(word in shown for word in ("closed", "secret", "canary", "duckanon", "ENUM", "CREATE")), sql
     own.close()
 
 

@@ -217,3 +217,17 @@ def test_units_that_nobody_knows_and_records_of_nobody(tmp_path: Path, monkeypat
             "INSERT INTO orders (o_orderkey, o_custkey) SELECT i, [1, 1, 1, 1, 1, 2, 9, NULL][1 + i] FROM range(8) r(i)"
         ).fetchall()
         assert told(con, JOINED.format("")) == [(0, 1), (1, 1), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        "(SELECT DISTINCT c_custkey FROM lookup)",
+        "(SELECT c_custkey FROM lookup ORDER BY ALL LIMIT 5)",
+        "(VALUES (1), (2)) units(c_custkey)",
+        "(SELECT i AS c_custkey FROM range(5) r(i))",
+    ],
+)
+def test_units_from_a_query_are_refused_in_one_sentence(con: duckanon.Analyst, units: str) -> None:
+    with pytest.raises(DuckanonError, match="The groups are joined with another table, which the release does not"):
+        con.execute(JOINED.format("").replace("FROM customer", f"FROM {units}"))

@@ -226,8 +226,8 @@ def test_statements_that_duckdb_split(analyst: duckanon.Analyst) -> None:
 def test_parameters(analyst: duckanon.Analyst) -> None:
     assert analyst.execute("SELECT size FROM cities WHERE state = ?", ["S1"]).fetchall() == [(1,)]
     assert analyst.execute("SELECT $x + 1", {"x": 1}).fetchall() == [(2,)]
-    with pytest.raises(UnsupportedQuery, match="Parameters"):
-        analyst.execute("SELECT count(*) FROM persons WHERE sex = ?", ["m"])
+    with pytest.raises(UnsupportedQuery, match="give their values"):
+        analyst.execute("SELECT count(*) FROM persons WHERE sex = ?")
 
 
 def test_temporary_tables(analyst: duckanon.Analyst) -> None:

@@ -58,6 +58,22 @@ QUESTIONS = (
     "FROM dp_group_sizes('persons', 'household_id', epsilon := 3, max_size := 4, mechanism := 'h_relaxed')",
     "FROM dp_group_sizes('persons', 'household_id', epsilon := 3, max_size := 4, mechanism := 'c_dp')",
 )
+_GROUPS = "SELECT size, count(*) FROM (SELECT {}) GROUP BY size"
+_SIZES = tuple(
+    _GROUPS.format(one)
+    for one in (
+        "household_id, count(*) AS size FROM persons WHERE age > 17 AND sick GROUP BY 1",
+        "household_id, count(vote) AS size FROM persons GROUP BY 1",
+        "household_id, count(DISTINCT education) AS size FROM persons WHERE state = 'S0' OR age < 50 GROUP BY 1",
+        "household_id, sum(quantity) AS size FROM persons GROUP BY 1",
+        "household_id, sum(CASE WHEN sick THEN age ELSE 0 END) AS size FROM persons GROUP BY 1",
+        "household_id, sex, count(*) AS size FROM persons GROUP BY ALL",
+        "household_id // 5 AS block, count(*) AS size FROM persons GROUP BY block",
+        "household_id, count(*) AS size FROM persons WHERE household_id IN (SELECT household_id FROM units) GROUP BY 1",
+        "v.household_id, count(p.age) AS size FROM visits v LEFT JOIN persons p ON v.household_id = p.household_id "
+        "AND p.age > 17 WHERE v.sick GROUP BY 1",
+    )
+)
 _DISTINCT = "SELECT count(DISTINCT {}) FROM persons WHERE age > 17"
 
 
@@ -70,7 +86,7 @@ def asked(con: Analyst, sql: str) -> PaidQuestion:
 
 def questions(con: Analyst, unit: str | None) -> Iterator[PaidQuestion]:
     """unit: the column of the privacy unit."""
-    for sql in (*QUESTIONS, *([_DISTINCT.format(unit)] if unit else [])):
+    for sql in (*QUESTIONS, *_SIZES, *([_DISTINCT.format(unit)] if unit else [])):
         try:
             yield from con._guard.decide(sql).answers
         except PolicyRefusal:
@@ -220,8 +236,20 @@ def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
         found = con.execute(f"SELECT rowid FROM {table}").fetchall()
         return [f"rowid = {row}" for (row,) in found]
     name = quoted([column])
-    found = con.execute(f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1").fetchall()
+    known = f"SELECT {name} AS unit FROM {table}"
+    if isinstance(one, GroupSizesQuestion) and one.units is not None:
+        known += f" UNION SELECT {quoted([one.units.column])} FROM {quoted(one.units.location.path)}"
+    found = con.execute(f"SELECT DISTINCT unit FROM ({known}) WHERE unit IS NOT NULL ORDER BY 1").fetchall()
     return [f"{name} = {value!r}" for (value,) in found]
+
+
+def without(one: PaidQuestion, unit: str) -> str:
+    """SQL that removes a privacy unit from all tables that a question is about. unit: as in `units`."""
+    change = f"DELETE FROM {quoted(one.location.path)} WHERE {unit}"
+    if isinstance(one, GroupSizesQuestion) and one.units is not None:
+        value = unit.partition(" = ")[2]
+        change += f"; DELETE FROM {quoted(one.units.location.path)} WHERE {quoted([one.units.column])} = {value}"
+    return change
 
 
 def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None = None) -> str | None:
@@ -230,9 +258,7 @@ def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None 
     most: how many units are tried; None: all.
     """
     for unit in units(con, one)[:most]:
-        for level, (distance, made) in enumerate(
-            moved(con, one, f"DELETE FROM {quoted(one.location.path)} WHERE {unit}")
-        ):
+        for level, (distance, made) in enumerate(moved(con, one, without(one, unit))):
             if distance > made:
                 return f"without {unit}, level {level} moves by {distance}; the noise is made for {made}"
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -181,7 +182,7 @@ def sizes_in_metadata(patch: Patch) -> None:
         return real(self, own)
 
     def shown(found: Any) -> Any:
-        return [(name, f"{kind} {sizes.get(name[1])}", stored) for name, kind, stored in seen(found)]
+        return [replace(one, kind=f"{one.kind} {sizes.get(one.path[2])}") for one in seen(found)]
 
     patch.setattr(SharedCatalog, "catalog", catalog)
     patch.setattr(metadata, "_seen", shown)

@@ -45,9 +45,20 @@ def constant(rng: random.Random) -> str:
     return rng.choice(_ALL["constants"]) if rng.random() < 0.9 else str(rng.randrange(-10, 10**6))
 
 
+_TOTAL = (
+    "lower(sex) = 'x'", "left(state, 1) = 'S'", "length(diagnosis) > {i}", "age % 2 = 1", "age // 10 = {i}",
+    "floor(age / 10) * 10 < {i}0", "age + {i} > 18", "abs(income) > {i}", "coalesce(age, {i}) < 18",
+    "CASE WHEN age < 18 THEN 'young' ELSE 'grown' END = 'young'", "month(born) = {i}", "year(seen) > 199{i}",
+    "date_trunc('year', born) = DATE '1999-01-01'", "born > current_date - INTERVAL {i} YEAR", "age > {i}.5",
+    "week(born) = {i}", "upper(m) = 'A'", "pid = hid", "d > 3.335", "starts_with(name, 'a')",
+)  # fmt: skip
+
+
 def _fitting(rng: random.Random) -> str:
     """A comparison that is likely to be admitted."""
-    kind = rng.randrange(8)
+    kind = rng.randrange(9)
+    if kind == 8:
+        return rng.choice(_TOTAL).replace("{i}", str(rng.randrange(12)))
     if kind == 0:
         return rng.choice(TRUTHS)
     if kind == 1:

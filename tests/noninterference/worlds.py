@@ -129,7 +129,8 @@ class Facts:
             "open_table('units')",
             f"protect('persons', {budget} unit := 'household_id', hierarchy := ['state', 'county'], max_size := 6, "
             "per_query := 3, public := ['state', 'county', 'sick', 'vote', 'sex', 'm', 'education'], "
-            f"domains := {_DOMAINS}, quasi_identifiers := ['age', 'sex'], k := 3, small := 3, drop := ['diagnosis'])",
+            f"domains := {_DOMAINS}, quasi_identifiers := ['age', 'sex'], k := 3, small := 3, drop := ['diagnosis'], "
+            "bounds := {'quantity': [0, 3], 'age': [0, 100, 5]})",
             f"protect('visits', {budget} unit := 'household_id', max_size := 4, per_query := '1/3', "
             "public := ['state', 'sick'], domains := {'state': ['S0', 'S1'], 'sick': [true, false]})",
             "protect('secrets', epsilon := 1)",

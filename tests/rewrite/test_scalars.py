@@ -167,3 +167,14 @@ def test_what_is_admitted_beyond_the_list_has_a_value_too(con: duckdb.DuckDBPyCo
             assert _rows(con, kind, sql) is not None, sql
             ((shown,), *_) = con.execute(f"SELECT typeof({sql}) FROM {TABLES[kind]} LIMIT 1").fetchall()
             assert shown == said
+
+
+@pytest.mark.parametrize("form", ["x + 0.5", "0.5 - x", "x * 0.5", "x % 2.5", "-x + 1.25"])
+def test_a_fraction_beside_a_whole_number_is_refused_or_stays_a_fraction(
+    con: duckdb.DuckDBPyConnection, form: str
+) -> None:
+    found = written(form, "INTEGER")
+    if found is not None:
+        source = "(FROM range(-3, 4) r(x))"
+        mine = con.execute(f"SELECT CAST({found[0]} AS DOUBLE) FROM (SELECT x::INTEGER AS x FROM {source})").fetchall()
+        assert mine == con.execute(f"SELECT CAST({form} AS DOUBLE) FROM {source}").fetchall()

@@ -32,6 +32,11 @@ def given(node: Node) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
+def parsed_type(kind: str) -> Node:
+    """The type that DuckDB writes so."""
+    return exp.DataType.build(kind, dialect="duckdb", udt=True)
+
+
 def sql(node: Node) -> str:
     """The node as SQL in DuckDB's dialect, without sqlglot's warnings about other dialects."""
     return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))

@@ -1,0 +1,223 @@
+"""Records joined with an open table.
+
+By columns of the hierarchy the release is joined with it in their place: each group lies in one region of the release,
+and the open table says what a region is part of. That costs nothing, since what is in an open table is public. A
+semi-join by any column, or IN (SELECT ...), is a condition on records, and part of the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from duckanon.catalog.names import fold, quoted
+from duckanon.governance.locations import Location
+from duckanon.releases.group_sizes import offered
+from duckanon.releases.sizes import Among
+from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, Nested, rebuilt, walk
+from duckanon.rewrite.algebra.filters import written
+from duckanon.rewrite.algebra.relations import Block, Source, Table, is_protected
+from duckanon.rewrite.algebra.render import Renderer
+from duckanon.rewrite.recognize import GroupSizes
+from duckanon.rewrite.rule_context import RuleContext
+
+# The number of the source of the release's own columns.
+OURS = -1
+# Whole numbers of these types are compared as BIGINT.
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+
+
+class NotAnswered(Exception):
+    """Why a query is not answered, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """An open table that is joined with a release.
+
+    path: of the table. own, theirs: the columns by which they are joined, of the release and of the table. shown: the
+    table's columns that the query uses. where: conditions on its rows, as SQL.
+    """
+
+    path: tuple[str, str, str]
+    own: tuple[str, ...]
+    theirs: tuple[str, ...]
+    shown: tuple[str, ...]
+    where: tuple[str, ...]
+
+    def joined(self, release: str) -> str:
+        """The release with the columns of the table, under names of their own.
+
+        A record that matches several rows with the same values is as many records of its group.
+        """
+        columns = [f"{quoted([one])} AS {_named(one)}" for one in dict.fromkeys((*self.theirs, *self.shown))]
+        where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
+        counted = f"SELECT {', '.join(columns)}, count(*) AS _dk_times FROM {quoted(self.path)} AS _dk_rows"
+        met = " AND ".join(
+            f"_dk_sizes.{quoted([mine])} = _dk_open.{_named(other)}"
+            for mine, other in zip(self.own, self.theirs, strict=True)
+        )
+        beside = "".join(f", _dk_open.{_named(one)}" for one in self.shown)
+        return (
+            f"(SELECT _dk_sizes.* REPLACE (_dk_sizes.size * _dk_open._dk_times AS size){beside} "
+            f"FROM {release} AS _dk_sizes JOIN ({counted}{where} GROUP BY ALL) AS _dk_open ON {met})"
+        )
+
+
+def _named(column: str) -> str:
+    return quoted([f"_dk_{column}"])
+
+
+def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Lookup | None]:
+    """A query whose records are joined with an open table, as one of the records alone, and the table.
+
+    A query of other tables is left as it is. Raises NotAnswered for other conditions than equal columns.
+    """
+    records, other = _sources(found)
+    if records is None or other is None:
+        return found, None
+    assert isinstance(other.relation, Table)
+    pairs = {one: pair for one in found.filter if (pair := _pair(one, records.number, other.number)) is not None}
+    hierarchy = {fold(one.column) for one in offered(context, found.table) or ()}
+    about = {one: _numbers(one) for one in found.filter if one not in pairs}
+    if not pairs or not {mine for mine, _ in pairs.values()} <= hierarchy:
+        return found, None
+    if any(len(numbers) != 1 for numbers in about.values()):
+        raise NotAnswered(
+            "A table that is joined is joined by equal columns alone: write other conditions on one of both."
+        )
+    same = {theirs: Column(records.number, mine) for mine, theirs in pairs.values()}
+
+    def change(one: Expr) -> Expr | None:
+        if not isinstance(one, Column) or one.source != other.number:
+            return None
+        return same.get(one.name) or Column(OURS, f"_dk_{one.name}")
+
+    keys = tuple(rebuilt(one, change) for one in found.keys)
+    columns = tuple(
+        replace(
+            role,
+            expr=None if role.expr is None else rebuilt(role.expr, change),
+            where=frozenset(rebuilt(one, change) for one in role.where),
+        )
+        for role in found.columns
+    )
+    changed = replace(
+        found,
+        sources=(replace(records, join="inner", on=frozenset()),),
+        filter=frozenset(one for one, numbers in about.items() if numbers == {records.number}),
+        regions=tuple(rebuilt(one, change) for one in found.regions),
+        unit=tuple(rebuilt(one, change) for one in found.unit),
+        keys=keys,
+        kept=frozenset(rebuilt(one, change) for one in found.kept),
+        columns=columns,
+    )
+    used = [one for role in found.columns for one in (*role.where, *([role.expr] if role.expr is not None else []))]
+    shown = {
+        part.name
+        for one in (*found.keys, *found.unit, *found.kept, *used)
+        for part in walk(one)
+        if isinstance(part, Column) and part.source == other.number and part.name not in same
+    }
+    where = sorted(f"({Renderer().text(one)})" for one, numbers in about.items() if numbers == {other.number})
+    own, theirs = zip(*sorted(pairs.values()), strict=True)
+    return changed, Lookup(context.path(other.relation.name), own, theirs, tuple(sorted(shown)), tuple(where))
+
+
+def _sources(found: GroupSizes) -> tuple[Source | None, Source | None]:
+    """The records, and the open table with which they are joined; None for what is no such join."""
+    size = found.size
+    counted = isinstance(size, Aggregate) and not size.distinct
+    if len(found.sources) != 2 or found.frame or found.joins or not counted:
+        return None, None
+    records = [one for one in found.sources if getattr(one.relation, "name", None) == found.table]
+    others = [
+        one
+        for one in found.sources
+        if isinstance(one.relation, Table) and not one.relation.protected and one.join == "inner" and not one.on
+    ]
+    if len(records) != 1 or len(others) != 1 or records[0].join != "inner" or records[0].on:
+        return None, None
+    if _numbers(size) - {records[0].number}:
+        return None, None
+    return records[0], others[0]
+
+
+def _pair(condition: Expr, mine: int, other: int) -> tuple[str, str] | None:
+    """The columns of the records and of the other table that a condition says are equal."""
+    if not isinstance(condition, Call) or condition.kind != "EQ":
+        return None
+    by_source = {one.source: one.name for one in condition.operands if isinstance(one, Column)}
+    return (by_source[mine], by_source[other]) if set(by_source) == {mine, other} else None
+
+
+def _numbers(expr: Expr) -> set[int]:
+    return {one.source for one in walk(expr) if isinstance(one, Column)}
+
+
+def among(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, tuple[Among, ...]]:
+    """A query without its conditions that a column has one of an open table's values, and these.
+
+    A query without such conditions is left as it is. Raises NotAnswered and NotTotal for what could fail on a record.
+    """
+    semi = [one for one in found.sources if one.join == "semi"]
+    inner = [
+        one for one in found.filter if isinstance(one, Nested) and one.kind == "in" and not is_protected(one.query)
+    ]
+    taken: list[Among] = []
+    for source in semi:
+        pairs = [pair for one in source.on if (pair := _pair(one, found.sources[0].number, source.number)) is not None]
+        rest = [one for one in source.on if _numbers(one) == {source.number}]
+        if len(pairs) != 1 or len(rest) != len(source.on) - 1 or not isinstance(source.relation, Table):
+            return found, ()
+        taken.append(_among(context, found, pairs[0], source.relation, rest))
+    for one in inner:
+        probed = _probed(one, found)
+        if probed is None:
+            return found, ()
+        mine, column, table, rest = probed
+        taken.append(_among(context, found, (mine, column), table, rest))
+    sources = tuple(one for one in found.sources if one not in semi)
+    return replace(found, sources=sources, filter=found.filter - frozenset(inner)), tuple(sorted(taken, key=repr))
+
+
+def _probed(one: Nested, found: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
+    """Column, other column, table and conditions of `column IN (SELECT other FROM table WHERE ...)`."""
+    query = one.query
+    if not isinstance(query, Block) or not query.is_plain or len(query.sources) != 1 or len(query.outputs) != 1:
+        return None
+    (source,), (output,), (mine,) = query.sources, query.outputs, one.operands
+    told = isinstance(output.expr, Column) and isinstance(mine, Column) and isinstance(source.relation, Table)
+    if not told or mine.source != found.sources[0].number:  # type: ignore[union-attr]
+        return None
+    if any(_numbers(each) != {source.number} for each in query.where):
+        return None
+    return mine.name, output.expr.name, source.relation, list(query.where)  # type: ignore[union-attr,return-value]
+
+
+def _among(
+    context: RuleContext, found: GroupSizes, pair: tuple[str, str], table: Table, where: Iterable[Expr]
+) -> Among:
+    """The condition that a column has one of an open table's values. Raises NotAnswered and NotTotal."""
+    (mine, other), types, theirs = pair, context.types(found.table), context.types(table.name)
+    if table.protected or not compare(types.get(mine, ""), theirs.get(other, "")):
+        raise NotAnswered(
+            "Records are looked up in an open table by columns of one type: a cast could fail on a record."
+        )
+    if mine in map(fold, context.policy(found.table).drop):
+        raise NotAnswered(f"The policy lets nothing out that depends on {mine}.")
+    written_where = tuple(sorted(written(one, theirs, context.today) for one in where))
+    own = {fold(one): one for one in context.columns(found.table)}
+    columns = {fold(one): one for one in context.columns(table.name)}
+    return Among(
+        own=own[mine], location=Location(*context.path(table.name)), column=columns[other], filter=written_where
+    )
+
+
+def compare(kind: str, other: str) -> bool:
+    """Whether values of two types are compared without a cast that could fail."""
+    return bool(kind) and (kind == other or (kind in _WHOLE and other in _WHOLE))
+
+
+def _columns(one: Nested) -> set[str]:
+    return {each.name for each in one.operands if isinstance(each, Column)}

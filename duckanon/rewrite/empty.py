@@ -1,0 +1,64 @@
+"""Queries of which no row is asked: DESCRIBE, and those whose text proves that no row comes out.
+
+They get their columns from empty relations with the public names and types of the protected tables that they read. So
+no record is read, and nothing is charged or drawn. Tools ask for the columns of a query in this way.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from duckanon.catalog.snapshot import Catalog
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.algebra.nodes import Node, arg, parsed_type
+from duckanon.rewrite.bind import Bound
+from duckanon.rewrite.metadata import shown_type
+
+
+def is_empty(query: Node) -> bool:
+    """Whether the text of a query proves that it has no rows: LIMIT 0, or WHERE false around columns alone."""
+    while isinstance(query, exp.Subquery) and not query.args.get("limit"):
+        query = query.this
+    limit = query.args.get("limit")
+    if isinstance(limit, exp.Limit) and _number(limit.expression) == "0":
+        return True
+    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("having"):
+        return False
+    where = query.args.get("where")
+    # An aggregate without rows has a row.
+    shown = [one.this if isinstance(one, exp.Alias) else one for one in query.expressions]
+    return where is not None and _is_false(where.this) and all(isinstance(one, exp.Star | exp.Column) for one in shown)
+
+
+def _is_false(condition: Node) -> bool:
+    if isinstance(condition, exp.Paren):
+        return _is_false(condition.this)
+    if isinstance(condition, exp.And):
+        return _is_false(condition.this) or _is_false(condition.expression)
+    if isinstance(condition, exp.EQ):
+        one, other = _number(condition.this), _number(condition.expression)
+        return one is not None and other is not None and one != other
+    return isinstance(condition, exp.Boolean) and condition.this is False
+
+
+def _number(node: Node) -> str | None:
+    """The digits of a whole number as it is written; None for everything else."""
+    plain = isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit()
+    return str(int(node.this)) if plain else None
+
+
+def empty(bound: Bound, catalog: Catalog) -> None:
+    """Let the query read empty relations in place of protected tables. Raises UnsupportedQuery."""
+    for name, node in bound.protected:
+        stored = catalog.protected[name].stored
+        if stored is None:
+            raise UnsupportedQuery("The statement reads a protected table that is gone: a steward settles its policy.")
+        shown = [
+            exp.alias_(exp.Cast(this=exp.Null(), to=parsed_type(shown_type(kind, catalog, name))), column, quoted=True)
+            for column, kind in stored.columns.items()
+        ]
+        holder = exp.Subquery(this=exp.select(*shown).where(exp.false()))
+        holder.set("alias", node.args.get("alias"))
+        holder.set("joins", arg(node, "joins"))
+        node.replace(holder)
+    bound.protected.clear()

@@ -1,0 +1,105 @@
+"""Parameters of a statement about a protected table: their values are written into it as typed constants.
+
+So the key of the question has the values, and they are checked like constants that were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.algebra.nodes import ROOT, Node
+
+Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
+_LONGEST = 10_000
+
+
+def numbered(text: str) -> str:
+    """The text with $1, $2, ... in place of its question marks, in their order.
+
+    Text that cannot be read stays as it is.
+    """
+    if "?" not in text:
+        return text
+    try:
+        tokens = sqlglot.tokenize(text, read="duckdb")
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        return text
+    marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
+    for number, one in reversed(list(enumerate(marks, 1))):
+        text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
+    return text
+
+
+def filled(query: Node, parameters: Parameters) -> Node:
+    """The query with constants in place of its parameters. Raises UnsupportedQuery."""
+    if parameters is None:
+        raise UnsupportedQuery("The statement has parameters: give their values beside it, or write them out.")
+    found = query.copy()
+    for node in list(found.find_all(exp.Placeholder, exp.Parameter)):
+        node.replace(_constant(_value(node, parameters)))
+    return found
+
+
+def _value(node: Node, parameters: Sequence[Any] | Mapping[str, Any]) -> Any:
+    name = node.this.name if isinstance(node.this, ROOT) else str(node.this or "")
+    try:
+        if isinstance(parameters, Mapping):
+            return parameters[name]
+        if name.isdigit() and int(name) > 0:
+            return parameters[int(name) - 1]
+    except (KeyError, IndexError):
+        pass
+    raise UnsupportedQuery("A parameter of the statement has no value: give one for each, in order or by its name.")
+
+
+def _constant(value: Any) -> Node:
+    """A value as a constant with its type."""
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int):
+        return _signed(str(abs(value)), negative=value < 0)
+    if isinstance(value, Decimal) and value.is_finite():
+        return _signed(f"{abs(value):f}", negative=value < 0)
+    if isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value:
+        return exp.Literal.string(value)
+    typed = _typed(value)
+    if typed is None:
+        raise UnsupportedQuery(
+            "A parameter of a statement about a protected table is NULL, a truth value, a number, a text of up to "
+            f"{_LONGEST:,} characters, a date, a time, a timestamp without time zone, a UUID or a time span."
+        )
+    text, kind = typed
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect="duckdb"))
+
+
+def _signed(digits: str, *, negative: bool) -> Node:
+    number = exp.Literal.number(digits)
+    return exp.Neg(this=number) if negative else number
+
+
+def _typed(value: Any) -> tuple[str, str] | None:
+    """The text and the type of a constant that is written with its type."""
+    if isinstance(value, float):
+        return repr(value), "DOUBLE"
+    if isinstance(value, UUID):
+        return str(value), "UUID"
+    if isinstance(value, datetime):
+        return (value.isoformat(sep=" "), "TIMESTAMP") if value.tzinfo is None else None
+    if isinstance(value, date):
+        return value.isoformat(), "DATE"
+    if isinstance(value, time):
+        return (value.isoformat(), "TIME") if value.tzinfo is None else None
+    if isinstance(value, timedelta) and not value.microseconds:
+        return f"{value.days} days {value.seconds} seconds", "INTERVAL"
+    return None
