@@ -1,9 +1,9 @@
-"""Error of ordinary answers beside their intervals, on Adult and a census-shaped table: python -m tests.bench.ordinary.
+"""Error of ordinary answers beside their intervals, on Adult and persons: python -m tests.bench.ordinary.
 
-For each question: the mean absolute error of its numbers at epsilon 1, half the width of their 95 % intervals, and how many
-intervals hold the exact number. The form and the exact values are read once, and noise is added to them again and again, until
-there are NUMBERS noisy numbers, so no ledger stands between. Exact numbers are DuckDB's own; cells that it does not show have a count and a sum of zero. Persons
-are those of fixtures/ordinary with ten times the households.
+For each question: the mean absolute error of its numbers at epsilon 1, half the width of their 95 % intervals, and how
+many intervals hold the exact number. The form and the exact values are read once, and noise is added to them again and
+again, until there are NUMBERS noisy numbers, so no ledger stands between. Exact numbers are DuckDB's own; cells that it
+does not show have a count and a sum of zero. Persons are those of fixtures/ordinary with ten times the households.
 """
 
 from __future__ import annotations
@@ -173,9 +173,8 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ordinary.duckdb"
         make(path, adult=DATA, households=20_000)
-        print(
-            "| question | numbers | median of them | mean error | half the interval | held by it |\n|---|---:|---:|---:|---:|---:|"
-        )
+        print("| question | numbers | median of them | mean error | half the interval | held by it |")
+        print("|---|---:|---:|---:|---:|---:|")
         questions = {one.what: one for one in (*ADULT, *PERSONS)}
         with decided(path, {name: one.sql for name, one in questions.items()}) as (con, found):
             for name, (text, asked) in found.items():

@@ -1,7 +1,7 @@
 """Counts, sums and means by group as OpenDP or SmartNoise SQL draws them; run by ordinary_peers, without duckanon.
 
-Arguments: opendp or smartnoise, a CSV file with the columns key and x, how many draws. Prints JSON: for each of count, sum
-and avg the seconds of one draw (the least), and the rows of each draw.
+Arguments: opendp or smartnoise, a CSV file with the columns key and x, how many draws. Prints JSON: for each of count,
+sum and avg the seconds of one draw (the least), and the rows of each draw.
 """
 
 import json
@@ -14,7 +14,7 @@ LOW, HIGH, MOST = 1, 99, 100_000
 
 def by_opendp(file, draws):
     import opendp.prelude as dp
-    import polars as pl
+    import polars as pl  # type: ignore[import-not-found]
 
     dp.enable_features("contrib")
     frame = pl.read_csv(file)
@@ -48,7 +48,7 @@ def by_opendp(file, draws):
 
 def by_smartnoise(file, draws):
     import pandas as pd
-    from snsql import Privacy, from_df
+    from snsql import Privacy, from_df  # type: ignore[import-not-found]
 
     frame = pd.read_csv(file)
     columns = {"key": {"type": "string"}, "x": {"type": "int", "lower": LOW, "upper": HIGH}}

@@ -426,10 +426,7 @@ def _of_date(
 
 
 def _truncated(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
-    """date_trunc to a day or a longer unit. Dates beyond 290,000 years count as infinite.
-
-    The result is a day. In DuckDB 2 it is shown as a TIMESTAMP, in DuckDB 1 as a DATE.
-    """
+    """date_trunc to a day or a longer unit. Dates beyond 290,000 years count as infinite."""
     (unit,) = [str(each.value).lower() for each in _given(rest)] or [""]
     if one.kind == "TIMESTAMP" and unit in ("hour", "minute", "second"):
         return Scalar(builtin("date_trunc", f"'{unit}'", one.sql), "TIMESTAMP")
@@ -438,7 +435,7 @@ def _truncated(one: Scalar, rest: Sequence[Value | None]) -> Scalar:
     inside, moved = _between(one)
     truncated = builtin("date_trunc", f"'{unit}'", moved)
     sql = (
-        f"CASE WHEN {inside} THEN {truncated} "
+        f"CASE WHEN {inside} THEN CAST({truncated} AS DATE) "
         f"WHEN {one.sql} > {one.kind} '{_LATEST}' THEN DATE 'infinity' "
         f"WHEN {one.sql} < {one.kind} '{_EARLIEST}' THEN DATE '-infinity' END"
     )
