@@ -16,15 +16,20 @@ from numpy.typing import NDArray
 from duckanon.engines.randomness import Source, decays, shuffled
 
 Ints = NDArray[np.int64]
+# The largest denominator of a place: ranks are multiplied by it.
+FINEST = 1000
 
 
 def losses(counts: Ints, place: Fraction) -> tuple[Ints, int]:
     """How far each value is from being the quantile, and by how much one record more changes that at most.
 
     counts: of the values 0, 1, ... place: of the quantile, from 0 to 1. The loss of a value is the denominator of
-    `place` times the number of records that would have to move for it to be the quantile.
+    `place` times the number of records that would have to move for it to be the quantile. Raises ValueError for a place
+    with a denominator above FINEST.
     """
     share, of = place.numerator, place.denominator
+    if of > FINEST:
+        raise ValueError("The place of a quantile is too fine: ranks times its denominator could overflow.")
     up_to = np.cumsum(counts)
     wanted = share * int(up_to[-1])
     loss = np.maximum(of * (up_to - counts) - wanted, wanted - of * up_to)

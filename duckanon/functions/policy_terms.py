@@ -9,7 +9,7 @@ from typing import Any
 
 from duckanon.accounting import epsilon, rational, written
 from duckanon.catalog.names import fold
-from duckanon.catalog.policy import ENUM, LISTS
+from duckanon.catalog.policy import ENUM, LARGEST_BOUND, LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 
@@ -175,10 +175,11 @@ def _bounds(given: object) -> dict[str, list[str]]:
             or len(whole) != len(numbers)
             or whole[0] >= whole[1]
             or min(whole[2:], default=1) <= 0
+            or max(map(abs, whole)) > LARGEST_BOUND
         ):
             raise InvalidInput(
                 f'The bounds of "{name}" must be its least and its largest value, and a step above zero if there is '
-                f"one: bounds := {example}."
+                f"one, none beyond 10^15: bounds := {example}."
             )
         found[name] = [written(each) for each in whole]
     return found

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from duckanon.accounting import rational
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.policy import Policy
+from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
 from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
@@ -306,6 +306,8 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
         raise NotAnswered(
             f"Sizes are sums of numbers that are not negative, in whole steps, and the bounds of {of.name} are not."
         )
+    if high > LARGEST_BOUND:
+        raise NotAnswered(f"The bounds of {of.name} are too wide for sums: ask the steward for narrower ones.")
     if (low / step).denominator != 1 or (high / step).denominator != 1 or high <= 0:
         raise NotAnswered(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
     return Size(
@@ -396,16 +398,21 @@ def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: 
             role.expr for role in found.columns if isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr)
         )
     )
+    told = _named_keys(found, keys)
     shown = []
     for role, name, given in zip(found.columns, names, written_columns(node, found.columns), strict=True):
         text = _column(role, over, type_of_count(given), there, quantiles)
+        text = told[keys.index(text)] if role.what in ("region", "size") and text in keys else text
         shown.append(f"{text} AS {quoted([name])}")
     source = f"{_source(context, found, asked)} AS {_RELEASE}"
     where = " AND ".join([f"level = {_level(found, asked)}", *sorted(f"({over(one)})" for one in asked.after)])
     if quantiles:
         beside = [column for at, one in enumerate(quantiles) for column in weighted.cumulative(one, over, at, keys)]
         source, where = f"(SELECT *, {', '.join(beside)} FROM {source} WHERE {where}) AS {_RELEASE}", ""
-    text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, keys)}"
+    if told != keys:
+        named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, told, strict=True) if key != name)
+        source, where = f"(SELECT *, {named} FROM {source} WHERE {where}) AS {_RELEASE}", ""
+    text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, told)}"
     replacement = sqlglot.parse_one(text, read="duckdb")
     if not order_limit(_bare(node) if found.whole else node, replacement):
         raise NotAnswered(
@@ -442,6 +449,17 @@ def _depth(found: GroupSizes, regions: Sequence[str], lookup: Lookup | None) -> 
 
 def _of(role: Role) -> Iterable[Expr]:
     return (*role.where, *([role.expr] if role.expr is not None else []))
+
+
+def _named_keys(found: GroupSizes, keys: Sequence[str]) -> list[str]:
+    """The keys as they are grouped by: with several grouping sets, what is computed has a name of its own.
+
+    Not every version of sqlglot reads expressions in GROUPING SETS.
+    """
+    if len(found.sets) == 1:
+        return list(keys)
+    plain = [isinstance(_released(one, found.size), Column) for one in found.keys]
+    return [key if plain[at] else f"_dk_key{at}" for at, key in enumerate(keys)]
 
 
 def _grouped(found: GroupSizes, keys: Sequence[str]) -> str:

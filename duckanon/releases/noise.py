@@ -8,14 +8,14 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import check_price
 from duckanon.releases.intervals import half_width, spread
-from duckanon.releases.paid_questions import AggregatesQuestion, Key, key
+from duckanon.releases.paid_questions import AggregatesQuestion, Key, Sums, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.rule_context import RuleContext
 
-# More noise than that is not drawn.
-_WIDEST = 10**9
+# More noise than that is not drawn, in records and in parts of a record.
+_WIDEST, _WIDEST_DRAWN = 10**9, 2**55
 _NONE = "The policy offers no counts with noise: ask the steward to protect the table with per_query."
 
 
@@ -85,7 +85,9 @@ def sorted_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
 def check(question: AggregatesQuestion, protected: Protected) -> None:
     """Raises NotOffered or InvalidInput for a question that would cost too little or have too much noise."""
     check_price(question.epsilon, protected.policy.epsilon)
-    if question.scale > _WIDEST:
+    if question.scale > _WIDEST or any(
+        question.noise(one) * one.whole > _WIDEST_DRAWN for one, _ in question.measures if isinstance(one, Sums)
+    ):
         raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 

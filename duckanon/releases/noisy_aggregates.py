@@ -30,7 +30,7 @@ from duckanon.releases.noise import (
     settle,
     sorted_keys,
 )
-from duckanon.releases.numbers import of_column
+from duckanon.releases.numbers import of_column, rounding
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
     Key,
@@ -185,7 +185,7 @@ class _Plan:
         """The events: of the keys, and of the aggregates' conditions; those that exclude each other are one event."""
         families: list[list[frozenset[Expr]]] = []
         for where in sorted(self._wheres, key=repr):
-            fitting = (one for one in families if all(_exclude(where, other) for other in one))
+            fitting = (one for one in families if all(_exclude(where, other, self._types) for other in one))
             family = next(fitting, None)
             if family is None:
                 families.append([where])
@@ -387,9 +387,11 @@ class _Plan:
         at, measure = self._at(Sums, one.column)
         width = f"{half} * sqrt(count(*){self._filtered(one.where)})"
         s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
+        assert isinstance(measure, Sums)
+        # As much as all values could have been rounded.
+        width = f"({width} + {float(rounding(measure.number, self._types[one.column or '']))!r} * greatest({n}, 0))"
         if one.name == "sum":
             return f"({_times(s, one.factor)} {sign} {_times(width, abs(one.factor))})"
-        assert isinstance(measure, Sums)
         end = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
         return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'({s} {sign} {width}) / {n}', measure)} ELSE {end} END)"
 
@@ -434,7 +436,15 @@ class _Plan:
         measured = f"The numbers have noise, and may be negative; {within}"
         others = {one.name for one in self._statistics} & {"quantile", *_SPREADING}
         rest = " Variances and quantiles have no interval." if others else ""
-        return (measured if found else "The numbers have noise.") + rest + self._split_told
+        return (measured if found else "The numbers have noise.") + rest + self._rounded_told + self._split_told
+
+    @property
+    def _rounded_told(self) -> str:
+        """Which numbers are rounded, and how."""
+        numbers = [one.number for one, _ in self.question.measures if isinstance(one, Sums)]
+        rounded = [one for one in numbers if rounding(one, self._types[fold(one.column)])]
+        told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in rounded)
+        return f" Values are rounded: {told}." if told else ""
 
     @property
     def _split_told(self) -> str:
@@ -456,11 +466,11 @@ def _is_constant(expr: Expr) -> bool:
     return isinstance(expr, Constant) or (isinstance(expr, Call) and expr.kind == "Boolean")
 
 
-def _exclude(one: frozenset[Expr], other: frozenset[Expr]) -> bool:
-    """Whether no record meets both: they want different values of a column, or a condition and its opposite."""
-    wanted = {left: right for left, right in map(_equal, one) if left is not None}
+def _exclude(one: frozenset[Expr], other: frozenset[Expr], types: Mapping[str, str]) -> bool:
+    """Whether no record meets both: they want different texts of a column, or a condition and its opposite."""
+    wanted = {left: right for left, right in (_equal(each, types) for each in one) if left is not None}
     for condition in other:
-        left, right = _equal(condition)
+        left, right = _equal(condition, types)
         if left is not None and left in wanted and wanted[left] != right:
             return True
         if isinstance(condition, Call) and condition.kind == "Not" and condition.operands[0] in one:
@@ -468,14 +478,21 @@ def _exclude(one: frozenset[Expr], other: frozenset[Expr]) -> bool:
     return any(isinstance(each, Call) and each.kind == "Not" and each.operands[0] in other for each in one)
 
 
-def _equal(condition: Expr) -> tuple[Column | None, Constant | None]:
-    """The column and the constant that a condition calls equal; None for another condition."""
+def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Constant | None]:
+    """The column of text and the constant that a condition calls equal; None for another condition.
+
+    Of numbers and dates several texts can mean one value.
+    """
     if isinstance(condition, Call) and condition.kind == "EQ":
-        columns = [one for one in condition.operands if isinstance(one, Column)]
+        columns = [one for one in condition.operands if isinstance(one, Column) and _is_text(types.get(one.name, ""))]
         values = [one for one in condition.operands if isinstance(one, Constant) and one.is_text]
         if len(columns) == 1 and len(values) == 1:
             return columns[0], values[0]
     return None, None
+
+
+def _is_text(kind: str) -> bool:
+    return kind == "VARCHAR" or kind.startswith("ENUM(")
 
 
 def _name(column: str) -> str:

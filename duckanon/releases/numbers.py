@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 
 from duckanon.catalog.names import fold
+from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
 from duckanon.releases.noise import NotOffered
 from duckanon.releases.paid_questions import Number
@@ -20,14 +21,29 @@ _DEFAULT_STEPS = 10**6
 _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 
 
+def rounding(number: Number, kind: str) -> Fraction:
+    """How far a value of a column of that type can be from the step to which it is rounded."""
+    low, step = Fraction(number.low), Fraction(number.step)
+    own = _own_step(kind)
+    exact = own is not None and (own / step).denominator == 1 and (low / own).denominator == 1
+    return Fraction(0) if exact else step / 2
+
+
+def _own_step(kind: str) -> Fraction | None:
+    """The step in which a type holds numbers; None for floats."""
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal is not None:
+        return Fraction(1, 10 ** int(decimal[1]))
+    return Fraction(1) if kind in WHOLE else None
+
+
 def of_column(
     protected: Protected, types: Mapping[str, str], column: str, *, squares: bool = False, quantiles: bool = False
 ) -> Number:
     """A column as a number. types: of the table's columns, by folded name. Raises NotOffered."""
     bounds = {fold(name): one for name, one in protected.policy.bounds.items()}.get(fold(column))
     kind = types.get(fold(column), "")
-    decimal = _DECIMAL.fullmatch(kind)
-    if kind not in WHOLE and kind not in ("DOUBLE", "FLOAT") and decimal is None:
+    if _own_step(kind) is None and kind not in ("DOUBLE", "FLOAT"):
         raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
     if bounds is None:
         raise NotOffered(
@@ -35,14 +51,9 @@ def of_column(
             f"steward for bounds := {{'{column}': [least, largest]}}."
         )
     low, high, *steps = map(Fraction, bounds)
-    own = (
-        Fraction(1)
-        if kind in WHOLE
-        else Fraction(1, 10 ** int(decimal[1]))
-        if decimal
-        else (high - low) / _DEFAULT_STEPS
-    )
-    step = steps[0] if steps else own
+    if max(-low, high) > LARGEST_BOUND:
+        raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
+    step = steps[0] if steps else _own_step(kind) or (high - low) / _DEFAULT_STEPS
     most = _MOST_OF_QUANTILES if quantiles else _MOST_OF_SQUARES if squares else _MOST_STEPS
     step *= ceil((high - low) / step / most)
     assert protected.stored is not None

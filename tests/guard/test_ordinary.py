@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from math import isclose
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_there_are_150() -> None:
 @pytest.mark.parametrize("title", QUERIES)
 def test_what_is_answered_is_what_was_asked(con: duckanon.Analyst, title: str) -> None:
     one = QUERIES[title]
-    given = [one.sql] if not one.found else [one.sql, parameters(one)]
+    given: list[Any] = [one.sql] if not one.found else [one.sql, parameters(one)]
     if title in REFUSED:
         with pytest.raises(DuckanonError, match=re.escape(REFUSED[title])):
             con.execute(*given)

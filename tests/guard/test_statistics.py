@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import duckanon
@@ -167,3 +168,37 @@ def test_the_price_of_a_wanted_width(con: duckanon.Analyst) -> None:
     assert row[1] == pytest.approx(0.5, rel=0.01)
     assert "COUNT(*) within 3" in row[2]
     assert con.sql("SELECT charges FROM privacy_budget()").fetchall() == before
+
+
+def test_a_place_of_a_quantile_is_in_thousandths(con: duckanon.Analyst) -> None:
+    """Ranks are multiplied by its denominator: a finer one could overflow for some numbers of records."""
+    con.execute("SELECT quantile_disc(age, 0.999) FROM persons").fetchall()
+    with pytest.raises(PolicyRefusal, match="in thousandths"):
+        con.execute("SELECT quantile_disc(age, 0.9999999999999999998) FROM persons")
+
+
+def test_two_texts_may_mean_one_number(con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions that want them do not exclude each other."""
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    sql = "SELECT count(*) FILTER (age = '20') AS a, count(*) FILTER (age = '020') AS b FROM persons"
+    assert con.execute(sql).fetchall() == con._con.cursor().execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("bounds", ["[-1e308, 1e308]", "[0, 9223372036854775807]"])
+def test_bounds_are_as_wide_as_sums_can_be(bounds: str) -> None:
+    """Else a sum, or a difference of bounds, could overflow because of a record, after the charge."""
+    with duckanon.connect(role="steward") as con:
+        con.execute("CREATE TABLE t AS SELECT 1.5 AS x").fetchall()
+        with pytest.raises(duckdb.InvalidInputException, match="none beyond 10"):
+            con.execute(f"SELECT protect('t', epsilon := 1, bounds := {{'x': {bounds}}})").fetchall()
+
+
+def test_intervals_know_of_rounding(tmp_path: Path) -> None:
+    """Beside a variance a wide column is rounded to ten thousand steps, which many equal values share as an error."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE t AS SELECT 1009 AS x FROM range(100000)").fetchall()
+        con.execute("SELECT protect('t', epsilon := 9, per_query := 1, bounds := {'x': [0, 200000]})").fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        low, high, _ = con.execute("SELECT low(avg(x)), high(avg(x)), stddev(x) FROM t").fetchall()[0]
+        assert low <= 1009 <= high
+        assert "rounded: x to steps of 20" in con.explain("SELECT avg(x), stddev(x) FROM t").steps[0].reason

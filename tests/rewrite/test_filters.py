@@ -146,7 +146,7 @@ def literal(draw: st.DrawFn, kind: str) -> str:
 FUNCTIONS = [
     "lower({})", "upper({})", "trim({})", "left({}, 1)", "substring({}, 2, 2)", "length({})", "reverse({})",
     "year({})", "month({})", "dayofweek({})", "week({})", "date_trunc('month', {})", "CAST({} AS DATE)",
-    "{} % 2", "{} // 3", "{} / 4", "floor({} / 10)", "floor({} / 10) * 10", "{} + 1", "{} - 300", "3 - {}", "-{}",
+    "{} % 2", "{} // 3", "{} / 4", "floor({} / 10)", "floor({} / 10) * 10", "{} + 1", "{} - 300", "3 - {}",
     "{} * 2", "abs({})", "round({})", "ceil({})", "coalesce({}, 7)", "coalesce({}, 'a')", "CAST({} AS VARCHAR)",
     "CAST({} AS DOUBLE)", "CASE WHEN {} > 7 THEN 1 ELSE 2 END", "CASE WHEN {} = 'a' THEN 'x' END",
     "CASE WHEN {} IS NULL THEN 0 ELSE {} END", "starts_with({}, 'a')", "contains({}, '7')", "if({}, 1, 2)",

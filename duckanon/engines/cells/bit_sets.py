@@ -13,7 +13,7 @@ import numpy.typing as npt
 from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import Feasible, Ints, Knapsack
 from duckanon.engines.cells.residue_tables import NEVER, append_run, shape, take_in
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner, inner_allocating
 
 Words = npt.NDArray[np.uint64]
 
@@ -25,7 +25,7 @@ _NARROW = 2**14
 _WORTH = 64
 
 
-@inner
+@inner_allocating
 def _complete_from(modulus: int, items: Ints) -> int:
     """The number from which on all sums of the modulus and the items can be made; NEVER if there is none."""
     table = np.full(modulus, NEVER, dtype=np.int64)
@@ -37,7 +37,7 @@ def _complete_from(modulus: int, items: Ints) -> int:
     return most if divisor == 1 and most >= 0 else NEVER
 
 
-@compiled
+@allocating
 def _least(sums: Ints, copies: Ints, rows: int) -> int:
     """A number from which on all sums can be made whichever row is left out; NEVER if so few rows show none."""
     # A sum of several rows remains when one of them is left out, so it may be in both tables.
@@ -101,7 +101,7 @@ def _has(words: Words, c: int) -> bool:
     return bool((words[c // 64] >> np.uint64(c % 64)) & np.uint64(1))
 
 
-@inner
+@inner_allocating
 def _read(words: Words, width: int, item: int, target: int, runs: Ints, used: int) -> tuple[Ints, int]:
     """Append every nu for which target - nu * item can be made; returns the runs, and how many there are."""
     nu = 0
@@ -122,7 +122,7 @@ def _read(words: Words, width: int, item: int, target: int, runs: Ints, used: in
     return runs, used
 
 
-@compiled
+@allocating
 def _windows(sums: Ints, copies: Ints, target: int, width: int) -> tuple[Ints, Ints]:
     """The begin and end of each kind's runs, and the runs."""
     kinds = len(sums)

@@ -6,14 +6,14 @@ import numpy as np
 
 from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack, consecutive, feasible
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.errors import InvalidInput
 
 # The most numbers in one table of the dynamic program: 512 MiB.
 _MOST = 2**26
 
 
-@compiled
+@allocating
 def _stages(sums: Ints, uppers: Ints, copies: Ints, last: int, target: int) -> Ints:
     """g(c) once all rows but one of the kind `last` are in: 0 if their multiples can add up to c, else target + 1."""
     g = np.full(target + 1, target + 1, dtype=np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from duckanon.engines.array_kernels import assign
 from duckanon.engines.cells.knapsack import Ints
-from duckanon.engines.compiled import inner
+from duckanon.engines.compiled import inner, inner_allocating
 
 # Marks a residue that no sum has reached.
 NEVER = 2**62
@@ -105,7 +105,7 @@ def shape(table: Ints) -> tuple[int, int]:
     return divisor, (most if reached == m // divisor else -1)
 
 
-@inner
+@inner_allocating
 def append_run(runs: Ints, used: int, first: int, step: int, size: int) -> Ints:
     """The runs with one more, in a larger array if they need one."""
     if used == len(runs):

@@ -18,13 +18,13 @@ from duckanon.engines.cells.knapsack import FREE, Feasible, Ints, Knapsack
 from duckanon.engines.cells.reachable_sums import reachable_sums
 from duckanon.engines.cells.residue_tables import NEVER, append_run, gcd, shape, take_in, take_in_all
 from duckanon.engines.cells.viability import LONGEST, viability
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner_allocating
 
 # The most numbers in the tables of all levels together: 1 GiB.
 _ROOM = 2**27
 
 
-@inner
+@inner_allocating
 def _read(
     table: Ints, divisor: int, most: int, item: int, upper: int, target: int, runs: Ints, used: int
 ) -> tuple[Ints, int]:
@@ -76,7 +76,7 @@ def _read(
     return runs, used
 
 
-@compiled
+@allocating
 def _leave_out(
     modulus: int,
     target: int,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.cells.knapsack import Ints
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, compiled, inner
 from duckanon.errors import Infeasible, InvalidInput
 
 Bools = npt.NDArray[np.bool_]
@@ -71,7 +71,7 @@ def _first_total(q: Ints, rules: Ints, scale: int, most: int) -> int:
     return 0
 
 
-@compiled
+@allocating
 def _totals(q: Ints, rules: Ints, scale: int, first: int, width: int) -> Bools:
     """Which of the totals first, ..., first + width are possible."""
     found = np.zeros(width + 1, dtype=np.bool_)
@@ -80,7 +80,7 @@ def _totals(q: Ints, rules: Ints, scale: int, first: int, width: int) -> Bools:
     return found
 
 
-@compiled
+@allocating
 def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bools) -> tuple[int, int, int]:
     """Smallest and largest count of cell `which` over all possible totals, and how many counts it can have."""
     steps = np.zeros(first + len(totals) + 1, dtype=np.int64)

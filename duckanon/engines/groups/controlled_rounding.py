@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duckanon.engines.array_kernels import argsort
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner, inner_allocating
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 
@@ -86,7 +86,7 @@ def whole(margins: Margins, wanted: Floats) -> Ints:
     return found
 
 
-@compiled
+@allocating
 def project_to_sum(wanted: Floats, weights: Floats, total: float) -> Floats:
     """Numbers x >= 0 with sum `total` and the least sum of (x - wanted)^2 / weight."""
     found = np.empty(len(wanted))
@@ -96,7 +96,7 @@ def project_to_sum(wanted: Floats, weights: Floats, total: float) -> Floats:
     return found
 
 
-@compiled
+@allocating
 def column(wanted: Floats, total: int, found: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to `wanted`.
 
@@ -109,7 +109,7 @@ def column(wanted: Floats, total: int, found: Ints) -> None:
     _column(wanted, total, weights, keys, found)
 
 
-@inner
+@inner_allocating
 def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float:
     """The price at which max(0, wanted + price * weight) adds up to `total`. keys: as long as wanted, overwritten."""
     for i in range(len(wanted)):
@@ -127,7 +127,7 @@ def _price(wanted: Floats, weights: Floats, total: float, keys: Floats) -> float
     return found
 
 
-@inner
+@inner_allocating
 def _column(wanted: Floats, total: int, weights: Floats, keys: Floats, found: Ints) -> None:
     """`column`, with arrays to work in. weights: ones. keys: overwritten."""
     most = float(total)
@@ -153,7 +153,7 @@ def _column(wanted: Floats, total: int, weights: Floats, keys: Floats, found: In
         i += 1
 
 
-@compiled
+@allocating
 def _balance(
     row_start: Ints,
     column_start: Ints,
@@ -199,7 +199,7 @@ def _balance(
                 break
 
 
-@inner
+@inner_allocating
 def _step(line: Floats, length: int, now: float, total: int) -> tuple[float, float]:
     """Newton's step for the price of a row or column, and by how much its sum is off.
 
@@ -220,7 +220,7 @@ def _step(line: Floats, length: int, now: float, total: int) -> tuple[float, flo
     return 0.0, 0.0
 
 
-@compiled
+@allocating
 def _whole(
     row_start: Ints,
     column_start: Ints,

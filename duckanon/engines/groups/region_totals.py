@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.engines.groups.controlled_rounding import column, project_to_sum
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
@@ -31,7 +31,7 @@ def share_out(
     return totals, variance_of
 
 
-@compiled
+@allocating
 def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Each region's total and its variance. Model: t_s = total * parent's curve + random walk + noise."""
     found, variance_of = np.zeros(len(parent)), np.ones(len(parent))
@@ -72,7 +72,7 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
     return found, variance_of
 
 
-@compiled
+@allocating
 def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """The same from n_s. Model: the total times the parent's shape, plus deviations that add up to zero, plus noise.
 
@@ -109,7 +109,7 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
     return found, variance_of
 
 
-@compiled
+@allocating
 def _settle(whole: Ints, found: Floats, variance_of: Floats, families: Ints, totals: Ints) -> None:
     """Round the estimates to whole totals that add up to each parent's, by weighted least squares, into `totals`."""
     for p in range(len(whole)):

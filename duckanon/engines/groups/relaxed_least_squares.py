@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.engines.groups.controlled_rounding import column
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints, Number
 from duckanon.engines.groups.isotonic_regression import Floats, pool_rows
@@ -132,7 +132,7 @@ def _rounded(measured: Measurements, real: tuple[Floats, ...]) -> Estimate:
     return Estimate(found)
 
 
-@compiled
+@allocating
 def _split(wanted: Floats, above: Ints, starts: Ints, out: Ints) -> None:
     for p in range(len(starts) - 1):
         for s in range(wanted.shape[1]):

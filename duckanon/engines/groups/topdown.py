@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.array_kernels import argsort
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.measurements import Estimate, Measurements
 
@@ -30,7 +30,7 @@ def topdown(measured: Measurements) -> Estimate:
     return Estimate(found)
 
 
-@compiled
+@allocating
 def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
     """The whole numbers >= 0 that add up to `total` and are nearest, in squares, to the whole numbers `noisy`.
 
@@ -59,7 +59,7 @@ def nearest(noisy: Ints, total: int, turn: int, out: Ints) -> None:
         i = i + 1 if i + 1 < len(noisy) else 0
 
 
-@compiled
+@allocating
 def split(noisy: Ints, above: Ints, starts: Ints, out: Ints) -> None:
     """`nearest` for each parent and size. noisy, out: (regions, sizes); above: (parents, sizes)."""
     for p in range(len(starts) - 1):

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from duckanon.engines.array_kernels import assign
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, compiled, inner
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.isotonic_regression import whole_rows
 from duckanon.engines.groups.measurements import Estimate, Measurements
@@ -101,7 +101,7 @@ def _units(noisy: int, price: int) -> int:
     return max(0, noisy + (price + 1) // 2)
 
 
-@compiled
+@allocating
 def _tables(noisy: Ints, starts: Ints, window: int) -> tuple[Ints, Ints]:
     """For each inner region and price: the units that its children take together, and that it takes itself."""
     inner, width = len(starts) - 1, 2 * window + 1
@@ -152,13 +152,13 @@ def _add_own(below: Ints, noisy: int, window: int, own: Ints) -> None:
         own[price] = v
 
 
-@compiled
+@allocating
 def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
     if len(starts) == 1:
-        own = np.empty(2 * window + 1, np.int64)
+        alone = np.empty(2 * window + 1, np.int64)
         for i in range(2 * window + 1):
-            own[i] = _units(noisy[0], i - window)
-        return own
+            alone[i] = _units(noisy[0], i - window)
+        return alone
     _, own = _tables(noisy, starts, window)
     root: Ints = own[0].copy()
     return root
@@ -177,7 +177,7 @@ def _first(rising: Ints, value: int) -> int:
     return low
 
 
-@compiled
+@allocating
 def _settle(noisy: Ints, starts: Ints, window: int, total: int, turn: int, leaves: Ints) -> bool:
     """Divide `total` down the tree into `leaves`. Returns whether the window was too narrow for some region."""
     inner = len(starts) - 1

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner_allocating
 from duckanon.engines.kanon.kernels.boxtree import Tree, nearest, new_tree
 from duckanon.engines.kanon.kernels.growth import begin, new_boxes, put, stretched
 from duckanon.engines.kanon.orders import hilbert
@@ -30,7 +30,7 @@ _ALL_STEPS = 40_000_000
 _SHARE = 1024
 
 
-@inner
+@inner_allocating
 def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int) -> float:
     """Loss of a box around point i and k - 1 other records, grown by what adds least; infinity if there are too few."""
     box = new_boxes(space, 1)
@@ -59,7 +59,7 @@ def _greedy(space: Space, copies: Codes, i: int, k: int, near: Codes, count: int
     return loss
 
 
-@inner
+@inner_allocating
 def _smallest_box(
     space: Space, copies: Codes, i: int, k: int, near: Codes, apart: Floats, count: int, best: float, steps: int
 ) -> float:
@@ -127,7 +127,7 @@ def _smallest_box(
     return best
 
 
-@compiled
+@allocating
 def _least_losses(
     space: Space, tree: Tree, copies: Codes, start: int, stop: int, k: int, leaves: int, steps: int
 ) -> Floats:

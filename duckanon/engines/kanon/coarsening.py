@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating, compiled
 from duckanon.engines.kanon.criteria.classes import Words, empty_units
 from duckanon.engines.kanon.criteria.criteria import Conditions
 from duckanon.engines.kanon.criteria.enforcement import settle_units
@@ -237,7 +237,7 @@ def _inside(low: Codes, high: Codes, holds: Words, words: Codes, at: int, number
     return True
 
 
-@compiled
+@allocating
 def _outside(tree: _Tree, numbers: Codes, symbols: Codes, copies: Codes) -> int:
     """How many records lie in no box. copies: records at each point, shape (points,)."""
     lost = 0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.array_kernels import argsort
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, compiled, inner, inner_allocating
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ def _mark_ancestors(node: int, root: int, parent: Ints32, touched: Ints32) -> No
         node = parent[node]
 
 
-@inner
+@inner_allocating
 def cheapest(
     root: int,
     cost: Floats,
@@ -159,7 +159,7 @@ def cheapest(
             moves += 1
 
 
-@compiled
+@allocating
 def cheapest_of(
     which: Ints,
     roots: Ints,

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner
 from duckanon.engines.tables.cells import Ints, keys
 from duckanon.engines.tables.junction import Variables
 
@@ -77,7 +77,7 @@ def _steps(levels: Ints, sizes: Ints, strides: Ints, other: int, step: Ints) -> 
         step[j] = (level - levels[j]) * strides[j]
 
 
-@compiled
+@allocating
 def _swings(
     table: Ints, start: Ints, levels: Ints, begin: Ints, sizes: Ints, strides: Ints, enough: int
 ) -> tuple[Ints, Ints]:

@@ -19,6 +19,8 @@ _OF_NUMBERS = {
     "variance_pop": "var_pop",
     "stddev": "stddev_samp",
 }
+# Places of quantiles are told in thousandths: the ranks of records are multiplied by the denominator.
+_FINEST_PLACE = 1000
 _QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc", "quantile", "approx_quantile"}
 
 
@@ -37,8 +39,8 @@ def aggregates(block: Block) -> Aggregates | str:
         found = _statistic(output.expr, block) if isinstance(output.expr, Aggregate) else None
         if found is None:
             return (
-                "Told with noise are count, sum, avg, variance, stddev, median and quantiles of a column: min, max, "
-                "lists and the like show values of single records."
+                "Told with noise are count, sum, avg, variance, stddev, median and quantiles (in thousandths) of a "
+                "column: min, max, lists and the like show values of single records."
             )
         statistics.append(found)
     return Aggregates(
@@ -71,7 +73,7 @@ def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
         return _of_column("quantile", expr.operands[0], expr.where, Fraction(1, 2))
     if expr.name in _QUANTILES and len(expr.operands) == 2:
         place = number(expr.operands[1])
-        if place is not None and 0 <= place <= 1:
+        if place is not None and 0 <= place <= 1 and place.denominator <= _FINEST_PLACE:
             return _of_column("quantile", expr.operands[0], expr.where, place)
     return None
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import inner
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.kernels.neighbours import neighbours, shuffled_orders
 from duckanon.engines.kanon.orders import by_label
@@ -51,8 +51,9 @@ def joined_loss(units: Units, a: int, b: int) -> float:
     """Loss of a record of the class that joins a and b; of a alone if both are the same."""
     loss = 0.0
     for j in range(units.caps.shape[0]):
-        high = max(units.high[a, j], units.high[b, j])
-        loss += min(high - min(units.low[a, j], units.low[b, j]), units.caps[j])
+        high = units.high[a, j] if units.high[a, j] > units.high[b, j] else units.high[b, j]
+        low = units.low[a, j] if units.low[a, j] < units.low[b, j] else units.low[b, j]
+        loss += high - low if high - low < units.caps[j] else units.caps[j]
     for j in range(units.units.shape[0]):
         distinct = 0
         for w in range(units.words[j], units.words[j + 1]):
@@ -63,7 +64,7 @@ def joined_loss(units: Units, a: int, b: int) -> float:
             loss += units.whole[j]
         else:
             loss += (distinct - 1) * units.units[j]
-    return float(loss)
+    return loss
 
 
 @inner
@@ -77,25 +78,30 @@ def added_loss(units: Units, a: int, b: int) -> float:
 def absorb(boxes: Units, a: int, units: Units, b: int) -> None:
     """Stretch box a over box b, which may be of others."""
     for j in range(units.caps.shape[0]):
-        boxes.low[a, j] = min(boxes.low[a, j], units.low[b, j])
-        boxes.high[a, j] = max(boxes.high[a, j], units.high[b, j])
+        low, high = units.low[b, j], units.high[b, j]
+        if low < boxes.low[a, j]:
+            boxes.low[a, j] = low
+        if high > boxes.high[a, j]:
+            boxes.high[a, j] = high
     for w in range(units.holds.shape[1]):
         boxes.holds[a, w] |= units.holds[b, w]
     boxes.size[a] += units.size[b]
 
 
-@compiled
 def _cover(space: Space, members: Codes, starts: Codes, units: Units) -> None:
-    for c in range(starts.shape[0] - 1):
-        for t in range(starts[c], starts[c + 1]):
-            i = members[t]
-            for j in range(space.caps.shape[0]):
-                units.low[c, j] = min(units.low[c, j], space.points[i, j])
-                units.high[c, j] = max(units.high[c, j], space.points[i, j])
-            for j in range(space.units.shape[0]):
-                code = space.symbols[i, j]
-                units.holds[c, units.words[j] + (code >> 6)] |= np.uint64(1) << np.uint64(code & 63)
-        units.size[c] = starts[c + 1] - starts[c]
+    """Write the boxes of classes into `units`. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
+    first = starts[:-1]
+    for j in range(len(units.caps)):
+        positions = space.points[members, j]
+        units.low[:, j] = np.minimum.reduceat(positions, first)
+        units.high[:, j] = np.maximum.reduceat(positions, first)
+    for j in range(len(units.units)):
+        codes = space.symbols[members, j]
+        bits = np.uint64(1) << (codes & 63).astype(np.uint64)
+        for word in range(units.words[j + 1] - units.words[j]):
+            held = np.where(codes >> 6 == word, bits, np.uint64(0))
+            units.holds[:, units.words[j] + word] = np.bitwise_or.reduceat(held, first)
+    units.size[:] = np.diff(starts)
 
 
 def empty_units(count: int, records: Records) -> Units:

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from duckanon.engines.array_kernels import ascending
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.array_kernels import sort
+from duckanon.engines.compiled import inner
 from duckanon.engines.kanon.criteria.classes import Counts
-from duckanon.engines.kanon.criteria.diversity import Diversity, check_diverse, diverse, diversity
+from duckanon.engines.kanon.criteria.diversity import Diversity, Tally, check_diverse, diverse, diversity, new_tally
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Order
 from duckanon.engines.kanon.risk import Sensitive
@@ -128,75 +128,67 @@ def present(column: Sensitive, kept: Order | slice = slice(None)) -> Sensitive:
     return Sensitive(codes.ravel().astype(np.int32), len(occurring), column.ordered)
 
 
-@compiled
-def new_tally(demands: Demands) -> Counts:
-    """Room to count the values of any one column; zeros before and after each use."""
-    widest = 1
-    for s in range(demands.ordered.shape[0]):
-        widest = max(widest, demands.first[s + 1] - demands.first[s])
-    return np.zeros(widest, np.int64)
+def tally_for(demands: Demands) -> Tally:
+    """Room to count the values of any one column."""
+    return new_tally(int(np.diff(demands.first).max(initial=1)))
 
 
-@compiled
-def meets(demands: Demands, members: Codes, count: int, size: np.int64, tally: Counts) -> bool:
+@inner
+def meets(demands: Demands, members: Codes, count: int, size: int, tally: Tally) -> bool:
     """Whether the first `count` units of `members`, joined, make a class that holds what is demanded.
 
     size: their records.
     """
-    if size < demands.k:
-        return False
-    good = True
-    for s in range(demands.ordered.shape[0]):
-        if not good:
-            break
-        most = 0
-        for t in range(count):
-            most += demands.starts[s, members[t] + 1] - demands.starts[s, members[t]]
-        touched = np.empty(most, np.int64)
+    counts, touched, held = tally.counts, tally.touched, tally.held
+    good = size >= demands.k
+    s = 0
+    while good and s < demands.ordered.shape[0]:
         found = 0
         for t in range(count):
             for e in range(demands.starts[s, members[t]], demands.starts[s, members[t] + 1]):
                 code = demands.codes[e]
-                if tally[code] == 0:
+                if counts[code] == 0:
                     touched[found] = code
                     found += 1
-                tally[code] += demands.counts[e]
-        held = np.empty(found, np.int64)
+                counts[code] += demands.counts[e]
         for t in range(found):
-            held[t] = tally[touched[t]]
-        good = diverse(demands.diversity, held, size)
+            held[t] = counts[touched[t]]
+        good = diverse(demands.diversity, tally, found, size)
         if good and demands.slope[s] >= 0:
             limit = demands.slope[s] * size + (demands.rest[s] * size) // demands.part
-            if demands.ordered[s]:
-                values = ascending(touched[:found])
-                good = _ordered_sum(demands, s, values, tally, size) <= limit
+            if demands.ordered[s] != 0:
+                sort(touched, found)
+                good = _ordered_sum(demands, s, found, tally, size) <= limit
             else:
                 apart = demands.total * size
                 for t in range(found):
                     expected = demands.overall[demands.first[s] + touched[t]] * size
-                    apart += abs(tally[touched[t]] * demands.total - expected) - expected
+                    apart += abs(held[t] * demands.total - expected) - expected
                 good = apart <= limit
         for t in range(found):
-            tally[touched[t]] = 0
+            counts[touched[t]] = 0
+        s += 1
     return good
 
 
 @inner
-def _ordered_sum(demands: Demands, s: int, values: Counts, tally: Counts, size: np.int64) -> int:
+def _ordered_sum(demands: Demands, s: int, count: int, tally: Tally, size: int) -> int:
     """The sum over all values of |cumulative count times n - the table's times size|.
+
+    tally.touched: the class's `count` values, ascending.
 
     A class's cumulative count is flat between the values it has, and the table's grows, so a stretch is summed at once:
     up to where they cross the class's is above, from there on below.
     """
-    n = demands.total
+    n, values = demands.total, tally.touched
     base = demands.first[s]
     m = demands.first[s + 1] - base
     area = base + s  # `area` has one entry more in each column
     height = 0
     total = 0
     begin = 0
-    for t in range(values.shape[0] + 1):
-        stop = values[t] if t < values.shape[0] else m
+    for t in range(count + 1):
+        stop = values[t] if t < count else m
         low = begin
         high = stop
         while low < high:
@@ -207,7 +199,7 @@ def _ordered_sum(demands: Demands, s: int, values: Counts, tally: Counts, size: 
                 high = middle
         total += height * (low - begin) - size * (demands.area[area + low] - demands.area[area + begin])
         total += size * (demands.area[area + stop] - demands.area[area + low]) - height * (stop - low)
-        if t < values.shape[0]:
-            height += tally[values[t]] * n
+        if t < count:
+            height += tally.counts[values[t]] * n
             begin = stop
     return total

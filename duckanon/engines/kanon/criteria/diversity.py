@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from duckanon.engines.array_kernels import ascending
+from duckanon.engines.array_kernels import sort
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.criteria.classes import Counts
 from duckanon.errors import InvalidInput
@@ -40,6 +40,21 @@ class Diversity(NamedTuple):
     rate: float
 
 
+class Tally(NamedTuple):
+    """Room to count how often a class has each value of any one sensitive column."""
+
+    counts: Counts  # by code: zeros before and after each use
+    touched: Counts  # the codes that the class has
+    held: Counts  # how many of its records have each of them
+    bases: Counts  # room for `diverse`
+    powers: Counts
+
+
+def new_tally(values: int) -> Tally:
+    """Room for columns of so many values."""
+    return Tally(*(np.zeros(values + 3, np.int64) for _ in Tally._fields))
+
+
 def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Diversity:  # noqa: E741
     """What is asked, by the names of the field: one of KINDS, l or None, and c of recursive diversity."""
     if l is None:
@@ -56,7 +71,7 @@ def check_diverse(asked: Diversity, counts: Counts) -> None:
     size, values = int(counts.sum()), int(np.count_nonzero(counts))
     if asked.kind == _RECURSIVE and max(asked.over, asked.under) * size >= 2**62:
         raise InvalidInput("c is too large, or has too many digits, for a table of this size: round it.")
-    if values >= asked.least and diverse(asked, counts[counts > 0], np.int64(size)):
+    if values >= asked.least and are_diverse(asked, counts, size):
         return
     if asked.kind == _ENTROPY:
         raise InvalidInput(
@@ -72,50 +87,63 @@ def check_diverse(asked: Diversity, counts: Counts) -> None:
     )
 
 
+def are_diverse(asked: Diversity, counts: Counts, size: int) -> bool:
+    """Whether a class of `size` records holds what is asked. counts: how many have each value; shape (values,)."""
+    held = counts[counts > 0].astype(np.int64)
+    return _diverse(asked, new_tally(len(held))._replace(held=held), len(held), size)
+
+
 @compiled
-def diverse(asked: Diversity, held: Counts, size: np.int64) -> bool:
-    """Whether a class of `size` records holds what is asked. held: how many have each of its values, all above zero."""
-    if held.shape[0] < asked.least:
+def _diverse(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
+    return diverse(asked, tally, count, size)
+
+
+@inner
+def diverse(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
+    """Whether a class of `size` records holds what is asked. tally.held: how many have each of its `count` values."""
+    held, rising = tally.held, tally.bases
+    if count < asked.least:
         return False
     if asked.kind == _RECURSIVE:
-        rising = ascending(held)
+        for v in range(count):
+            rising[v] = held[v]
+        sort(rising, count)
         others = 0
-        for rank in range(held.shape[0] - asked.least + 1):
+        for rank in range(count - asked.least + 1):
             others += rising[rank]
-        return bool(rising[-1] * asked.under < asked.over * others)
+        return bool(rising[count - 1] * asked.under < asked.over * others)
     if asked.kind == _ENTROPY:
         # (Times `size`: the entropy above log l.)
         whole = size * np.log(size)
         above = whole - size * asked.rate
-        for count in held:
-            above -= count * np.log(count)
+        for v in range(count):
+            above -= held[v] * np.log(held[v])
         # Each term is rounded by a few units of its last digit, and so is each partial sum; none is above `whole`.
-        if abs(above) > (held.shape[0] + 16) * _EPSILON * (whole + size):
-            return bool(above > 0)
-        return _even(asked, held, size)
+        if abs(above) > (count + 16) * _EPSILON * (whole + size):
+            return bool(above > 0.0)
+        return _even(asked, tally, count, size)
     return True
 
 
 @inner
-def _even(asked: Diversity, held: Counts, size: np.int64) -> bool:
+def _even(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
     """Whether the entropy is log l exactly: size^size = l^size times the product of r^r, prime after prime.
 
     Entropies that differ from log l, but by less than rounding, so count as below it.
     """
-    bases = np.empty(held.shape[0] + 3, np.int64)
-    powers = np.empty(held.shape[0] + 3, np.int64)
+    held, bases, powers = tally.held, tally.bases, tally.powers
     bases[0], powers[0] = size, size
     bases[1], powers[1] = asked.under, size
     bases[2], powers[2] = asked.over, -size
-    for v in range(held.shape[0]):
+    for v in range(count):
         bases[3 + v], powers[3 + v] = held[v], -held[v]
-    for b in range(bases.shape[0]):
+    for b in range(count + 3):
         factor = 2
         while bases[b] > 1:
             while bases[b] % factor != 0:
                 factor = factor + 1 if factor * factor < bases[b] else bases[b]
             power = 0
-            for other in range(bases.shape[0]):
+            for other in range(count + 3):
                 while bases[other] % factor == 0:
                     bases[other] //= factor
                     power += powers[other]

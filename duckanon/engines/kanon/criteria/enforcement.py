@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from duckanon.engines.kanon.criteria.classes import Units, centres, near_units, take, units_of
 from duckanon.engines.kanon.criteria.criteria import Conditions, Demands, demands, present
-from duckanon.engines.kanon.criteria.diversity import diverse
+from duckanon.engines.kanon.criteria.diversity import are_diverse
 from duckanon.engines.kanon.criteria.local_search import ROOM, move
 from duckanon.engines.kanon.criteria.merging import failing, join, penalties
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -63,7 +63,7 @@ def settle_units(
     every = np.arange(len(kept))
     owner = every.astype(np.int32)
     if fails.any():
-        owner, _ = join(take(some, every), near, asked)
+        owner, _ = join(take(some, every), near, asked, fails)
         room = take(some, np.append(every, np.zeros(ROOM, np.intp)))
         move(some, room, near, asked, owner, _PASSES)
     labels = np.full(len(units.size), -1, np.int32)
@@ -91,7 +91,7 @@ def _dearest(
                 part = slice(asked.starts[s, u], asked.starts[s, u + 1])
                 rarer[asked.first[s] + asked.codes[part]] -= asked.counts[part]
             columns = np.split(rarer, asked.first[1:-1])
-            if not all(diverse(asked.diversity, held[held > 0], np.int64(records - size)) for held in columns):
+            if not all(are_diverse(asked.diversity, held, records - size) for held in columns):
                 continue
             left = rarer
         gone[u] = True

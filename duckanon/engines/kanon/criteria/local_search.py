@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.criteria.classes import Units, absorb, joined_loss
-from duckanon.engines.kanon.criteria.criteria import Demands, meets, new_tally
+from duckanon.engines.kanon.criteria.classes import Counts, Units, absorb, joined_loss
+from duckanon.engines.kanon.criteria.criteria import Demands, meets, tally_for
+from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.records import Codes
+from duckanon.engines.kanon.records import Codes, Floats
 
 # Differences below this are rounding.
 _NOTHING = 1e-9
@@ -23,9 +26,11 @@ ROOM = 4
 @inner
 def _box(boxes: Units, at: int, units: Units, members: Codes, count: int, without: int, extra: int) -> None:
     """Write into box `at` the hull of the members, less one and with another; -1 for none."""
-    boxes.low[at] = np.inf
-    boxes.high[at] = -np.inf
-    boxes.holds[at] = np.uint64(0)
+    for j in range(boxes.caps.shape[0]):
+        boxes.low[at, j] = np.inf
+        boxes.high[at, j] = -np.inf
+    for w in range(boxes.holds.shape[1]):
+        boxes.holds[at, w] = 0
     boxes.size[at] = 0
     for t in range(count + 1):
         u = members[t] if t < count else extra
@@ -73,27 +78,56 @@ def _loss(boxes: Units, at: int) -> float:
     return float(boxes.size[at] * joined_loss(boxes, at, at))
 
 
-@compiled
+class _Chains(NamedTuple):
+    """Which of the u units are in which class, and what is kept about the classes."""
+
+    heads: Codes  # (u,): the first unit of each class, -1 if there is none
+    after: Codes  # (u,): the next unit of the same class, -1 for none
+    many: Codes  # (u,): units of each class
+    free: Counts  # (u,): numbers of the classes without any
+    one: Codes  # (u + 1,)
+    two: Codes  # (u + 1,)
+    losses: Floats  # (u,): loss of each class
+    seen: Counts  # (u,): in which look at a unit each class was met
+
+
 def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Labels, passes: int) -> float:
     """Change `owner`, shape (u,), in place: the class of each unit, below u. Returns what was gained.
 
     boxes: room for u + ROOM boxes. Every class must hold what is demanded, and does so afterwards.
     """
-    count = int(units.size.shape[0])
-    tally = new_tally(demands)
-    heads = np.full(count, -1, np.int32)
-    after = np.full(count, -1, np.int32)
-    many = np.zeros(count, np.int32)
+    count = len(owner)
+    many = np.bincount(owner, minlength=count).astype(np.int32)
+    chains = _Chains(
+        np.full(count, -1, np.int32),
+        np.full(count, -1, np.int32),
+        many,
+        np.empty(count, np.int64),
+        np.empty(count + 1, np.int32),
+        np.empty(count + 1, np.int32),
+        np.zeros(count),
+        np.full(count, -1, np.int64),
+    )
+    return _move(units, boxes, near, demands, tally_for(demands), owner, chains, passes)
+
+
+@compiled
+def _move(
+    units: Units,
+    boxes: Units,
+    near: Codes,
+    demands: Demands,
+    tally: Tally,
+    owner: Labels,
+    chains: _Chains,
+    passes: int,
+) -> float:
+    heads, after, many, free, one, two, losses, seen = chains
+    count = len(owner)
     for u in range(count - 1, -1, -1):
         after[u] = heads[owner[u]]
         heads[owner[u]] = u
-        many[owner[u]] += 1
-    free = np.empty(count, np.int64)
     unused = 0
-    one = np.empty(count + 1, np.int32)
-    two = np.empty(count + 1, np.int32)
-    losses = np.zeros(count)
-    seen = np.full(count, -1, np.int64)  # in which look at a unit each class was met
     look = 0
     for c in range(count):
         if many[c] == 0:
@@ -123,12 +157,12 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
             partner = -1
             if stays:
                 one[left] = u
-                if meets(demands, one[left:], 1, units.size[u], tally):
+                if meets(demands, one[left:], 1, int(units.size[u]), tally):
                     _box(boxes, grown, units, one, 0, -1, u)
                     most = max(freed - _loss(boxes, grown), 0.0) + 2 * _NOTHING
                     target = int(free[unused - 1])
-            for x in range(near.shape[1] if near.shape[1] else count):
-                v = near[u, x] if near.shape[1] else x
+            for x in range(near.shape[1] if near.shape[1] > 0 else count):
+                v = near[u, x] if near.shape[1] > 0 else x
                 if v < 0:
                     break
                 other = owner[v]

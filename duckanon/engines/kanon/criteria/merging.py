@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.criteria.classes import Units, absorb, added_loss, joined_loss
-from duckanon.engines.kanon.criteria.criteria import Demands, meets, new_tally
+from duckanon.engines.compiled import allocating, compiled, inner, inner_allocating
+from duckanon.engines.kanon.criteria.classes import Counts, Units, absorb, added_loss, joined_loss
+from duckanon.engines.kanon.criteria.criteria import Demands, meets, tally_for
+from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Floats
 
@@ -19,33 +21,41 @@ Flags = npt.NDArray[np.bool_]
 _ASKED = 64
 
 
-@compiled
 def failing(demands: Demands, units: Units) -> Flags:
     """Which units fail by themselves. Shape (u,)."""
-    tally = new_tally(demands)
-    alone = np.empty(1, np.int32)
-    fails = np.empty(units.size.shape[0], np.bool_)
-    for u in range(fails.shape[0]):
-        alone[0] = u
-        fails[u] = not meets(demands, alone, 1, units.size[u], tally)
+    every = np.arange(len(units.size), dtype=np.int32)
+    fails = np.empty(len(every), np.bool_)
+    _failing(demands, units.size, tally_for(demands), every, fails)
     return fails
 
 
 @compiled
+def _failing(demands: Demands, size: Counts, tally: Tally, every: Codes, fails: Flags) -> None:
+    for u in range(fails.shape[0]):
+        fails[u] = not meets(demands, every[u:], 1, size[u], tally)
+
+
 def penalties(units: Units, near: Codes, asked: Flags) -> Floats:
     """What joining each unit of `asked` with its best neighbour adds to the loss; 0 for the others. Shape (u,)."""
+    added = np.zeros(len(units.size))
+    if asked.any():
+        _penalties(units, near, asked, added)
+    return added
+
+
+@compiled
+def _penalties(units: Units, near: Codes, asked: Flags, added: Floats) -> None:
     count = units.size.shape[0]
-    added = np.zeros(count)
     for u in range(count):
         if not asked[u]:
             continue
         least = np.inf
-        for t in range(near.shape[1] if near.shape[1] else count):
-            v = near[u, t] if near.shape[1] else t
+        for t in range(near.shape[1] if near.shape[1] > 0 else count):
+            v = near[u, t] if near.shape[1] > 0 else t
             if v >= 0 and v != u:
-                least = min(least, added_loss(units, u, v))
+                adds = added_loss(units, u, v)
+                least = adds if adds < least else least
         added[u] = least
-    return added
 
 
 @inner
@@ -56,84 +66,103 @@ def _owner(parent: Codes, u: int) -> int:
     return u
 
 
-@compiled
-def join(units: Units, near: Codes, demands: Demands) -> tuple[Labels, Codes]:
+class _Joins(NamedTuple):
+    """The classes while they are joined, each named by one of its u units."""
+
+    fails: Flags  # (u,)
+    parent: Codes  # (u,): towards the name of each unit's class
+    after: Codes  # (u,): the next unit of the same class, -1 for none
+    last: Codes  # (u,): the last unit of each class
+    alive: Flags  # (u,)
+    stamp: Counts  # (u,): grows when a class does: older entries of the heap are stale
+    best: Floats  # (u,): the least that joining each class with a neighbour was found to add
+    held: Floats  # (u,): loss of each class
+    seen: Counts  # (u,): by which look each class was met
+    members: Codes  # (u,)
+    joins: Codes  # (u, 2): what was joined with what
+
+
+def join(units: Units, near: Codes, demands: Demands, fails: Flags) -> tuple[Labels, Codes]:
     """Join until no class fails: of all joins of a failing class with a neighbour always the one that adds least.
 
-    near: as from `near_units`. Returns the class of each unit, named by one of its units, and the joins in order, shape
-    (joins, 2). The units' boxes are changed. If everything together fails, one class is left.
+    near: as from `near_units`. fails: as from `failing`. Returns the class of each unit, named by one of its units, and
+    the joins in order, shape (joins, 2). The units' boxes are changed. If everything together fails, one class is left.
     """
+    count = len(units.size)
+    every = np.arange(count, dtype=np.int32)
+    state = _Joins(
+        fails.copy(),
+        every,
+        np.full(count, -1, np.int32),
+        every.copy(),
+        np.ones(count, np.bool_),
+        np.zeros(count, np.int64),
+        np.full(count, np.inf),
+        np.empty(count),
+        np.full(count, -1, np.int64),
+        np.empty(count, np.int32),
+        np.empty((count, 2), np.int32),
+    )
+    joined = _join(units, near, demands, tally_for(demands), state)
+    return state.parent, state.joins[:joined]
+
+
+@allocating
+def _join(units: Units, near: Codes, demands: Demands, tally: Tally, state: _Joins) -> int:
+    """As `join`; how many joins. state.parent: the name of each unit's class, afterwards."""
     count = units.size.shape[0]
-    tally = new_tally(demands)
-    fails = failing(demands, units)
-    parent = np.empty(count, np.int32)
-    after = np.full(count, -1, np.int32)  # members of a class as a chain
-    last = np.empty(count, np.int32)
-    alive = np.ones(count, np.bool_)
-    stamp = np.zeros(count, np.int64)  # grows when a class does: older entries of the heap are stale
-    best = np.full(count, np.inf)
-    held = np.empty(count)  # loss of each class
     for u in range(count):
-        parent[u] = last[u] = u
-        held[u] = units.size[u] * joined_loss(units, u, u)
-    seen = np.full(count, -1, np.int64)  # by which look each class was met
-    looks = 0
-    members = np.empty(count, np.int32)
-    joins = np.empty((count, 2), np.int32)
-    joined = 0
-    left = count
+        state.held[u] = units.size[u] * joined_loss(units, u, u)
     heap = [(np.inf, 0, 0, np.int64(0), np.int64(0))]
     heap.pop()
-    for u in range(count + 1):
-        # (The last turn makes a heap of what the others found.)
-        if u == count:
-            heapify(heap)
-            break
-        if fails[u]:
-            looks += 1
-            _look(units, near, fails, parent, after, stamp, best, held, seen, looks, heap, u, False)
-    while len(heap) > 0 and left > 1:
-        cost, a, b, mine, its = heappop(heap)
-        if not alive[a] or not fails[a] or stamp[a] != mine:
-            continue
-        if not alive[b] or stamp[b] != its:
-            if cost == best[a]:
-                best[a] = np.inf
-                looks += 1
-                _look(units, near, fails, parent, after, stamp, best, held, seen, looks, heap, a, True)
-            continue
-        joins[joined, 0] = a
-        joins[joined, 1] = b
-        joined += 1
-        left -= 1
-        absorb(units, a, units, b)
-        held[a] = units.size[a] * joined_loss(units, a, a)
-        alive[b] = False
-        parent[b] = a
-        after[last[a]] = b
-        last[a] = last[b]
-        stamp[a] += 1
-        best[a] = np.inf
-        inside = 0
-        t = a
-        while t >= 0:
-            members[inside] = t
-            inside += 1
-            t = after[t]
-        fails[a] = not meets(demands, members, inside, units.size[a], tally)
+    joined = 0
+    looks = 0
+    while looks < count or (len(heap) > 0 and joined < count - 1):
         looks += 1
-        _look(units, near, fails, parent, after, stamp, best, held, seen, looks, heap, a, True)
-    labels = np.empty(count, np.int32)
+        a = looks - 1  # first every class looks for a neighbour
+        if looks > count:
+            cost, a, b, mine, its = heappop(heap)
+            if not state.alive[a] or not state.fails[a] or state.stamp[a] != mine:
+                continue
+            if state.alive[b] and state.stamp[b] == its:
+                state.joins[joined, 0] = a
+                state.joins[joined, 1] = b
+                joined += 1
+                _unite(units, demands, tally, state, a, b)
+            elif cost != state.best[a]:
+                continue
+            state.best[a] = np.inf
+        elif not state.fails[a]:
+            continue
+        _look(units, near, state, looks, heap, a)
     for u in range(count):
-        labels[u] = _owner(parent, u)
-    return labels, joins[:joined]
+        state.parent[u] = _owner(state.parent, u)
+    return joined
 
 
 @inner
-def _look(  # type: ignore[no-untyped-def]
-    units, near, fails, parent, after, stamp, best, held, seen, look, heap, a, sorted_heap
-) -> None:
+def _unite(units: Units, demands: Demands, tally: Tally, state: _Joins, a: int, b: int) -> None:
+    """Join class b to class a."""
+    absorb(units, a, units, b)
+    state.held[a] = units.size[a] * joined_loss(units, a, a)
+    state.alive[b] = False
+    state.parent[b] = a
+    state.after[state.last[a]] = b
+    state.last[a] = state.last[b]
+    state.stamp[a] += 1
+    inside = 0
+    t = a
+    while t >= 0:
+        state.members[inside] = t
+        inside += 1
+        t = state.after[t]
+    state.fails[a] = not meets(demands, state.members, inside, units.size[a], tally)
+
+
+@inner_allocating
+def _look(units, near, state, look, heap, a) -> None:  # type: ignore[no-untyped-def]
     """Find class a's best neighbour, if it fails; tell failing neighbours of class a if it is better than theirs."""
+    fails, after, stamp, best, held, seen = state.fails, state.after, state.stamp, state.best, state.held, state.seen
     count = units.size.shape[0]
     inside = 0
     t = a
@@ -156,7 +185,7 @@ def _look(  # type: ignore[no-untyped-def]
                     v = x if every else near[t, x]
                     if v < 0:
                         break
-                    b = _owner(parent, v)
+                    b = _owner(state.parent, v)
                     if b == a or seen[b] == look:
                         continue
                     seen[b] = look
@@ -167,19 +196,11 @@ def _look(  # type: ignore[no-untyped-def]
                         chosen = b
                     if fails[b] and cost < best[b]:
                         best[b] = cost
-                        entry = (cost, b, a, stamp[b], stamp[a])
-                        if sorted_heap:
-                            heappush(heap, entry)
-                        else:
-                            heap.append(entry)
+                        heappush(heap, (cost, b, a, stamp[b], stamp[a]))
             if every:
                 break
             place += 1
             t = after[t]
     if fails[a] and chosen >= 0 and least < best[a]:
         best[a] = least
-        entry = (least, a, chosen, stamp[a], stamp[chosen])
-        if sorted_heap:
-            heappush(heap, entry)
-        else:
-            heap.append(entry)
+        heappush(heap, (least, a, chosen, stamp[a], stamp[chosen]))

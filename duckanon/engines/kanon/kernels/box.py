@@ -5,11 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import inlined
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Space
-
-Marks = npt.NDArray[np.int64]
 
 
 class Box(NamedTuple):
@@ -19,23 +17,22 @@ class Box(NamedTuple):
     high: Floats  # (p,): greatest position
     distinct: Codes  # (q,): distinct codes of each categorical attribute, NULL one of them
     has_null: npt.NDArray[np.bool_]  # (q,)
+    met: npt.NDArray[
+        np.int64
+    ]  # (q, codes): the last box that held each code of each categorical attribute; -1 for none
 
 
 def new_box(space: Space) -> Box:
     """Room for a box."""
     p, q = len(space.caps), len(space.units)
-    return Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_))
+    met = np.full((q, max(space.nulls + 1, default=0)), -1, np.int64)
+    return Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_), met)
 
 
-def new_marks(space: Space) -> Marks:
-    """Room to mark each code of each categorical attribute, shape (q, codes); marks are -1."""
-    return np.full((len(space.nulls), max(space.nulls + 1, default=0)), -1, np.int64)
-
-
-@inner
+@inlined
 def clear(box: Box) -> None:
     """Make the box hold nothing."""
-    low, high, distinct, has_null = box
+    low, high, distinct, has_null, _ = box
     for j in range(low.shape[0]):
         low[j] = np.inf
         high[j] = -np.inf
@@ -44,36 +41,51 @@ def clear(box: Box) -> None:
         has_null[j] = False
 
 
-@compiled
-def _class_losses(space: Space, members: Codes, starts: Codes, marks: Marks, losses: Floats) -> None:
+@inlined
+def widen(space: Space, i: int, box: Box, number: int) -> float:
+    """Widen the box over record i; what a record of it loses then.
+
+    number: that of this box, the same since it was cleared, and of no box before it.
+    """
     points, caps, symbols, nulls, units, whole = space
-    for c in range(losses.shape[0]):
-        start, stop = starts[c], starts[c + 1]
-        loss = 0.0
-        for j in range(caps.shape[0]):
-            low, high = np.inf, -np.inf
-            for t in range(start, stop):
-                v = points[members[t], j]
-                low = min(low, v)
-                high = max(high, v)
-            loss += min(high - low, caps[j])
-        for j in range(units.shape[0]):
-            distinct = 0
-            has_null = False
-            for t in range(start, stop):
-                code = symbols[members[t], j]
-                if marks[j, code] != c:
-                    marks[j, code] = c
-                    distinct += 1
-                    has_null |= code == nulls[j]
-            loss += whole[j] if has_null and distinct > 1 else (distinct - 1) * units[j]
-        losses[c] = (stop - start) * loss
+    low, high, distinct, has_null, met = box
+    loss = 0.0
+    for j in range(low.shape[0]):
+        v = points[i, j]
+        if v < low[j]:
+            low[j] = v
+        if v > high[j]:
+            high[j] = v
+        width = high[j] - low[j]
+        loss += width if width < caps[j] else caps[j]
+    for j in range(distinct.shape[0]):
+        code = symbols[i, j]
+        if met[j, code] != number:
+            met[j, code] = number
+            distinct[j] += 1
+            has_null[j] |= code == nulls[j]
+        loss += whole[j] if has_null[j] and distinct[j] > 1 else (distinct[j] - 1) * units[j]
+    return loss
 
 
 def class_losses(space: Space, members: Codes, starts: Codes) -> Floats:
     """Loss of each class, summed over its records. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
-    losses = np.empty(len(starts) - 1)
-    _class_losses(space, members, starts, new_marks(space), losses)
+    sizes = np.diff(starts)
+    held = np.flatnonzero(sizes)
+    first, owner = starts[held], np.repeat(np.arange(len(held)), sizes[held])
+    loss = np.zeros(len(held))
+    for j, cap in enumerate(space.caps):
+        positions = space.points[members, j]
+        loss += np.minimum(np.maximum.reduceat(positions, first) - np.minimum.reduceat(positions, first), cap)
+    for j, null in enumerate(space.nulls):
+        pairs = np.sort(owner * (int(null) + 1) + space.symbols[members, j])
+        fresh = np.append(True, pairs[1:] != pairs[:-1])
+        distinct = np.add.reduceat(fresh, first, dtype=np.int64)
+        # (NULL has the greatest code, so it comes last.)
+        has_null = pairs[first + sizes[held] - 1] % (int(null) + 1) == null
+        loss += np.where(has_null & (distinct > 1), space.whole[j], (distinct - 1) * space.units[j])
+    losses = np.zeros(len(sizes))
+    losses[held] = sizes[held] * loss
     return losses
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, inner
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Points in a leaf.
@@ -26,7 +26,7 @@ class Tree(NamedTuple):
     holds: npt.NDArray[np.uint64]  # (2 leaves, q): bit c mod 64 is set if code c occurs
 
 
-@compiled
+@allocating
 def new_tree(space: Space) -> Tree:
     """The tree over all points of the space. They should be in an order in which near ones are neighbours."""
     n, p = space.points.shape
@@ -83,7 +83,7 @@ def to_point(space: Space, i: int, other: int) -> float:
     return loss
 
 
-@compiled
+@allocating
 def nearest(
     space: Space, tree: Tree, i: int, within: float, leaves: int, found: Codes, apart: Floats
 ) -> tuple[int, float]:

@@ -4,13 +4,11 @@ A class of 2k or more records can be split into two of k or more without raising
 k .. 2k - 1 suffice and the cost is O(n k m) for n records and m attributes.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.kernels.box import Box, clear, new_box
+from duckanon.engines.kanon.kernels.box import Box, clear, new_box, widen
 from duckanon.engines.kanon.records import Codes, Floats, Order, Space
 from duckanon.engines.parallel import spread
 
@@ -25,109 +23,34 @@ _STRETCHES = 8
 _STRETCH = 4096
 
 
-def _next_occurrence(space: Space, order: Order) -> Codes:
-    """For each position of the order the next one with the same code, n if there is none. Shape (n, q)."""
-    n, q = len(order), len(space.nulls)
-    following = np.empty((n, q), np.int32)
-    last = np.full((q, max(space.nulls + 1, default=0)), n, np.int32)
-    _walk_back(space.symbols, order, last, following)
-    return following
-
-
-@compiled
-def _walk_back(symbols: Codes, order: Order, last: Codes, following: Codes) -> None:
-    """Fill in `following`. last: (q, codes), where each code was met last; n as long as it was not."""
-    for i in range(order.shape[0] - 1, -1, -1):
-        for j in range(last.shape[0]):
-            code = symbols[order[i], j]
-            following[i, j] = last[j, code]
-            last[j, code] = i
-
-
-class _Window(NamedTuple):
-    """Records in the order's sequence: a chunk of them, after the last ones of the chunk before."""
-
-    near: Floats  # (reach + chunk, p): points
-    codes: Codes  # (reach + chunk, q)
-    reach: int
-    chunk: int
-
-
 def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
     """Loss of the best partition, and for each end the size of the class that stops there."""
     n = len(order)
     best, size = np.full(n + 1, np.inf), np.zeros(n + 1, np.int32)
     best[0] = 0.0
-    reach = min(n, 2 * k + grid - 2)
-    chunk = max(4096, 4 * reach)
-    rows = reach + min(chunk, n)
-    window = _Window(np.empty((rows, len(space.caps))), np.empty((rows, len(space.nulls)), np.int32), reach, chunk)
-    _fill(space, order, k, grid, _next_occurrence(space, order), new_box(space), window, best, size)
+    here = space._replace(points=space.points[order], symbols=space.symbols[order])
+    _fill(here, k, grid, new_box(space), best, size)
     return float(best[n]), size
 
 
 @compiled
-def _fill(
-    space: Space,
-    order: Order,
-    k: int,
-    grid: int,
-    following: Codes,
-    box: Box,
-    window: _Window,
-    best: Floats,
-    size: Codes,
-) -> None:
-    """The table of the dynamic program. best: (n + 1,), the least loss of the records up to each end, infinite so far
-    but for the first.
+def _fill(space: Space, k: int, grid: int, box: Box, best: Floats, size: Codes) -> None:
+    """The table of the dynamic program over records in the order of the space.
+
+    best: (n + 1,), the least loss of the records up to each end, infinite so far but for the first.
     """
-    points, caps, symbols, nulls, units, whole = space
-    low, high, distinct, has_null = box
-    near, codes, reach, chunk = window
-    n = order.shape[0]
-    p = points.shape[1]
-    q = symbols.shape[1]
-    for start in range(0, n, chunk):
-        stop = min(start + chunk, n)
-        if start > 0:
-            for r in range(reach):
-                for j in range(p):
-                    near[r, j] = near[chunk + r, j]
-                for j in range(q):
-                    codes[r, j] = codes[chunk + r, j]
-        for i in range(start, stop):
-            for j in range(p):
-                near[reach + i - start, j] = points[order[i], j]
-            for j in range(q):
-                codes[reach + i - start, j] = symbols[order[i], j]
-        for end in range(max(start + 1, k), stop + 1):
-            if end % grid and end != n:
-                continue
-            clear(box)
-            for s in range(1, min(end, reach) + 1):
-                i = end - s
-                row = reach + i - start
-                loss = 0.0
-                for j in range(p):
-                    v = near[row, j]
-                    low[j] = min(low[j], v)
-                    high[j] = max(high[j], v)
-                    loss += min(high[j] - low[j], caps[j])
-                for j in range(q):
-                    # Walking backwards, a value is new to the window if its next occurrence lies beyond the end.
-                    if following[i, j] >= end:
-                        distinct[j] += 1
-                    if codes[row, j] == nulls[j]:
-                        has_null[j] = True
-                    if has_null[j] and distinct[j] > 1:
-                        loss += whole[j]
-                    else:
-                        loss += (distinct[j] - 1) * units[j]
-                if s >= k and i % grid == 0:
-                    total = best[i] + s * loss
-                    if total < best[end]:
-                        best[end] = total
-                        size[end] = s
+    n = best.shape[0] - 1
+    for end in range(k, n + 1):
+        if end % grid != 0 and end != n:
+            continue
+        clear(box)
+        for i in range(end - 1, max(end - 2 * k - grid + 2, 0) - 1, -1):
+            loss = widen(space, i, box, end)
+            if end - i >= k and i % grid == 0:
+                total = best[i] + (end - i) * loss
+                if total < best[end]:
+                    best[end] = total
+                    size[end] = end - i
 
 
 def _labels(size: Codes) -> Labels:

@@ -34,7 +34,7 @@ class Scratch(NamedTuple):
     kept: Codes  # (deepest,)
     tried: Codes  # (deepest,)
     ring: Codes  # (deepest + 1,)
-    classes: Codes  # (deepest + 1,): those that the ring changed
+    classes: Codes  # those that changed
     queue: Codes  # (n,): records that may start a ring
     waiting: Codes  # (n,): 1 for those in the queue
     seen: Codes  # (classes,)
@@ -62,7 +62,7 @@ def _keep(level: int, count: int, width: int, after: float, j: int, spent: Float
         s -= 1
     spent[level, s] = after
     records[level, s] = j
-    return min(count + 1, width)
+    return count + 1 if count < width else width
 
 
 @inner
@@ -76,11 +76,19 @@ def _search(
 
     Returns the number of records in the ring, 0 if there is none, what it gains, and the last token used.
     """
-    _, caps, _, nulls, units, whole = space
+    caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
     points, symbols, label, inside, size, cost = block
     low, high, distinct, has_null, held, saved = rest
     start, near, apart = links
-    path, spent, next_record, next_spent, kept, tried, ring, _, _, _, seen = scratch
+    path, spent, kept, tried, ring, seen = (
+        scratch.path,
+        scratch.spent,
+        scratch.kept,
+        scratch.tried,
+        scratch.ring,
+        scratch.seen,
+    )
+    next_record, next_spent = scratch.next_record, scratch.next_spent
     q = symbols.shape[1]
     deepest = beam.shape[0]
     home = label[i]
@@ -110,18 +118,18 @@ def _search(
                     if before - size[c] * saved[j] >= -_NOTHING:
                         continue
                     loss = ordered_loss(x, j, points, low, high, caps)
-                    if q:
-                        members = inside[c, : size[c]]
-                        loss += categorical_loss(x, j, symbols, nulls, units, whole, distinct, has_null, held, members)
+                    if q > 0:
+                        loss += categorical_loss(
+                            x, j, symbols, nulls, units, whole, distinct, has_null, held, inside, c, size[c]
+                        )
                     after = before + size[c] * loss - cost[c]
                     if after >= -_NOTHING:
                         continue
                     if after - size[home] * saved[i] < least:
                         loss = ordered_loss(j, i, points, low, high, caps)
-                        if q:
-                            members = inside[home, : size[home]]
+                        if q > 0:
                             loss += categorical_loss(
-                                j, i, symbols, nulls, units, whole, distinct, has_null, held, members
+                                j, i, symbols, nulls, units, whole, distinct, has_null, held, inside, home, size[home]
                             )
                         closed = after + size[home] * loss - cost[home]
                         if closed < least:
@@ -166,29 +174,17 @@ def _turn(ring: Codes, length: int, block: Block, classes: Codes) -> None:
 def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes, scratch: Scratch) -> float:
     """Turn rings until no record starts one that is found; what that gained.
 
-    All records are waiting in the queue, and no class was seen.
+    All records are waiting in the queue, all classes are listed as changed, and none was seen.
     """
     label, inside, size, cost = block.label, block.inside, block.size, block.cost
     ring, classes, queue, waiting = scratch.ring, scratch.classes, scratch.queue, scratch.waiting
     n = label.shape[0]
-    for c in range(size.shape[0]):
-        strip(c, space, block, rest)
     head, count = 0, n
     token = 0
     gained = 0.0
-    while count > 0:
-        i = queue[head]
-        head = (head + 1) % n
-        count -= 1
-        waiting[i] = 0
-        if cost[label[i]] <= _NOTHING:
-            continue
-        length, gain, token = _search(i, space, block, rest, links, beam, scratch, token)
-        if length == 0:
-            continue
-        gained += gain
-        _turn(ring, length, block, classes)
-        for t in range(length):
+    changed = size.shape[0]
+    while changed > 0:
+        for t in range(changed):
             c = classes[t]
             strip(c, space, block, rest)
             for u in range(size[c]):
@@ -197,6 +193,17 @@ def _rings(space: Space, block: Block, rest: Rest, links: Links, beam: Codes, sc
                     waiting[j] = 1
                     queue[(head + count) % n] = j
                     count += 1
+        changed = 0
+        while count > 0 and changed == 0:
+            i = queue[head]
+            head = (head + 1) % n
+            count -= 1
+            waiting[i] = 0
+            if cost[label[i]] > _NOTHING:
+                changed, gain, token = _search(i, space, block, rest, links, beam, scratch, token)
+        if changed > 0:
+            gained += gain
+            _turn(ring, changed, block, classes)
     return gained
 
 
@@ -218,7 +225,7 @@ def _room(block: Block, beam: Codes) -> tuple[Rest, Scratch]:
     deepest, widest = len(beam), int(beam.max())
     numbers = [np.empty(shape, np.int32) for shape in (deepest + 1, (deepest, widest), deepest, deepest)]
     path, next_record, kept, tried = numbers
-    ring, classes = np.empty(deepest + 1, np.int32), np.empty(deepest + 1, np.int32)
+    ring, classes = np.empty(deepest + 1, np.int32), np.arange(max(rooms, deepest + 1), dtype=np.int32)
     every = np.arange(n, dtype=np.int32)
     return (
         Rest(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import inner
+from duckanon.engines.compiled import inner, inner_allocating
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 
@@ -18,7 +18,7 @@ class Boxes(NamedTuple):
     has_null: npt.NDArray[np.bool_]  # (boxes, q)
 
 
-@inner
+@inner_allocating
 def new_boxes(space: Space, count: int) -> Boxes:
     """Room for so many boxes."""
     p, q = space.caps.shape[0], space.units.shape[0]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.array_kernels import argsort
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.engines.kanon.kernels.growth import begin, new_boxes, put, stretched
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     spent: int
 
 
-@compiled
+@allocating
 def price(space: Space, prices: Floats, k: int, threshold: float, keep: int, room: int, steps: int) -> Found:
     """Classes of reduced cost below the threshold: the `keep` best of each seed, or all if it is 0.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.kanon.kernels.box import class_losses
 from duckanon.engines.kanon.kernels.neighbours import Graph
 from duckanon.engines.kanon.records import Codes, Floats, Space
@@ -71,6 +71,8 @@ class Classes(NamedTuple):
     cost: Floats  # (rooms,): loss, summed over the records
     free: Codes  # (rooms,): numbers of those that are not there
     seen: Codes  # (rooms,): in which visit each was met
+    nearby: Codes  # those near the record that is visited
+    chosen: Codes  # those that are dissolved
 
 
 class Pool(NamedTuple):
@@ -84,7 +86,7 @@ class Pool(NamedTuple):
 
 
 class Built(NamedTuple):
-    """The classes that are built from the pool, and what is being dissolved."""
+    """The classes that are built from the pool."""
 
     low: Floats  # (built, p)
     high: Floats  # (built, p)
@@ -95,48 +97,60 @@ class Built(NamedTuple):
     lost: Floats  # (built,): loss of one record
     offsets: Codes  # (q + 1,): where each attribute's codes start in `held`
     held: Codes  # (built, codes): in which visit the class took each code in
-    chosen: Codes  # classes that are dissolved
-    found: Codes  # classes nearby
 
 
-def _classes(space: Space, slot: Codes, members: Codes, base: int, k: int) -> Classes:
-    """The block's classes as they are. members: class by class."""
+def _classes(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, k: int, most: int) -> Classes:
+    """The block's classes as they are. members: class by class. most: how many may be dissolved at a time."""
     rooms, label = len(members) // k, slot[members] - np.int32(base)
     size = np.bincount(label, minlength=rooms)
     starts = np.append(0, np.cumsum(size)).astype(np.int32)
     order = np.argsort(label, kind="stable")
     inside = np.zeros((rooms, 2 * k - 1), np.int32)
     inside[label[order], np.arange(len(order)) - np.repeat(starts[:-1], size)] = members[order]
-    cost = class_losses(space, members[order], starts)
-    cost[size == 0] = 0.0
-    return Classes(inside, size.astype(np.int32), cost, np.empty(rooms, np.int32), np.full(rooms, -1, np.int32))
-
-
-def _room(space: Space, graph: Graph, k: int, ruin: Ruin) -> tuple[Pool, Built]:
-    """What `_rebuild` writes to."""
-    p, q = space.points.shape[1], space.symbols.shape[1]
-    limit, built = 2 * ruin.most * k, 2 * ruin.most + 1
-    offsets = np.append(0, np.cumsum(space.nulls + 1)).astype(np.int32)
-    pool = Pool(
-        np.empty((p, limit)),
-        np.empty((q, limit), np.int32),
-        np.empty(limit, np.int32),
-        np.empty(limit),
-        np.empty(limit),
-    )
-    return pool, Built(
-        np.empty((built, p)),
-        np.empty((built, p)),
-        np.zeros((built, q), np.int32),
-        np.zeros((built, q), np.bool_),
-        np.empty((built, 2 * k - 1), np.int32),
-        np.empty(built, np.int32),
-        np.empty(built),
-        offsets,
-        np.zeros((built, int(offsets[q])), np.int32),
-        np.empty(built, np.int32),
+    free, none = np.empty(rooms, np.int32), np.flatnonzero(size == 0)
+    free[: len(none)] = none
+    return Classes(
+        inside,
+        size.astype(np.int32),
+        class_losses(space, members[order], starts),
+        free,
+        np.full(rooms, -1, np.int32),
         np.empty((graph.near.shape[1] + 1) * _COPIES, np.int32),
+        np.empty(most, np.int32),
     )
+
+
+def _pool(space: Space, limit: int) -> Pool:
+    """Room for so many records."""
+    p, q = len(space.caps), len(space.units)
+    numbers, codes = np.empty((p, limit)), np.empty((q, limit), np.int32)
+    return Pool(numbers, codes, np.empty(limit, np.int32), np.empty(limit), np.empty(limit))
+
+
+def _built(space: Space, count: int, largest: int) -> Built:
+    """Room for so many classes."""
+    p, q = len(space.caps), len(space.units)
+    offsets = np.append(0, np.cumsum(space.nulls + 1)).astype(np.int32)
+    return Built(
+        np.empty((count, p)),
+        np.empty((count, p)),
+        np.zeros((count, q), np.int32),
+        np.zeros((count, q), np.bool_),
+        np.empty((count, largest), np.int32),
+        np.empty(count, np.int32),
+        np.empty(count),
+        offsets,
+        np.zeros((count, int(offsets[q])), np.int32),
+    )
+
+
+def _seeded(seed: int) -> Bits:
+    """The state of `_draw` to start with."""
+    state = np.array([(seed * 0x9E3779B97F4A7C15 + 88172645463325252) % 2**64], np.uint64)
+    for _ in range(10):
+        for left, bits in ((True, 13), (False, 7), (True, 17)):
+            state ^= state << np.uint64(bits) if left else state >> np.uint64(bits)
+    return state
 
 
 def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, k: int, ruin: Ruin) -> float:
@@ -145,9 +159,180 @@ def rebuild(space: Space, graph: Graph, slot: Codes, members: Codes, base: int, 
     members: the block's records, class by class. slot: the class of each record of the table; those of this block
     are base, base + 1, .. and each has k .. 2k - 1 records. Only the block's own entries are changed.
     """
-    classes = _classes(space, slot, members, base, k)
-    pool, built = _room(space, graph, k, ruin)
-    return _rebuild(space, graph, slot, members, base, k, ruin, classes, pool, built, np.empty(1, np.uint64))
+    classes = _classes(space, graph, slot, members, base, k, ruin.most)
+    unused = int(np.count_nonzero(classes.size == 0))
+    pool, built = _pool(space, 2 * ruin.most * k), _built(space, 2 * ruin.most + 1, 2 * k - 1)
+    return _rebuild(space, graph, slot, members, base, k, ruin, classes, unused, pool, built, _seeded(ruin.seed))
+
+
+@inner
+def _rank(space: Space, pool: Pool, left: int, state: Bits) -> None:
+    """Draw the order of the seeds: any, or outliers first, as seen from one record or from three."""
+    numbers, codes, key = pool.numbers, pool.codes, pool.key
+    how = _draw(state) % 3
+    if how == 0:
+        for t in range(left):
+            key[t] = float(_draw(state))
+        return
+    for t in range(left):
+        key[t] = 0.0
+    for _ in range(1 if how == 1 else 3):
+        g = _draw(state) % left
+        for j in range(space.caps.shape[0]):
+            v = numbers[j, g]
+            cap = space.caps[j]
+            for t in range(left):
+                apart = abs(numbers[j, t] - v)
+                key[t] -= apart if apart < cap else cap
+        for j in range(space.units.shape[0]):
+            code = codes[j, g]
+            unit = space.units[j]
+            for t in range(left):
+                key[t] -= unit if codes[j, t] != code else 0.0
+
+
+@inlined
+def _loss_with(space: Space, pool: Pool, built: Built, token: int, c: int, t: int) -> float:
+    """Loss of a record of class c with record t of the pool, which may be in it already."""
+    low, high, distinct, has_null = built.low, built.high, built.distinct, built.has_null
+    loss = 0.0
+    for j in range(space.caps.shape[0]):
+        v = pool.numbers[j, t]
+        width = (v if v > high[c, j] else high[c, j]) - (v if v < low[c, j] else low[c, j])
+        loss += width if width < space.caps[j] else space.caps[j]
+    for j in range(space.units.shape[0]):
+        code = pool.codes[j, t]
+        values = distinct[c, j]
+        null = has_null[c, j] or code == space.nulls[j]
+        if built.held[c, built.offsets[j] + code] != token:
+            values += 1
+        loss += space.whole[j] if null and values > 1 else (values - 1) * space.units[j]
+    return loss
+
+
+@inner
+def _take_in(space: Space, pool: Pool, built: Built, token: int, c: int, g: int, left: int) -> None:
+    """Stretch class c over record g of the pool.
+
+    What each record would add is kept up to date: only attributes that the newcomer stretches change.
+    """
+    numbers, codes, after = pool.numbers, pool.codes, pool.after
+    low, high, distinct, has_null = built.low, built.high, built.distinct, built.has_null
+    caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
+    offsets, held = built.offsets, built.held
+    for j in range(caps.shape[0]):
+        v = numbers[j, g]
+        bottom = low[c, j]
+        top = high[c, j]
+        if v < bottom or v > top:
+            lower = v if v < bottom else bottom
+            upper = v if v > top else top
+            low[c, j] = lower
+            high[c, j] = upper
+            cap = caps[j]
+            for t in range(left):
+                x = numbers[j, t]
+                before = (x if x > top else top) - (x if x < bottom else bottom)
+                now = (x if x > upper else upper) - (x if x < lower else lower)
+                after[t] += (now if now < cap else cap) - (before if before < cap else cap)
+    for j in range(units.shape[0]):
+        code = codes[j, g]
+        if held[c, offsets[j] + code] == token:
+            continue
+        held[c, offsets[j] + code] = token
+        values = distinct[c, j]
+        distinct[c, j] += 1
+        only_null = has_null[c, j]
+        has_null[c, j] |= code == nulls[j]
+        unit = units[j]
+        if values == 0:
+            other_value = whole[j] if has_null[c, j] else unit
+            null_too = 0.0 if has_null[c, j] else whole[j] - unit
+            for t in range(left):
+                after[t] += other_value if codes[j, t] != code else 0.0
+                after[t] += null_too if codes[j, t] == nulls[j] else 0.0
+        elif only_null and values > 1:
+            continue  # NULL among values: the attribute is lost already
+        elif only_null or code == nulls[j]:
+            for t in range(left):
+                other = codes[j, t]
+                if other == code or held[c, offsets[j] + other] != token:
+                    if only_null:
+                        after[t] -= whole[j]
+                    elif other == nulls[j]:
+                        after[t] -= whole[j] - (values - 1) * unit
+                    else:
+                        after[t] -= unit
+        else:
+            for t in range(left):
+                after[t] -= unit if codes[j, t] == code or codes[j, t] == nulls[j] else 0.0
+
+
+@inner
+def _grow(space: Space, pool: Pool, built: Built, token: int, c: int, left: int, k: int) -> None:
+    """Make class c of the next seed and of the k - 1 records that then add least, one after the other."""
+    numbers, codes, names, after, key = pool
+    for j in range(space.caps.shape[0]):
+        built.low[c, j] = np.inf
+        built.high[c, j] = -np.inf
+    for j in range(space.units.shape[0]):
+        built.distinct[c, j] = 0
+        built.has_null[c, j] = False
+    for t in range(left):
+        after[t] = 0.0
+    for size in range(k):
+        least = np.inf
+        g = 0
+        for t in range(left):
+            value = after[t] if size > 0 else key[t]
+            if value < least:
+                least = value
+                g = t
+        _take_in(space, pool, built, token, c, g, left)
+        built.placed[c, size] = names[g]
+        if size == k - 1:
+            built.lost[c] = _loss_with(space, pool, built, token, c, g)
+        left -= 1
+        names[g] = names[left]
+        key[g] = key[left]
+        after[g] = after[left]
+        for j in range(space.caps.shape[0]):
+            numbers[j, g] = numbers[j, left]
+        for j in range(space.units.shape[0]):
+            codes[j, g] = codes[j, left]
+    built.filled[c] = k
+
+
+@inner
+def _place_rest(
+    space: Space, pool: Pool, built: Built, token: int, made: int, left: int, largest: int, new: float, worst: float
+) -> float:
+    """Put each record left over where it adds least; what all classes lose then.
+
+    new: what they lose without. Gives up, with infinity, where that is no longer below `worst`.
+    """
+    filled, lost = built.filled, built.lost
+    while left > 0:
+        left -= 1
+        least = np.inf
+        best = -1
+        with_it = np.inf
+        for c in range(made):
+            if filled[c] < largest:
+                loss = _loss_with(space, pool, built, token, c, left)
+                added = (filled[c] + 1) * loss - filled[c] * lost[c]
+                if added < least:
+                    least = added
+                    best = c
+                    with_it = loss
+        new += least
+        if best < 0 or new >= worst:
+            return np.inf
+        built.placed[best, filled[best]] = pool.names[left]
+        filled[best] += 1
+        lost[best] = with_it
+        _take_in(space, pool, built, token, best, left, 0)
+    return new
 
 
 @compiled
@@ -160,33 +345,17 @@ def _rebuild(
     k: int,
     ruin: Ruin,
     classes: Classes,
+    unused: int,
     pool: Pool,
     built: Built,
     state: Bits,
 ) -> float:
-    points, caps, symbols, nulls, units, whole = space
-    fewest, most, visits, seed, heat = ruin
-    p = points.shape[1]
-    q = symbols.shape[1]
-    largest = 2 * k - 1
-    limit = 2 * most * k
+    """The loop. unused: how many of `classes.free` are there."""
+    fewest, most, visits, heat = ruin.fewest, ruin.most, ruin.visits, ruin.heat
+    inside, size, cost, free, seen, nearby, chosen = classes
     total = members.shape[0]
-    rooms = total // k
-    state[0] = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(88172645463325252)
-    for _ in range(10):
-        _draw(state)
-
-    inside, size, cost, free, seen = classes
-    numbers, codes, names, after, key = pool
-    low, high, distinct, has_null, placed, filled, lost, offsets, held, chosen, found = built
-    unused = 0
-    for c in range(rooms):
-        if size[c] == 0:
-            free[unused] = c
-            unused += 1
     gained = 0.0
     begin = _draw(state) % total
-
     for visit in range(max(1, int(visits * total))):
         record = members[(begin + visit) % total]
         start = slot[record] - base
@@ -199,13 +368,13 @@ def _rebuild(
         count = int(size[start])
         wanted = fewest + _draw(state) % (most - fewest + 1)
         old = cost[start]
-        nearby = _classes_nearby(record, graph, slot, base, rooms, seen, token, state, found)
-        for t in range(nearby):
-            c = found[t]
+        near = _classes_nearby(record, graph, slot, base, size.shape[0], seen, token, state, nearby)
+        for t in range(near):
+            c = nearby[t]
             if ruined >= wanted:
                 break
             # Leave out one in four: the nearest classes again and again would always give the same pool.
-            if _draw(state) & 3 == 0 or count + size[c] > limit:
+            if _draw(state) & 3 == 0 or count + size[c] > 2 * most * k:
                 continue
             chosen[ruined] = c
             ruined += 1
@@ -220,190 +389,28 @@ def _rebuild(
 
         left = 0
         for s in range(ruined):
-            c = chosen[s]
-            for t in range(size[c]):
-                i = inside[c, t]
-                names[left] = i
-                for j in range(p):
-                    numbers[j, left] = points[i, j]
-                for j in range(q):
-                    codes[j, left] = symbols[i, j]
+            for t in range(size[chosen[s]]):
+                i = inside[chosen[s], t]
+                pool.names[left] = i
+                for j in range(space.caps.shape[0]):
+                    pool.numbers[j, left] = space.points[i, j]
+                for j in range(space.units.shape[0]):
+                    pool.codes[j, left] = space.symbols[i, j]
                 left += 1
         made = left // k
         if made > 1 and _draw(state) % 10 == 0:
             made -= 1
-
-        # Seeds: any, or outliers first, as seen from one record or from three.
-        how = _draw(state) % 3
-        if how == 0:
-            for t in range(left):
-                key[t] = float(_draw(state))
-        else:
-            for t in range(left):
-                key[t] = 0.0
-            for _ in range(1 if how == 1 else 3):
-                g = _draw(state) % left
-                for j in range(p):
-                    v = numbers[j, g]
-                    cap = caps[j]
-                    for t in range(left):
-                        apart = abs(numbers[j, t] - v)
-                        key[t] -= apart if apart < cap else cap
-                for j in range(q):
-                    code = codes[j, g]
-                    unit = units[j]
-                    for t in range(left):
-                        key[t] -= unit if codes[j, t] != code else 0.0
-
+        _rank(space, pool, left, state)
         new = 0.0
-        complete = True
-        for c in range(made):
-            g = 0
-            least = np.inf
-            for t in range(left):
-                if key[t] < least:
-                    least = key[t]
-                    g = t
-            # What each record would add is kept up to date: only attributes that the newcomer stretches change.
-            for t in range(left):
-                after[t] = 0.0
-            for j in range(p):
-                v = numbers[j, g]
-                low[c, j] = v
-                high[c, j] = v
-                cap = caps[j]
-                for t in range(left):
-                    apart = abs(numbers[j, t] - v)
-                    after[t] += apart if apart < cap else cap
-            for j in range(q):
-                code = codes[j, g]
-                distinct[c, j] = 1
-                has_null[c, j] = code == nulls[j]
-                held[c, offsets[j] + code] = token
-                unit = whole[j] if has_null[c, j] else units[j]
-                for t in range(left):
-                    after[t] += unit if codes[j, t] != code else 0.0
-                if not has_null[c, j]:
-                    for t in range(left):
-                        after[t] += whole[j] - units[j] if codes[j, t] == nulls[j] else 0.0
-            filled[c] = 0
-            while True:
-                placed[c, filled[c]] = names[g]
-                filled[c] += 1
-                left -= 1
-                if g != left:
-                    names[g] = names[left]
-                    key[g] = key[left]
-                    after[g] = after[left]
-                    for j in range(p):
-                        numbers[j, g] = numbers[j, left]
-                    for j in range(q):
-                        codes[j, g] = codes[j, left]
-                if filled[c] == k:
-                    break
-                least = np.inf
-                g = 0
-                for t in range(left):
-                    if after[t] < least:
-                        least = after[t]
-                        g = t
-                for j in range(p):
-                    v = numbers[j, g]
-                    bottom = low[c, j]
-                    top = high[c, j]
-                    if v < bottom or v > top:
-                        lower = min(bottom, v)
-                        upper = max(top, v)
-                        low[c, j] = lower
-                        high[c, j] = upper
-                        cap = caps[j]
-                        for t in range(left):
-                            x = numbers[j, t]
-                            before = (x if x > top else top) - (x if x < bottom else bottom)
-                            now = (x if x > upper else upper) - (x if x < lower else lower)
-                            after[t] += (now if now < cap else cap) - (before if before < cap else cap)
-                for j in range(q):
-                    code = codes[j, g]
-                    if held[c, offsets[j] + code] == token:
-                        continue
-                    values = distinct[c, j]
-                    only_null = has_null[c, j]
-                    held[c, offsets[j] + code] = token
-                    distinct[c, j] += 1
-                    if only_null and values > 1:
-                        continue  # NULL among values: the attribute is lost already
-                    unit = units[j]
-                    if only_null or code == nulls[j]:
-                        has_null[c, j] = True
-                        for t in range(left):
-                            other = codes[j, t]
-                            if other == code or held[c, offsets[j] + other] != token:
-                                if only_null:
-                                    after[t] -= whole[j]
-                                elif other == nulls[j]:
-                                    after[t] -= whole[j] - (values - 1) * unit
-                                else:
-                                    after[t] -= unit
-                    else:
-                        for t in range(left):
-                            after[t] -= unit if codes[j, t] == code or codes[j, t] == nulls[j] else 0.0
-            loss = 0.0
-            for j in range(p):
-                loss += min(high[c, j] - low[c, j], caps[j])
-            for j in range(q):
-                loss += whole[j] if has_null[c, j] and distinct[c, j] > 1 else (distinct[c, j] - 1) * units[j]
-            lost[c] = loss
-            new += k * loss
-            if new >= worst:
-                complete = False
-                break
-        if not complete:
-            continue
-
-        # Left-overs go where they add least.
-        while left > 0 and complete:
-            left -= 1
-            least = np.inf
-            best = -1
-            with_it = np.inf
-            for c in range(made):
-                if filled[c] == largest:
-                    continue
-                loss = 0.0
-                for j in range(p):
-                    v = numbers[j, left]
-                    loss += min(max(high[c, j], v) - min(low[c, j], v), caps[j])
-                for j in range(q):
-                    code = codes[j, left]
-                    values = distinct[c, j]
-                    null = has_null[c, j] or code == nulls[j]
-                    if held[c, offsets[j] + code] != token:
-                        values += 1
-                    loss += whole[j] if null and values > 1 else (values - 1) * units[j]
-                added = (filled[c] + 1) * loss - filled[c] * lost[c]
-                if added < least:
-                    least = added
-                    best = c
-                    with_it = loss
-            new += least
-            if best < 0 or new >= worst:
-                complete = False
-                break
-            placed[best, filled[best]] = names[left]
-            filled[best] += 1
-            lost[best] = with_it
-            for j in range(p):
-                v = numbers[j, left]
-                low[best, j] = min(low[best, j], v)
-                high[best, j] = max(high[best, j], v)
-            for j in range(q):
-                code = codes[j, left]
-                if held[best, offsets[j] + code] != token:
-                    held[best, offsets[j] + code] = token
-                    distinct[best, j] += 1
-                    if code == nulls[j]:
-                        has_null[best, j] = True
-        if not complete or new >= worst:
+        grown = 0
+        while grown < made and new < worst:
+            _grow(space, pool, built, token, grown, left, k)
+            left -= k
+            new += k * built.lost[grown]
+            grown += 1
+        if new < worst:
+            new = _place_rest(space, pool, built, token, made, left, 2 * k - 1, new, worst)
+        if new >= worst:
             continue
 
         gained += old - new
@@ -413,12 +420,11 @@ def _rebuild(
         for c in range(made):
             unused -= 1
             r = free[unused]
-            size[r] = filled[c]
-            cost[r] = size[r] * lost[c]
-            for t in range(filled[c]):
-                i = placed[c, t]
-                inside[r, t] = i
-                slot[i] = base + r
+            size[r] = built.filled[c]
+            cost[r] = size[r] * built.lost[c]
+            for t in range(size[r]):
+                inside[r, t] = built.placed[c, t]
+                slot[inside[r, t]] = base + r
         for t in range(ruined - made):
             size[free[unused - 1 - t]] = 0
     return gained

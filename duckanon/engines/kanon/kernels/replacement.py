@@ -58,13 +58,15 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
                 second_top, top, highest = top, v, t
             elif v > second_top:
                 second_top = v
-        width = min(top - bottom, caps[a])
+        cap = caps[a]
+        width = top - bottom if top - bottom < cap else cap
         loss += width
         for t in range(s):
             i = inside[c, t]
             low[i, a] = second_bottom if t == lowest else bottom
             high[i, a] = second_top if t == highest else top
-            saved[i] += width - min(high[i, a] - low[i, a], caps[a])
+            reach = high[i, a] - low[i, a]
+            saved[i] += width - (reach if reach < cap else cap)
     for a in range(symbols.shape[1]):
         for t in range(-1, s):  # first without nobody
             values = 0
@@ -121,16 +123,22 @@ def categorical_loss(
     distinct: Codes,
     has_null: Flags,
     held: Bits,
-    members: Codes,
+    inside: Codes,
+    c: int,
+    size: int,
 ) -> float:
-    """What the categorical attributes of one record of j's class would lose if x took j's place."""
+    """What the categorical attributes of one record of j's class would lose if x took j's place.
+
+    inside: the records of each class. c, size: j's class, and how many it has.
+    """
     loss = 0.0
     for a in range(symbols.shape[1]):
         code = symbols[x, a]
         known = (held[j, a] >> np.uint64(code & 63)) & np.uint64(1) != 0
         if known and nulls[a] > 63:
             known = False
-            for i in members:
+            for t in range(size):
+                i = inside[c, t]
                 if i != j and symbols[i, a] == code:
                     known = True
                     break

@@ -12,52 +12,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.kernels.box import Box, Marks, clear, new_box, new_marks
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.kernels.box import Box, clear, new_box, widen
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
-
-
-@inner
-def _prefix_losses(
-    space: Space, members: Codes, first: int, step: int, count: int, box: Box, marks: Marks, token: int, losses: Floats
-) -> None:
-    """Box loss of the first t of `count` members, for t = 1 .. count, into losses[t - 1].
-
-    first, step: where the first one stands in `members`, and how far it is to the next one.
-    """
-    points, caps, symbols, nulls, units, whole = space
-    low, high, distinct, has_null = box
-    clear(box)
-    for t in range(count):
-        i = members[first + step * t]
-        loss = 0.0
-        for j in range(low.shape[0]):
-            v = points[i, j]
-            low[j] = min(low[j], v)
-            high[j] = max(high[j], v)
-            loss += min(high[j] - low[j], caps[j])
-        for j in range(distinct.shape[0]):
-            code = symbols[i, j]
-            if marks[j, code] != token:
-                marks[j, code] = token
-                distinct[j] += 1
-                if code == nulls[j]:
-                    has_null[j] = True
-            if has_null[j] and distinct[j] > 1:
-                loss += whole[j]
-            else:
-                loss += (distinct[j] - 1) * units[j]
-        losses[t] = loss
 
 
 class _Room(NamedTuple):
     """What `_split` writes to."""
 
     box: Box
-    marks: Marks
-    forward: Floats  # (n,)
-    backward: Floats  # (n,)
+    losses: Floats  # (2, n): of the first t + 1 records of a node, from the left and from the right
     left: npt.NDArray[np.bool_]  # (n,)
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
@@ -67,8 +32,8 @@ class _Room(NamedTuple):
 def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right."""
     m, n = lists.shape
-    box, marks, forward, backward, left, moved, stack = room
-    token = 0
+    box, losses, left, moved, stack = room
+    boxes = 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
     stack[0, 1] = n
@@ -92,15 +57,18 @@ def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
             first = count // 2
             last = first
         for j in range(m):
-            token += 2
-            _prefix_losses(space, lists[j], start, 1, count, box, marks, token, forward)
-            _prefix_losses(space, lists[j], stop - 1, -1, count, box, marks, token + 1, backward)
+            for side in range(2):
+                boxes += 1
+                clear(box)
+                for t in range(count):
+                    i = lists[j, start + t if side == 0 else stop - 1 - t]
+                    losses[side, t] = widen(space, i, box, boxes)
             if j == 0:
-                if forward[count - 1] <= 0.0:
+                if losses[0, count - 1] <= 0.0:
                     break
-                best = count * forward[count - 1]
+                best = count * losses[0, count - 1]
             for t in range(first, last + 1):
-                cost = t * forward[t - 1] + (count - t) * backward[count - t - 1]
+                cost = t * losses[0, t - 1] + (count - t) * losses[1, count - t - 1]
                 # Sums that differ in the last bits only are ties, and the first cut wins a tie.
                 if cost < best - 1e-12:
                     best = cost
@@ -142,9 +110,7 @@ def bestcut(records: Records, k: int) -> Order:
     space = records.space
     room = _Room(
         new_box(space),
-        new_marks(space),
-        np.empty(n),
-        np.empty(n),
+        np.empty((2, n)),
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty((n // k + 2, 3), np.int64),

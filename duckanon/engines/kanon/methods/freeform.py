@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duckanon.engines.array_kernels import assign
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import allocating, compiled, inner_allocating
 from duckanon.engines.kanon.control import Work
 from duckanon.engines.kanon.criteria.classes import Units, joined_loss, take, units_one_by_one
 from duckanon.engines.kanon.orders import canonical
@@ -24,7 +24,7 @@ from duckanon.engines.kanon.utility import Utility, freeform_utility
 from duckanon.errors import InvalidInput
 
 
-@compiled
+@allocating
 def _weights(grown: Units, own: Units, members: Codes, rounds: int, both: Units) -> Floats:
     """What covering record j too adds to the cell of record i, shape (n, n); infinity where it is covered already.
 
@@ -48,7 +48,7 @@ def _weights(grown: Units, own: Units, members: Codes, rounds: int, both: Units)
     return added
 
 
-@inner
+@inner_allocating
 def _complete(added: Floats, match: Codes, back: Codes) -> None:
     """Match every record that has no partner yet, along a shortest path of choices taken back.
 
@@ -84,7 +84,7 @@ def _complete(added: Floats, match: Codes, back: Codes) -> None:
             end = before
 
 
-@compiled
+@allocating
 def _in_order(added: Floats) -> Codes:
     """Each record takes its cheapest free partner, the first one in a tie."""
     n = added.shape[0]
@@ -102,7 +102,7 @@ def _in_order(added: Floats) -> Codes:
     return match
 
 
-@compiled
+@allocating
 def _taken(added: Floats, pairs: Codes) -> Codes:
     """Take pairs (i, j), numbered i n + j, in their order, while both are free."""
     n = added.shape[0]

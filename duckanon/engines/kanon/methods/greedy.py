@@ -54,79 +54,82 @@ def _class(space: Space, k: int) -> _Class:
 
 
 @compiled
-def _grow(
-    space: Space, free: _Free, growing: _Class, first_label: int, labels: Labels, stride: int, farthest: bool, last: int
-) -> tuple[int, int, int]:
-    """Grow classes from the free records (kept in order) until `stride` comparisons are spent.
-
-    farthest: whether each class after the first grows around the record farthest from the one before grew around,
-    which is `last` (-1 for none), or around the first free record. Returns how many records are still free, which are
-    the first of `free.names` then, the next label, and the record that the last class grew around.
-    """
+def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int]:
+    """The places of the first free record, at or behind `head`, and of the free record farthest from record `last`."""
     points, caps, symbols, nulls, units, whole = space
     names, columns, codes, taken = free
+    while taken[head] > 0.0:
+        head += 1
+    most = -1.0
+    chosen = head
+    for t in range(head, names.shape[0]):
+        if taken[t] > 0.0:
+            continue
+        apart = 0.0
+        for j in range(caps.shape[0]):
+            width = abs(columns[j, t] - points[last, j])
+            apart += width if width < caps[j] else caps[j]
+        for j in range(units.shape[0]):
+            code = symbols[last, j]
+            if codes[j, t] != code:
+                apart += whole[j] if code == nulls[j] or codes[j, t] == nulls[j] else units[j]
+        if apart > most + 1e-12:
+            most = apart
+            chosen = t
+    return head, chosen
+
+
+@compiled
+def _grow(
+    space: Space,
+    free: _Free,
+    growing: _Class,
+    head: int,
+    first: int,
+    label: int,
+    left: int,
+    stride: int,
+    labels: Labels,
+) -> tuple[int, int, int, int]:
+    """Grow classes from the free records: one around the record at place `first`, or, if that is -1, many.
+
+    Then each grows around the first free record, none of which lies before place `head`, until `stride` comparisons are
+    spent, an eighth of the records behind `head` are taken, or fewer than k are left.
+
+    label: the first class's. left: how many records are free.
+    Returns the new `head`, the next label, how many records are free, and the comparisons spent.
+    """
+    caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
+    names, columns, codes, taken = free
     box, extra, members, losses = growing
-    low, high, distinct, has_null = box
-    p = points.shape[1]
-    q = symbols.shape[1]
+    low, high, distinct, has_null, _ = box
+    p = caps.shape[0]
+    q = units.shape[0]
     k = members.shape[0]
     stored = names.shape[0]
-    left = stored
-    head = 0
-    label = first_label
     spent = 0
-    while left >= k and spent < stride:
-        if 8 * left < 7 * (stored - head):
-            kept = 0
-            for t in range(head, stored):
-                if taken[t] == 0.0:
-                    names[kept] = names[t]
-                    for j in range(p):
-                        columns[j, kept] = columns[j, t]
-                    for j in range(q):
-                        codes[j, kept] = codes[j, t]
-                    kept += 1
-            for t in range(kept):
-                taken[t] = 0.0
-            stored = kept
-            head = 0
+    more = True
+    while more:
         while taken[head] > 0.0:
             head += 1
+        chosen = head if first < 0 else first
         clear(box)
-        chosen = head
-        if farthest and last >= 0:
-            most = -1.0
-            for t in range(head, stored):
-                if taken[t] > 0.0:
-                    continue
-                apart = 0.0
-                for j in range(p):
-                    apart += min(abs(columns[j, t] - points[last, j]), caps[j])
-                for j in range(q):
-                    code = symbols[last, j]
-                    if codes[j, t] != code:
-                        apart += whole[j] if code == nulls[j] or codes[j, t] == nulls[j] else units[j]
-                if apart > most + 1e-12:
-                    most = apart
-                    chosen = t
-            spent += stored - head
-        last = names[chosen]
         for member in range(k):
             if member > 0:
                 base = 0.0
                 for j in range(p):
-                    base += min(high[j] - low[j], caps[j])
+                    width = high[j] - low[j]
+                    base += width if width < caps[j] else caps[j]
                 least = np.inf
                 for start in range(head, stored, _BLOCK):
-                    stop = min(start + _BLOCK, stored)
-                    width = stop - start
-                    for t in range(width):
+                    count = min(_BLOCK, stored - start)
+                    for t in range(count):
                         losses[t] = taken[start + t] - base
                     for j in range(p):
                         bottom = low[j]
                         top = high[j]
                         cap = caps[j]
-                        for t in range(width):
+                        for t in range(count):
                             v = columns[j, start + t]
                             reach = (v if v > top else top) - (v if v < bottom else bottom)
                             losses[t] += reach if reach < cap else cap
@@ -134,28 +137,28 @@ def _grow(
                         if has_null[j] and distinct[j] > 1:
                             continue
                         if has_null[j]:
-                            for t in range(width):
+                            for t in range(count):
                                 if codes[j, start + t] != nulls[j]:
                                     losses[t] += whole[j]
                         else:
-                            for t in range(width):
+                            for t in range(count):
                                 losses[t] += extra[j, codes[j, start + t]]
                     smallest = np.inf
-                    for t in range(width):
+                    for t in range(count):
                         smallest = losses[t] if losses[t] < smallest else smallest
                     # Sums that differ in the last bits only are ties, and the first record wins a tie.
                     if smallest < least - 1e-12:
-                        for t in range(width):
+                        for t in range(count):
                             if losses[t] < least - 1e-12:
                                 least = losses[t]
                                 chosen = start + t
-                    spent += width
+                    spent += count
                     if least <= 1e-12:
                         break
             for j in range(p):
                 v = columns[j, chosen]
-                low[j] = min(low[j], v)
-                high[j] = max(high[j], v)
+                low[j] = v if v < low[j] else low[j]
+                high[j] = v if v > high[j] else high[j]
             for j in range(q):
                 code = codes[j, chosen]
                 if code == nulls[j]:
@@ -176,12 +179,8 @@ def _grow(
                 if code != nulls[j]:
                     extra[j, code] = units[j]
         label += 1
-    kept = 0
-    for t in range(head, stored):
-        if taken[t] == 0.0:
-            names[kept] = names[t]
-            kept += 1
-    return left, label, last
+        more = first < 0 and left >= k and spent < stride and 8 * left >= 7 * (stored - head)
+    return head, label, left, spent
 
 
 def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bool) -> None:
@@ -253,8 +252,18 @@ def greedy(
     growing = _class(space, k)
     while len(free) >= k:
         columns = _columns(space, free)
-        left, label, last = _grow(space, columns, growing, label, labels, _STRIDE, farthest, last)
-        free = columns.names[:left]
+        head, left, spent = 0, len(free), 0
+        while left >= k and spent < _STRIDE and 8 * left >= 7 * (len(free) - head):
+            first = -1
+            if farthest:
+                first = 0
+                if last >= 0:
+                    head, first = _farthest(space, columns, head, last)
+                    spent += len(free) - head
+                last = int(columns.names[first])
+            head, label, left, more = _grow(space, columns, growing, head, first, label, left, _STRIDE - spent, labels)
+            spent += more
+        free = columns.names[columns.taken == 0.0]
         progress(1.0 - (len(free) / n) ** 2)
     if len(free):
         _place(space, free, label, labels, leftovers == "class")

@@ -9,12 +9,12 @@ records' own ends, not those of the cut.
 import numpy as np
 
 from duckanon.engines.array_kernels import argsort, assign
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import allocating
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Floats, Records
 
 
-@compiled
+@allocating
 def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
     """codes: (m, n). places: (m, codes), where each code lies on its attribute, times the weight."""
     m, n = codes.shape

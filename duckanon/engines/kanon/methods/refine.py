@@ -14,9 +14,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.kernels.exchange import exchange
@@ -84,60 +82,37 @@ def _cut(labels: Labels, points: Order, first: Codes, k: int, blocks: int) -> _B
     points: an order of the distinct points; the records of point x are first[x] .. first[x + 1] - 1.
     """
     n, sizes = len(labels), np.bincount(labels)
-    members, slot, slots = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(len(sizes), np.int32)
-    starts, bases = np.zeros(blocks + 1, np.int32), np.zeros(blocks + 1, np.int32)
-    found = _Blocks(members, slot, starts, bases)
-    _deal(labels, points, first, k, sizes, np.full(len(sizes), -1, np.int32), slots, found)
-    return found
+    lengths = np.diff(first)[points]
+    along = np.repeat(first[points] - np.cumsum(lengths) + lengths, lengths) + np.arange(n)
+    # The classes as they are met along the order, and how many records are in those before each.
+    met = np.argsort(_first(labels[along], len(sizes)))
+    before = np.cumsum(sizes[met]) - sizes[met]
+    # Where each block's classes start in `met`: each but the last ends with the class that completes its share.
+    cuts = np.full(blocks + 1, len(met))
+    cuts[0] = 0
+    for block in range(1, blocks):
+        cuts[block] = min(max(np.searchsorted(before * blocks, block * n), cuts[block - 1] + 1), len(met))
+    starts = np.append(before, n)[cuts]
+    bases = np.append(0, np.cumsum(np.diff(starts) // k))
+    rank = np.empty(len(sizes), np.int32)
+    rank[met] = np.arange(len(met))
+    slots = np.arange(len(met)) + np.repeat(bases[:-1] - cuts[:-1], np.diff(cuts))
+    ranks = rank[labels]
+    return _Blocks(by_label(ranks), slots[ranks].astype(np.int32), starts.astype(np.int32), bases.astype(np.int32))
 
 
-@compiled
-def _deal(
-    labels: Labels,
-    points: Order,
-    first: Codes,
-    k: int,
-    sizes: npt.NDArray[np.intp],
-    place: Codes,
-    slots: Codes,
-    found: _Blocks,
-) -> None:
-    """Write into `found`. place: of each class, -1. slots: room by class."""
-    members, slot, starts, bases = found
-    n = labels.shape[0]
-    blocks = starts.shape[0] - 1
-    block = 0
-    used = 0
-    taken = 0
-    for x in points:
-        for i in range(first[x], first[x + 1]):
-            c = labels[i]
-            if place[c] >= 0:
-                continue
-            if used * blocks >= (block + 1) * n and block < blocks - 1:
-                block += 1
-                starts[block] = used
-                bases[block] = bases[block - 1] + (used - starts[block - 1]) // k
-                taken = 0
-            place[c] = used
-            slots[c] = bases[block] + taken
-            taken += 1
-            used += sizes[c]
-    for b in range(block + 1, blocks + 1):
-        starts[b] = n
-        bases[b] = bases[b - 1] + (n - starts[b - 1]) // k
-    for i in range(n):
-        c = labels[i]
-        members[place[c]] = i
-        place[c] += 1
-        slot[i] = slots[c]
+def _first(labels: Codes, count: int) -> Codes:
+    """Where each of `count` labels stands first; the number of places for those that are not there."""
+    n = len(labels)
+    first = np.full(count, n, np.int32)
+    first[labels[::-1]] = np.arange(n - 1, -1, -1, dtype=np.int32)  # of equal places the last one assigned stays
+    return first
 
 
 def _renumber(slot: Codes, rooms: int) -> Labels:
     """Labels without gaps, numbered as the records meet them."""
     n = len(slot)
-    first = np.full(rooms, n, np.int32)
-    first[slot[::-1]] = np.arange(n - 1, -1, -1, dtype=np.int32)  # of equal places the last one assigned stays
+    first = _first(slot, rooms)
     met = np.sort(first[first < n])
     numbers = np.empty(n, np.int32)
     numbers[met] = np.arange(len(met), dtype=np.int32)

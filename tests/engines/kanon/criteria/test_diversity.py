@@ -19,8 +19,7 @@ COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
 def judged(counts: Sequence[int], kind: str, l: int | Fraction, c: Fraction | None = None) -> bool:  # noqa: E741
-    held = np.array(counts, np.int64)
-    return engine.diverse(diversity(kind, l, c), held, np.int64(held.sum()))
+    return engine.are_diverse(diversity(kind, l, c), np.array(counts, np.int64), sum(counts))
 
 
 @settings(max_examples=settings().max_examples // 2)

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.criteria.classes import centres, near_units, take, units_of
-from duckanon.engines.kanon.criteria.criteria import Conditions, demands, meets, new_tally
+from duckanon.engines.kanon.criteria.criteria import Conditions, Demands, demands, meets, tally_for
+from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.criteria.enforcement import released, settle_classes
-from duckanon.engines.kanon.criteria.merging import join
+from duckanon.engines.kanon.criteria.merging import failing, join
 from duckanon.engines.kanon.records import Records, attribute, records
 from duckanon.engines.kanon.risk import Sensitive, report
 from duckanon.errors import InvalidInput
@@ -32,6 +34,11 @@ def distance(members: Sequence[int], table: Sequence[int], ordered: bool) -> Fra
     if len(values) < 2:
         return Fraction(0)
     return sum((abs(sum(gaps[: i + 1], Fraction(0))) for i in range(len(values))), Fraction(0)) / (len(values) - 1)
+
+
+@compiled
+def met(asked: Demands, chosen: np.ndarray, size: int, tally: Tally) -> bool:
+    return meets(asked, chosen, len(chosen), size, tally)
 
 
 def holds(members: Sequence[int], columns: Sequence[Sensitive], wanted: Conditions, kept: Sequence[int]) -> bool:
@@ -75,8 +82,7 @@ def test_a_class_is_judged_by_the_definitions(problem: tuple, data: st.DataObjec
     asked = demands(labels, columns, wanted)
     chosen = data.draw(st.lists(st.integers(0, int(labels.max())), min_size=1, unique=True))
     members = np.flatnonzero(np.isin(labels, chosen)).tolist()
-    size = np.int64(len(members))
-    judged = meets(asked, np.array(chosen, np.int32), len(chosen), size, new_tally(asked))
+    judged = met(asked, np.array(chosen, np.int32), len(members), tally_for(asked))
     assert judged == holds(members, columns, wanted, range(len(found)))
 
 
@@ -86,7 +92,7 @@ def test_the_salary_example_of_t_closeness() -> None:
     unit = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1], np.int32)
     for t, close in ((Fraction(3, 8), True), (Fraction(3, 8) - Fraction(1, 10**9), False)):
         asked = demands(unit, [column], Conditions(3, t=t))
-        assert meets(asked, np.array([0], np.int32), 1, np.int64(3), new_tally(asked)) == close
+        assert met(asked, np.array([0], np.int32), 3, tally_for(asked)) == close
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -96,7 +102,7 @@ def test_every_join_is_the_one_that_adds_least(problem: tuple) -> None:
     units, unit = units_of(found, labels)
     every = np.arange(len(units.size))
     asked = demands(unit, columns, wanted)
-    owner, joins = join(take(units, every), near_units(centres(found, unit)), asked)
+    owner, joins = join(take(units, every), near_units(centres(found, unit)), asked, failing(asked, units))
     classes = {u: np.flatnonzero(unit == u).tolist() for u in every.tolist()}
 
     def added(a: int, b: int) -> float:
