@@ -18,6 +18,7 @@ from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import empty, is_empty
+from duckanon.rewrite.normalize import staging
 from duckanon.rewrite.parameters import Parameters, filled
 from duckanon.rewrite.rule_context import Releases, RuleContext, literal
 from duckanon.rewrite.rules import RULES
@@ -55,6 +56,10 @@ def decide(
         return Decision([step], None, target=_target(statement, catalog))
     query: Node = statement.query
     bound = bind(query, catalog, frozenset(functions))
+    if bound.protected:
+        staging.move(bound.query, lambda node: named(node) in catalog.protected)
+        tables = bound.query.find_all(exp.Table)
+        bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
     if bound.protected or any(name in catalog.protected for one in calls for name in one.tables.values()):
         if bound.has_parameters:

@@ -165,7 +165,9 @@ class RuleContext:
         if node is self.bound.query:
             self.bound.query = by
         else:
-            node.replace(by)
+            node.replace(
+                exp.Subquery(this=by) if isinstance(node.parent, exp.SetOperation) and by.args.get("order") else by
+            )
         self.bound.query = pruned(self.bound.query)
         read = {id(one) for one in self.bound.query.find_all(exp.Table)}
         self.reads = [(name, one) for name, one in self.reads if id(one) in read]

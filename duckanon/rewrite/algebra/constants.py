@@ -28,6 +28,7 @@ NUMBER, TEXT, NOTHING = "a number", "a text", "NULL"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
+_MIDNIGHT = re.compile(r"( 00:00:00(\.0{1,6})?)?")
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _SPAN = re.compile(r"\s*([-+]?\d{1,6})\s*([a-z]+)", re.ASCII | re.IGNORECASE)
 # sqlglot's names of types that have another name in DuckDB.
@@ -296,7 +297,9 @@ def _read(text: str, kind: str) -> Fraction | bool | date | time | UUID | None:
 
 
 def _date(text: str) -> date | None:
-    return date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    """The day, also with the time of its midnight after it, as tools write bounds."""
+    day, clock = text[:10], text[10:]
+    return date.fromisoformat(day) if _DATE.fullmatch(day) and _MIDNIGHT.fullmatch(clock) else None
 
 
 def _timestamp(text: str) -> datetime | None:

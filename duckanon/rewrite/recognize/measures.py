@@ -11,6 +11,7 @@ from duckanon.rewrite.algebra.expressions import (
     Call,
     Constant,
     Expr,
+    binary,
     conjuncts,
     is_aggregated,
     is_windowed,
@@ -23,6 +24,8 @@ WHOLE = frozenset({
     "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
     "UHUGEINT", "INT4", "INT8",
 })  # fmt: skip
+
+_TRUE = Call("Boolean", (), (("this", True),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +88,18 @@ def _counted(expr: Aggregate) -> Measure | None:
 
 
 def _branches(expr: Expr, default: Expr | None = None) -> tuple[Expr, Expr] | None:
-    """Condition and value of CASE WHEN condition THEN value ELSE 0 (or `default`) END."""
+    """Condition and value of CASE WHEN condition THEN value ELSE 0 (or `default`) END.
+
+    Of CASE WHEN condition THEN 0 ELSE number END the condition that it is not true, and the number.
+    """
     expr = _uncast(expr)
     if not isinstance(expr, Call) or expr.kind != "Case" or len(expr.operands) != 3:
         return None
     condition, value, other = expr.operands
     if other == default or (default is None and number(other) == 0):
         return condition, value
+    if default is None and number(value) == 0 and number(other) is not None:
+        return Call("Not", (binary("Is", condition, _TRUE),), (("this", "part"),)), other
     return None
 
 

@@ -1,0 +1,64 @@
+"""Common table expressions of records are moved to where they are read, so that each query holds what it reads.
+
+WITH a AS (SELECT x FROM t), b AS (SELECT x, count(*) FROM a GROUP BY x) FROM b becomes WITH b AS (SELECT x, count(*)
+FROM (SELECT x FROM t) AS a GROUP BY x) FROM b, in which b can be answered by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.normalize.grouped import aggregates_itself
+
+_SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "windows", "sample", "with", "with_")
+
+
+def move(query: Node, is_read: Callable[[Node], bool]) -> None:
+    """Move the expressions of a query's WITH that show records into the later ones that read them.
+
+    is_read: whether a node reads a protected table. Calls of table functions stay where they are.
+    """
+    given = arg(query, "with")
+    if given is None or given.args.get("recursive") or _shadowed(query):
+        return
+    for one in list(given.expressions):
+        if not _shows_records(one, is_read):
+            continue
+        for later in list(given.expressions):
+            for node in list(later.this.find_all(exp.Table)):
+                if later is not one and _names(node, one.alias) and _is_plain(node):
+                    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
+                    node.replace(exp.Subquery(this=one.this.copy(), alias=alias.copy()))
+        if not any(_names(node, one.alias) for node in query.find_all(exp.Table)):
+            given.set("expressions", [other for other in given.expressions if other is not one])
+
+
+def _shadowed(query: Node) -> bool:
+    """Whether two common table expressions have the same name, so that a name may mean another one elsewhere."""
+    names = Counter(fold(one.alias) for one in query.find_all(exp.CTE))
+    return any(count > 1 for count in names.values())
+
+
+def _shows_records(one: Node, is_read: Callable[[Node], bool]) -> bool:
+    body = one.this
+    if not isinstance(body, exp.Select) or aggregates_itself(body) or any(body.args.get(name) for name in _SHAPING):
+        return False
+    tables = list(body.find_all(exp.Table))
+    plain = all(isinstance(table.this, exp.Identifier) for table in tables) and not any(
+        True for _ in body.find_all(exp.Window)
+    )
+    return plain and not one.args["alias"].columns and not one.args.get("materialized") and any(map(is_read, tables))
+
+
+def _names(node: Node, name: str) -> bool:
+    return isinstance(node.this, exp.Identifier) and not node.db and fold(node.name) == fold(name)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a node of a table has nothing but its name and an alias."""
+    return not any(value for key, value in node.args.items() if key not in ("this", "alias"))
