@@ -425,6 +425,9 @@ class _Plan:
     @property
     def told(self) -> str:
         """How far the numbers are from the truth, in words."""
+        if self.kind == "count" and len(self.question.measures) == 1:
+            near = f"95 % are within {spread(self.question.scale)} of the truth"
+            return f"The counts have noise, and may be negative: {near}."
         found = []
         for one, node in dict(zip(self._statistics, self._grouped.aggregates, strict=True)).items():
             shown = sql(node)

@@ -166,7 +166,7 @@ def test_the_price_of_a_wanted_width(con: duckanon.Analyst) -> None:
     ).fetchall()[0]
     assert row[0] == 3
     assert row[1] == pytest.approx(0.5, rel=0.01)
-    assert "COUNT(*) within 3" in row[2]
+    assert "within 3 of the truth" in row[2]
     assert con.sql("SELECT charges FROM privacy_budget()").fetchall() == before
 
 
