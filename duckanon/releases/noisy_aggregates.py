@@ -425,7 +425,12 @@ class _Plan:
     @property
     def told(self) -> str:
         """How far the numbers are from the truth, in words."""
-        if self.kind == "count" and len(self.question.measures) == 1:
+        if (
+            self.kind == "count"
+            and len(self.question.measures) == 1
+            and not self._events
+            and not self._grouped.has_sets
+        ):
             near = f"95 % are within {spread(self.question.scale)} of the truth"
             return f"The counts have noise, and may be negative: {near}."
         found = []
