@@ -61,7 +61,7 @@ _ANSWER = "_dk_answer"
 def of_query(context: RuleContext, node: Node) -> str | None:
     """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
     try:
-        grouped = Grouped(node)
+        grouped = Grouped(node, lambda column: context.reads_column(column, node))
         found = context.aggregates(grouped)
         plan = _Plan(context, found, grouped)
         check(plan.question, context.catalog.protected[found.table])

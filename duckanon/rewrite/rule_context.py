@@ -102,13 +102,15 @@ class RuleContext:
         found = aggregates(core)
         if isinstance(found, str):
             raise NotFollowed(found)
-        for name in grouped.by_alias:
-            read = self._relation(grouped.column(name), grouped.query)
-            if not isinstance(read, Block) or read.outputs[0].expr != Column(SOMEWHERE, fold(name.name)):
-                raise NotFollowed("GROUP BY has a name that is a column's and an alias's: rename the alias.")
         if found.table not in self.catalog.protected:
             raise NotFollowed("The query reads no protected table by itself.")
         return found
+
+    def reads_column(self, part: Node, place: Node) -> bool:
+        """Whether a query of one bare name, seen from a place in the query, reads a column that is there."""
+        found = self._relation(part, place)
+        expr = found.outputs[0].expr if isinstance(found, Block) and len(found.outputs) == 1 else None
+        return not isinstance(expr, Column) or expr.source != SOMEWHERE
 
     def _relation(self, part: Node, place: Node) -> Relation | None:
         """A SELECT in resolved form; None if a recogniser fails. place: where it stands in the query."""

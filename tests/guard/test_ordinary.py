@@ -41,7 +41,6 @@ REFUSED = {
     # What could be answered and is not yet.
     "after: dbt: household sizes with the share of each": "The query shows more than regions",
     "after: dbt: relationships test": "Statistics are released of one table",
-    "after: dbt: subtotals with grouping": "a column's and an alias's",
     "after: bi: Metabase joined lookup": "Statistics are released of one table",
     "after: bi: Superset series limit by a join": "Statistics are released of one table",
     "after: bi: Superset filter box": "The query shows values",

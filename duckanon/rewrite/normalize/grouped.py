@@ -41,14 +41,15 @@ class Over:
 
 
 class Grouped:
-    """A SELECT that groups or aggregates. Raises NotFollowed for another query."""
+    """A SELECT that groups or aggregates. Raises NotFollowed for another query.
 
-    def __init__(self, query: Node) -> None:
-        self.query = query
+    is_column: whether a query of one column reads a column that is there.
+    """
+
+    def __init__(self, query: Node, is_column: Callable[[Node], bool]) -> None:
+        self.query, self._is_column = query, is_column
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
-        # Names by which it groups that are taken for aliases. DuckDB would take a column of that name first.
-        self.by_alias: list[Node] = []
         self.keys = list(dict.fromkeys(self._keys()))
         parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
         found = [one for part in parts if part is not None for one in _aggregates(part)]
@@ -78,7 +79,7 @@ class Grouped:
         core.set("group", exp.Group(expressions=[one.copy() for one in self.keys]) if self.keys else None)
         return core
 
-    def column(self, name: Node) -> Node:
+    def _column(self, name: Node) -> Node:
         """The query of one column of what is read."""
         found = exp.Select(expressions=[name.copy()])
         for part in ("from", "from_", "joins", "with", "with_"):
@@ -133,12 +134,11 @@ class Grouped:
             yield self.query.expressions[int(term.this) - 1].unalias()
         else:
             alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
-            if alias is None or any(True for _ in _aggregates(alias)):
+            if alias is None or any(True for _ in _aggregates(alias)) or _may_be(term, alias):
                 yield term
             else:
-                if not _may_be(term, alias):
-                    self.by_alias.append(term)
-                yield alias
+                # DuckDB takes a column of that name first.
+                yield term if self._is_column(self._column(term)) else alias
 
     def _is_place(self, literal: Node) -> bool:
         """Whether a literal is the number of a column."""
