@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sqlglot import exp
+
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, noisy_aggregates, noisy_shares, published
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes, RecordReads
 from duckanon.rewrite.rule_context import RuleContext
@@ -76,6 +79,11 @@ class AvailableReleases:
 
     def with_noise(self, context: RuleContext, node: Node) -> str | None:
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
+        alone = isinstance(node, exp.Select) and sum(1 for _ in node.find_all(exp.Select)) == 1
+        if alone and node.find(exp.Window) is not None and not aggregates_itself(node):
+            found = context.alone(node)
+            if len(found) == 1 and isinstance(found[0], Counts):
+                return noisy_aggregates.of_counts(context, found[0], node)
         return noisy_aggregates.of_query(context, node)
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:

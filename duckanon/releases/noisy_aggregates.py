@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from math import ceil, sqrt
 
+import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import fold, quoted
@@ -47,21 +48,50 @@ from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
+from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import present_column
-from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext, type_of_count
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
+_UNGROUPED = "The counts are put together in a way that is not followed: write them with GROUP BY."
 _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 _ANSWER = "_dk_answer"
 
 
-def of_query(context: RuleContext, node: Node) -> str | None:
-    """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
+def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
+    """As `of_query`, for counts without a GROUP BY, such as those over windows: they are written with one first."""
+    if found.sets or found.kept or any(role.what == "derived" for role in found.columns):
+        return _UNGROUPED
+    write = Renderer(found.sources)
+    counted = "count(*)" if found.unit is None else f"count(DISTINCT {write.text(found.unit)})"
+    shown = []
+    for role, name in zip(found.columns, context.names(found.table, node, found.columns), strict=True):
+        where = write.all_of(role.where)
+        count = counted + (f" FILTER (WHERE {where})" if where else "")
+        told = count if role.expr is None else write.text(role.expr)
+        shown.append(f"{told} AS {quoted([name])}")
+    where = write.all_of(found.filter)
+    keys = ", ".join(map(write.text, found.keys))
+    text = f"SELECT {', '.join(shown)} FROM {write.tables()}{f' WHERE {where}' if where else ''}"
+    new = sqlglot.parse_one(text + (f" GROUP BY {keys}" if keys else ""), read="duckdb")
+    bare = node.copy()
+    for part in ("qualify", "distinct", "windows"):
+        bare.set(part, None)
+    if not isinstance(node, exp.Select) or not order_limit(bare, new):
+        return _UNGROUPED
+    return of_query(context, node, new)
+
+
+def of_query(context: RuleContext, node: Node, written: Node | None = None) -> str | None:
+    """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None.
+
+    written: what the SELECT means, if that is written in another way.
+    """
     try:
-        grouped = Grouped(node, lambda column: context.reads_column(column, node))
+        grouped = Grouped(written or node, lambda column: context.reads_column(column, node))
         found = context.aggregates(grouped)
         plan = _Plan(context, found, grouped)
         check(plan.question, context.catalog.protected[found.table])
