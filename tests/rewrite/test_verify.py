@@ -32,6 +32,7 @@ ALLOWED = Allowed(
     "sql",
     [
         "SELECT 1",
+        "SELECT * FROM x.main.shops TABLESAMPLE 10%",
         "SELECT a FROM x.main.shops AS persons",
         'SELECT n FROM "X"."Main"."Shops"',
         f"SELECT size, sum(groups) FROM {CALL} AS r WHERE level = 0 GROUP BY size",
@@ -49,7 +50,7 @@ def test_what_may_run(sql: str) -> None:
     [
         "SELECT * FROM persons", "SELECT * FROM x.main.persons", "SELECT * FROM main.shops", "SELECT * FROM shops",
         "SELECT * FROM y.main.shops", "SELECT * FROM x.duckanon.ledger", "SELECT 1; SELECT 2", "SELECT twice(1)",
-        "SELECT * FROM x.main.shops TABLESAMPLE 10%", "SELECT * FROM read_csv('x')", "SELECT * FROM 'x.csv'",
+        "SELECT * FROM x.main.persons TABLESAMPLE 10%", "SELECT * FROM read_csv('x')", "SELECT * FROM 'x.csv'",
         "SELECT getenv('HOME')", "SELECT current_setting('threads')", "SELECT error('x')", "SELECT x.main.length('a')",
         "SELECT 1::mood", "SELECT 1::main.mood", "PIVOT x.main.shops ON a", "SELECT nextval('s')",
         "WITH persons AS (SELECT 1) FROM persons", "SELECT (SELECT max(name) FROM x.main.persons)",
