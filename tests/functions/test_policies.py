@@ -196,7 +196,7 @@ def test_charges_before_protect_count(persons: duckdb.DuckDBPyConnection) -> Non
         ("epsilon := 1, bounds := {'word': [0, 1]}", 'bounds names "word", which is no number: leave it out, or cast'),
         (
             "epsilon := 1, domains := {'age': 3}",
-            'The domain of "age" must be a list of values, the name of an open table',
+            'The domain of "age" must be a list of values, a range, the name of an open table',
         ),
         ("epsilon := 1, domains := ['ab']", "domains must say something for each column, as in domains := "),
     ],

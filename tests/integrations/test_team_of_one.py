@@ -183,19 +183,16 @@ ANSWERED = {
 CLOSED = "The statement reads something that is not to be seen here"
 NOT_ANSWERED = {
     "FROM raw.persons": "Records of raw.persons are protected. What may be asked: ",
-    "SELECT avg(age) FROM raw.persons": "raw.persons is protected",
+    "SELECT avg(age) FROM raw.persons": "The policy declares no bounds for age",
     "SELECT age, count(*) FROM raw.persons GROUP BY age": "Counts are told by columns that the policy calls",
-    "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": "Counts are released of one table",
+    "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": "Statistics are released of one ",
     "FROM k_anonymize('raw.persons', ['age'])": "k_anonymize of raw.persons, which is protected, is released by the",
     "FROM raw.staff": CLOSED,
     "FROM payments": CLOSED,
     "FROM raw.nowhere": CLOSED,
     "COPY raw.wards TO 'wards.csv'": "An analyst's connection does not run COPY statements: it answers queries",
     "SELECT protect('raw.staff', epsilon := 1)": "The function protect is not one of those that an analyst may call",
-    "DESCRIBE raw.wards": "Names and types of columns are told by FROM information_schema.columns",
-    "SHOW raw.wards": "Names and types of columns are told by FROM information_schema.columns",
-    "SUMMARIZE raw.wards": "Names and types of columns are told by FROM information_schema.columns",
-    "CREATE TABLE mine AS SELECT 1 AS a": "An analyst creates nothing but temporary tables",
+    "CREATE TABLE mine AS SELECT 1 AS a": "An analyst creates nothing but temporary views",
 }
 
 

@@ -126,6 +126,10 @@ def literal(text: str) -> str:
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
+# Of a DECIMAL.
+_MOST_DIGITS = 38
+
+
 def folded(expr: Expr, today: date) -> Value | None:
     """The value of a constant expression; None for what is none, or is not computed here. Raises NotTotal for a
     constant that has no value, such as DATE '2026-02-30'.
@@ -176,7 +180,9 @@ def _number(text: str) -> Value | None:
     number = rational(text.strip())
     if number is None:
         return None
-    return _double(number) if "e" in text.lower() else Value(number, NUMBER)
+    # DuckDB reads a decimal of more digits than a DECIMAL holds as a DOUBLE.
+    wide = "." in text and sum(map(str.isdigit, text)) > _MOST_DIGITS
+    return _double(number) if wide or "e" in text.lower() else Value(number, NUMBER)
 
 
 def _double(number: Fraction) -> Value:

@@ -18,6 +18,7 @@ _NOT_READS = {
     "our own: the protected table within one of the sender's",
     "comment: nested, as some parsers read it",
     "serialized: the plan",
+    "view: a text that ends the view and begins another statement",
 }
 # About what is stored beside the table.
 _BESIDE = {"metadata", "policy"}
