@@ -17,6 +17,7 @@ from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.aggregates import AGGREGATES
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
 from duckanon.rewrite.normalize.select_list import unnamed
+from duckanon.rewrite.normalize.split import may_be
 
 # Functions around an aggregate for the ends of its interval.
 ENDS = ("low", "high")
@@ -134,7 +135,7 @@ class Grouped:
             yield self.query.expressions[int(term.this) - 1].unalias()
         else:
             alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
-            if alias is None or any(True for _ in _aggregates(alias)) or _may_be(term, alias):
+            if alias is None or any(True for _ in _aggregates(alias)) or may_be(term, alias):
                 yield term
             else:
                 # DuckDB takes a column of that name first.
@@ -200,7 +201,7 @@ class _Writer:
 
     def _column(self, node: Node) -> Node:
         keys = self._grouped.keys
-        same = [at for at, key in enumerate(keys) if _may_be(node, key)]
+        same = [at for at, key in enumerate(keys) if may_be(node, key)]
         if len(same) == 1:
             return self._sql(self._over.keys[same[0]])
         if not same and not node.table and fold(node.name) in self._grouped.aliases:
@@ -217,13 +218,6 @@ class _Writer:
                 "what is computed from them."
             )
         return self._sql(self._over.ends(self._grouped.aggregates.index(inner), name_of(node)))
-
-
-def _may_be(one: Node, other: Node) -> bool:
-    """Whether two columns can be the same. Either may lack its table's name."""
-    if not isinstance(other, exp.Column) or fold(one.name) != fold(other.name):
-        return False
-    return not one.table or not other.table or fold(one.table) == fold(other.table)
 
 
 def _is_aggregate(node: Node) -> bool:

@@ -72,7 +72,7 @@ class _Writer:
             return exp.column(known, table=_CORE, quoted=True)
         if isinstance(node, exp.Column):
             # DuckDB looks for a column first, and then for an alias.
-            same = [name for key, name in self._names.items() if _may_be(node, key)]
+            same = [name for key, name in self._names.items() if may_be(node, key)]
             if same:
                 return exp.column(same[0], table=_CORE, quoted=True) if len(same) == 1 else None
             alias = self._aliases.get(fold(node.name)) if not node.table else None
@@ -96,7 +96,7 @@ class _Writer:
         return copy
 
 
-def _may_be(one: Node, other: Node) -> bool:
+def may_be(one: Node, other: Node) -> bool:
     """Whether two columns can be the same. Either may lack its table's name."""
     if not isinstance(other, exp.Column) or fold(one.name) != fold(other.name):
         return False
