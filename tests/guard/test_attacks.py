@@ -58,7 +58,7 @@ def _split(sql: str) -> list[str]:
     """Its statements one by one, and, because a sender may, all at once."""
     try:
         parts = [one.query for one in duckdb.extract_statements(sql)]
-    except duckdb.Error:
+    except (duckdb.Error, IndexError):
         parts = []
     return [sql, *parts] if len(parts) != 1 else [sql]
 
