@@ -37,6 +37,14 @@ def attacks() -> Iterator[Attack]:
             yield Attack(family, kind, tries, entry.sql, entry.found != ("unparsed",))
 
 
+def split(sql: str) -> list[str]:
+    """The statements of a text one by one; the text itself where DuckDB cannot tell them apart."""
+    try:
+        return [one.query.strip() for one in duckdb.extract_statements(sql)]
+    except (duckdb.Error, IndexError):  # DuckDB 1.4 raises IndexError for some texts.
+        return [sql]
+
+
 def besieged(home: Path) -> duckdb.DuckDBPyConnection:
     """A new database `people` in a folder, unprotected."""
     (home / "out").mkdir()

@@ -7,9 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import duckdb
-
-from tests.attacks import attacks
+from tests.attacks import attacks, split
 from tests.guard import test_fuzz
 from tests.noninterference.harness import Sent
 from tests.rewrite.fixtures import FIXTURES, entries
@@ -194,12 +192,8 @@ def corpora() -> tuple[str, ...]:
 
 
 def _parts(sql: str) -> list[str]:
-    try:
-        parts = [one.query.strip() for one in duckdb.extract_statements(sql)]
-    except duckdb.Error:
-        parts = [sql]
     # The corpora's tables of persons have another name for households.
-    return [re.sub(r"\bhid\b", "household_id", one) for one in parts]
+    return [re.sub(r"\bhid\b", "household_id", one) for one in split(sql)]
 
 
 _WAYS = (

@@ -372,13 +372,16 @@ def _statistic(expr: Expr, groups: _Groups, size: Aggregate, regions: tuple[Expr
         return None
     operands = [groups.expanded(one) for one in expr.operands]
     where = _expanded(expr.where, groups)
-    of, *more = [one for one in operands if one is not None]
-    if None in operands or not all(_is_computed(one, (size, *regions)) for one in (of, *where)):
+    known = [one for one in operands if one is not None]
+    if len(known) < len(operands):
+        return None
+    of, *more = known
+    if not all(_is_computed(one, (size, *regions)) for one in (of, *where)):
         return None
     of_sizes = _is_computed(of, (size,))
     if expr.name in QUANTILES:
-        known = not more if expr.name == "median" else len(more) == 1 and isinstance(more[0], Constant)
-        told = of_sizes and known and not expr.distinct
+        place = not more if expr.name == "median" else len(more) == 1 and isinstance(more[0], Constant)
+        told = of_sizes and place and not expr.distinct
     elif expr.name in ("sum", "avg"):
         told = of_sizes and not more and not expr.distinct
     else:
