@@ -1,8 +1,4 @@
-"""PostgreSQL's types, and which of them each DuckDB type is shown as.
-
-The codecs write values by this table, and the emulated catalog lists it as pg_type, so both name a column's type by the
-same number. The numbers are those of PostgreSQL 15's pg_type.
-"""
+"""The PostgreSQL type that stands for each DuckDB type on the wire: its oid, its name and its size."""
 
 from __future__ import annotations
 
@@ -13,159 +9,107 @@ from functools import lru_cache
 
 @dataclass(frozen=True)
 class PgType:
-    """A type as PostgreSQL knows it.
+    """A type of PostgreSQL. array: the oid of its array type; 0 for an array. size: in bytes, -1 where it varies.
 
-    oid: its number. name: in pg_type. spelled: in SQL, as format_type gives it. size: in bytes, negative if it varies.
-    array: the number of the type of its arrays, or 0. element: that of an array's elements, or 0. category: pg_type's
-    letter.
+    modifier: of numeric, its precision and scale as PostgreSQL packs them; else -1. element: of an array.
     """
 
     oid: int
     name: str
-    spelled: str
-    size: int
-    array: int
-    category: str
-    element: int = 0
-
-    @property
-    def is_array(self) -> bool:
-        return self.element != 0
-
-    @property
-    def in_out(self) -> str:
-        """The beginning of the names of the functions that read and write it: int4 of int4in, date_ of date_in."""
-        if self.is_array:
-            return "array_"
-        return f"{self.name}_" if self.name in _WITH_UNDERSCORE else self.name
-
-
-@dataclass(frozen=True)
-class ColumnType:
-    """The type of a column: with its modifier (-1 for none; precision and scale of a numeric), and an array's depth."""
-
-    type: PgType
+    array: int = 0
+    size: int = -1
     modifier: int = -1
-    dimensions: int = 0
+    element: PgType | None = None
 
 
-_WITH_UNDERSCORE = frozenset(
-    "bit date interval json numeric pg_node_tree record time timestamp timestamptz timetz uuid varbit void".split()
+BOOL = PgType(16, "bool", 1000, 1)
+BYTEA = PgType(17, "bytea", 1001)
+INT8 = PgType(20, "int8", 1016, 8)
+INT2 = PgType(21, "int2", 1005, 2)
+INT4 = PgType(23, "int4", 1007, 4)
+TEXT = PgType(25, "text", 1009)
+OID = PgType(26, "oid", 1028, 4)
+JSON = PgType(114, "json", 199)
+FLOAT4 = PgType(700, "float4", 1021, 4)
+FLOAT8 = PgType(701, "float8", 1022, 8)
+UNKNOWN = PgType(705, "unknown", 0, -2)
+VARCHAR = PgType(1043, "varchar", 1015)
+DATE = PgType(1082, "date", 1182, 4)
+TIME = PgType(1083, "time", 1183, 8)
+TIMESTAMP = PgType(1114, "timestamp", 1115, 8)
+TIMESTAMPTZ = PgType(1184, "timestamptz", 1185, 8)
+INTERVAL = PgType(1186, "interval", 1187, 16)
+TIMETZ = PgType(1266, "timetz", 1270, 12)
+NUMERIC = PgType(1700, "numeric", 1231)
+UUID = PgType(2950, "uuid", 2951, 16)
+# Types that PostgreSQL's clients send, and DuckDB does not have.
+BPCHAR = PgType(1042, "bpchar", 1014)
+NAME = PgType(19, "name", 1003, 64)
+JSONB = PgType(3802, "jsonb", 3807)
+
+# All scalar types that the server can read and write.
+SCALARS = (
+    *(BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, JSON, FLOAT4, FLOAT8, UNKNOWN, VARCHAR, DATE, TIME, TIMESTAMP),
+    *(TIMESTAMPTZ, INTERVAL, TIMETZ, NUMERIC, UUID, BPCHAR, NAME, JSONB),
 )
-# oid, name, size, array, category, spelling in SQL
-_SCALARS = """
-16   bool         1  1000 B boolean
-17   bytea        -1 1001 U bytea
-18   char         1  1002 Z "char"
-19   name         64 1003 S name
-20   int8         8  1016 N bigint
-21   int2         2  1005 N smallint
-23   int4         4  1007 N integer
-24   regproc      4  1008 N regproc
-25   text         -1 1009 S text
-26   oid          4  1028 N oid
-28   xid          4  1011 U xid
-114  json         -1 199  U json
-194  pg_node_tree -1 0    Z pg_node_tree
-700  float4       4  1021 N real
-701  float8       8  1022 N double precision
-705  unknown      -2 0    X unknown
-1033 aclitem      12 1034 U aclitem
-1042 bpchar       -1 1014 S character
-1043 varchar      -1 1015 S character varying
-1082 date         4  1182 D date
-1083 time         8  1183 D time without time zone
-1114 timestamp    8  1115 D timestamp without time zone
-1184 timestamptz  8  1185 D timestamp with time zone
-1186 interval     16 1187 T interval
-1266 timetz       12 1270 D time with time zone
-1560 bit          -1 1561 V bit
-1562 varbit       -1 1563 V bit varying
-1700 numeric      -1 1231 N numeric
-2205 regclass     4  2210 N regclass
-2206 regtype      4  2211 N regtype
-2249 record       -1 2287 P record
-2278 void         4  0    P void
-2950 uuid         16 2951 U uuid
-"""
-
-
-def _all_types() -> dict[int, PgType]:
-    found = {}
-    for line in _SCALARS.split("\n"):
-        if line:
-            oid, name, size, array, category, spelled = line.split(maxsplit=5)
-            found[int(oid)] = PgType(int(oid), name, spelled, int(size), int(array), category)
-    arrays = [PgType(one.array, f"_{one.name}", f"{one.spelled}[]", -1, 0, "A", one.oid) for one in found.values()]
-    # The types of catalogs' lists of column numbers and of types.
-    vectors = [
-        PgType(22, "int2vector", "int2vector", -1, 1006, "A", 21),
-        PgType(30, "oidvector", "oidvector", -1, 1013, "A", 26),
-    ]
-    return found | {one.oid: one for one in [*arrays, *vectors] if one.oid}
-
-
-TYPES = _all_types()
-BY_NAME = {one.name: one for one in TYPES.values()}
-
-# By DuckDB's name, without what is in parentheses. Numbers go where all of them fit.
-_SHOWN_AS = {
-    "BOOLEAN": "bool",
-    "TINYINT": "int2",
-    "SMALLINT": "int2",
-    "INTEGER": "int4",
-    "BIGINT": "int8",
-    "HUGEINT": "numeric",
-    "UTINYINT": "int2",
-    "USMALLINT": "int4",
-    "UINTEGER": "int8",
-    "UBIGINT": "numeric",
-    "UHUGEINT": "numeric",
-    "BIGNUM": "numeric",
-    "VARINT": "numeric",
-    "FLOAT": "float4",
-    "DOUBLE": "float8",
-    "DECIMAL": "numeric",
-    "VARCHAR": "text",
-    "ENUM": "text",
-    "BLOB": "bytea",
-    "BIT": "varbit",
-    "DATE": "date",
-    "TIME": "time",
-    "TIME_NS": "time",
-    "TIME WITH TIME ZONE": "timetz",
-    "TIMESTAMP": "timestamp",
-    "TIMESTAMP_S": "timestamp",
-    "TIMESTAMP_MS": "timestamp",
-    "TIMESTAMP_NS": "timestamp",
-    "TIMESTAMP WITH TIME ZONE": "timestamptz",
-    "INTERVAL": "interval",
-    "UUID": "uuid",
-    "JSON": "json",
-    "STRUCT": "json",
-    "MAP": "json",
-    "UNION": "json",
-    "VARIANT": "json",
+_OF_DUCKDB = {
+    "BIGINT": INT8,
+    "BIGNUM": NUMERIC,
+    "BLOB": BYTEA,
+    "BOOLEAN": BOOL,
+    "DATE": DATE,
+    "DOUBLE": FLOAT8,
+    "FLOAT": FLOAT4,
+    "HUGEINT": NUMERIC,
+    "INTEGER": INT4,
+    "INTERVAL": INTERVAL,
+    "JSON": JSON,
+    "SMALLINT": INT2,
+    "TIME WITH TIME ZONE": TIMETZ,
+    "TIME": TIME,
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_MS": TIMESTAMP,
+    "TIMESTAMP_NS": TIMESTAMP,
+    "TIMESTAMP_S": TIMESTAMP,
+    "TINYINT": INT2,
+    "UBIGINT": NUMERIC,
+    "UHUGEINT": NUMERIC,
+    "UINTEGER": INT8,
+    "USMALLINT": INT4,
+    "UTINYINT": INT2,
+    "UUID": UUID,
+    "VARCHAR": TEXT,
+    "VARINT": NUMERIC,
 }
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _LIST = re.compile(r"(.*)\[\d*\]", re.DOTALL)
-_PRECISION = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
-@lru_cache(maxsize=1000)
-def column_type(duckdb_type: str) -> ColumnType:
-    """The PostgreSQL type of a column of a DuckDB type, by DuckDB's name of it, such as DECIMAL(10,2)[].
+def array_of(element: PgType) -> PgType:
+    """The array type of a scalar type."""
+    return PgType(element.array, f"_{element.name}", element=element)
 
-    Lists of any depth are arrays of their innermost elements; lists of structs and maps are JSON as a whole. A type
-    that is not known is text.
+
+BY_OID = {one.oid: one for one in SCALARS} | {one.array: array_of(one) for one in SCALARS if one.array}
+
+
+@lru_cache(4096)
+def pg_type(duckdb: str) -> PgType:
+    """The type for a DuckDB type, as DuckDB writes it.
+
+    An ENUM and what is not known are text. A STRUCT, a MAP, a UNION and a list of lists are json: PostgreSQL's arrays
+    of several dimensions cannot hold lists of different lengths.
     """
-    nested = _LIST.fullmatch(duckdb_type)
-    if nested is not None:
-        inner = column_type(nested[1])
-        if inner.type.name == "json" and nested[1].partition("(")[0] != "JSON":
-            return inner
-        array = inner.type if inner.type.is_array else TYPES[inner.type.array]
-        return ColumnType(array, inner.modifier, inner.dimensions + 1)
-    base = duckdb_type.partition("(")[0].strip()
-    digits = _PRECISION.fullmatch(duckdb_type)
-    modifier = (int(digits[1]) << 16 | int(digits[2])) + 4 if digits else -1
-    return ColumnType(BY_NAME[_SHOWN_AS.get(base, "text")], modifier)
+    known = _OF_DUCKDB.get(duckdb)
+    if known is not None:
+        return known
+    decimal = _DECIMAL.fullmatch(duckdb)
+    if decimal is not None:
+        modifier = (int(decimal[1]) << 16 | int(decimal[2])) + 4
+        return PgType(NUMERIC.oid, NUMERIC.name, NUMERIC.array, modifier=modifier)
+    listed = _LIST.fullmatch(duckdb)
+    if listed is not None:
+        element = pg_type(listed[1])
+        return JSON if element is JSON or element.element is not None else array_of(element)
+    return JSON if duckdb.startswith(("STRUCT(", "MAP(", "UNION(")) else TEXT
