@@ -154,9 +154,31 @@ class _KernelCache(FunctionCache):
         super().__init__(function)  # type: ignore[no-untyped-call]
         found = self._impl.locator
         stamp = (found.get_source_stamp(), _sources())
-        self._cache_file = IndexDataCacheFile(  # type: ignore[no-untyped-call]
+        self._cache_file = _CacheFile(  # type: ignore[no-untyped-call]
             found.get_cache_path(), self._impl.filename_base, stamp
         )
+
+
+class _CacheFile(IndexDataCacheFile):
+    """Numba's files of one function's cache, where what cannot be read counts as not there, and is compiled anew.
+
+    Numba reads all of an index before it looks whether the index is stale. An older version of this package left names
+    in it of classes that have moved since. And a full disk cuts files off. Unpickling may raise anything.
+    """
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return cast("dict[Any, str]", super()._load_index())  # type: ignore[no-untyped-call]
+        except Exception:
+            _log.debug("An index of compiled engines cannot be read: %s", self._index_path, exc_info=True)
+            return {}
+
+    def load(self, key: Any) -> Any:
+        try:
+            return super().load(key)  # type: ignore[no-untyped-call]
+        except Exception:
+            _log.debug("A compiled engine listed in %s cannot be read", self._index_path, exc_info=True)
+            return None
 
 
 @cache
