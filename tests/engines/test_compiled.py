@@ -1,6 +1,7 @@
-"""What the door to numba promises: how often it compiles, what it says, and who may call."""
+"""The compiler of kernels: how often it compiles, what it tells, who may call what is compiled, and its cache."""
 
 import ast
+import gc
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import types
+from numba.core import event
+from numba.core.caching import NullCache
 
 from duckanon.engines import compiled as module
 from duckanon.engines.array_kernels import argsort, assign, sort
@@ -100,6 +103,30 @@ def test_compiling_is_told_once_and_loading_is_not(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert told[0].count("compiling its engines") == 1
     assert told[1] == ""
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_collecting_garbage_waits_until_a_kernel_is_compiled(collects: bool) -> None:
+    kernel = compiled(lambda number: _added(number, 1))
+    kernel.py_func.__module__ = __name__.replace("tests", "duckanon")  # type: ignore[attr-defined]
+    kernel._cache = NullCache()  # type: ignore[attr-defined]
+    during = []
+
+    class Watching(event.Listener):
+        def on_start(self, event: object) -> None:
+            during.append(gc.isenabled())
+
+        def on_end(self, event: object) -> None:
+            during.append(gc.isenabled())
+
+    (gc.enable if collects else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", Watching()):
+            assert kernel(1) == 2
+        assert during[0] is False
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
 
 
 _HELPER = """
