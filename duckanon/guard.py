@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from threading import RLock
+from types import NoneType
 from typing import Any
 
 import duckdb
@@ -40,8 +41,15 @@ _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
 _MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
+# How many decisions are kept, and the longest text of one, in characters.
+_MOST_DECISIONS, _LONGEST_KEPT = 500, 5_000
+# Parameters that are equal only if they are written alike, together with their types.
+_PLAIN = (bool, int, str, bytes, date, NoneType)
 # The node classes of a statement of constants, such as `SELECT 1 AS one`.
 _CONSTANTS = (exp.Select, exp.Alias, exp.Identifier, exp.Literal, exp.Boolean, exp.Null)
+
+# Of a decision that depends on no catalog.
+_NO_STATES: Mapping[str, LedgerState] = {}
 
 Temporary = Callable[[], Mapping[TableName, Stored | View]]
 
@@ -49,6 +57,15 @@ Temporary = Callable[[], Mapping[TableName, Stored | View]]
 def none() -> Mapping[TableName, Stored | View]:
     """No temporary tables or views."""
     return {}
+
+
+@dataclass
+class Decided:
+    """A decision, and the states of the ledgers that it was made from. stands: whether all its answers are stored."""
+
+    decision: Decision
+    states: Mapping[str, LedgerState]
+    stands: bool = False
 
 
 class SharedCatalog:
@@ -67,6 +84,9 @@ class SharedCatalog:
         self._databases: list[str] = []
         self._everything: Everything | None = None
         self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
+        self._states: tuple[int, Mapping[str, LedgerState]] | None = None
+        # Decisions of guards without temporary tables, by statement, parameters and day; the oldest first.
+        self._decided: dict[Any, Decided] = {}
 
     def join(self) -> SharedCatalog:
         """Count one more guard, and return this object."""
@@ -84,21 +104,45 @@ class SharedCatalog:
     def forget(self) -> None:
         """Read the catalog again for the next statement: somebody has changed it without a line in a ledger."""
         with self.lock:
-            self._known, self._databases = None, []
+            self._known, self._states, self._databases = None, None, []
 
     def numbers(self) -> dict[str, int]:
         """The number of the last line of each database's ledger. Decisions hold while these do not change."""
+        return {database: state.number for database, state in self.states().items()}
+
+    def states(self) -> Mapping[str, LedgerState]:
+        """The state of each database's ledger: the same object while nothing changes in a locked instance."""
         with self.lock:
-            return {fold(one): self.governance.ledger.state(one, self.own).number for one in self._databases}
+            added = self.governance.ledger.added
+            if not self.locked or self._states is None or self._states[0] != added:
+                if not self.locked or not self._databases:
+                    self._databases = self.governance.ledger.databases()
+                found = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
+                self._states = added, found
+            return self._states[1]
+
+    def decided(self, key: Any) -> Decided | None:
+        """The decision that was kept under a key, if it still holds."""
+        with self.lock:
+            found = self._decided.get(key)
+            if found is None or found.states is _NO_STATES or found.states is self.states():
+                return found
+            return None
+
+    def keep(self, key: Any, decided: Decided) -> None:
+        """Keep a decision."""
+        with self.lock:
+            self._decided.pop(key, None)
+            self._decided[key] = decided
+            if len(self._decided) > _MOST_DECISIONS:
+                del self._decided[next(iter(self._decided))]
 
     def catalog(
         self, own: Mapping[TableName, Stored | View]
     ) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What an analyst may see now, the available releases, and the state of each database's ledger."""
         with self.lock:
-            if not self.locked or not self._databases:
-                self._databases = self.governance.ledger.databases()
-            states = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
+            states = self.states()
             numbers = {database: state.number for database, state in states.items()}
             if self._known is None or self._known[0] != numbers or not self.locked:
                 self._everything = read(self.own)
@@ -135,17 +179,21 @@ class Guard:
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
-            decision, states = self._decide(statement, parameters)
+            decided = self._decided(statement, parameters)
+            decision = decided.decision
             if decision.answers and in_transaction:
                 raise UnsupportedQuery(
                     "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
                 )
-            self._affordable(decision, states)
-            try:
-                for question in decision.answers:
-                    self._stand(question)
-            except Stale:
-                continue
+            if not decided.stands:
+                self._affordable(decision, decided.states)
+                try:
+                    for question in decision.answers:
+                        self._stand(question)
+                except Stale:
+                    continue
+                # Nothing is charged for an answer that stands, and only a change takes it away.
+                decided.stands = all(step.drawn is not None for step in decision.steps if step.epsilon is not None)
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
 
@@ -182,6 +230,20 @@ class Guard:
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
+    def _decided(self, statement: object, parameters: Parameters) -> Decided:
+        """As `_decide`; a decision that was made before and still holds is not made again.
+
+        The decisions of all guards without temporary tables are the same.
+        """
+        key = None if self._temporary() or not self._shared.locked else _key(statement, parameters)
+        known = None if key is None else self._shared.decided(key)
+        if known is not None:
+            return known
+        made = Decided(*self._decide(statement, parameters))
+        if key is not None:
+            self._shared.keep(key, made)
+        return made
+
     def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
         admitted = admit(_text(statement))
         try:
@@ -201,7 +263,7 @@ class Guard:
         if admitted.kind is Kind.TRANSACTION or (
             admitted.kind is Kind.QUERY and all(isinstance(one, _CONSTANTS) for one in admitted.tree.walk())
         ):
-            return Catalog(), AvailableReleases(), {}
+            return Catalog(), AvailableReleases(), _NO_STATES
         return self._shared.catalog(self._temporary())
 
     def _priced(self, decision: Decision) -> Decision:
@@ -281,6 +343,15 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
             if not one.withdrawn:
                 found.setdefault(TableName(database, schema or "", table), []).append(one)
     return found
+
+
+def _key(statement: object, parameters: Parameters) -> Any:
+    """What a decision depends on besides the catalog; None if it is not kept."""
+    if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT or isinstance(parameters, Mapping):
+        return None
+    given = tuple((type(one), one) for one in parameters or ())
+    plain = all(isinstance(one, _PLAIN) for one in parameters or ())
+    return (statement, given, date.today()) if plain else None
 
 
 def _text(statement: object) -> str:
