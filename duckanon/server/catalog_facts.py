@@ -19,7 +19,6 @@ HELD_IN = {PG: "pg", INFORMATION: "info"}
 # Functions that return rows which there are none of here: the columns of those rows.
 NO_ROWS = {
     "aclexplode": "grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN",
-    "pg_get_keywords": "word VARCHAR, catcode VARCHAR, barelabel BOOLEAN, catdesc VARCHAR, baredesc VARCHAR",
     "pg_options_to_table": "option_name VARCHAR, option_value VARCHAR",
     "pg_get_publication_tables": "relid UINTEGER",
     "pg_available_extensions": "name VARCHAR, default_version VARCHAR, comment VARCHAR",

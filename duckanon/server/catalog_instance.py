@@ -99,7 +99,7 @@ class CatalogInstance:
             raise Told("53200", "The catalog query needs more memory than it may have: ask for less.") from None
         except duckdb.Error as error:
             # Only names and types are here, so DuckDB's own words hold no value of the data.
-            raise UnsupportedQuery(f"The catalog cannot answer this: {str(error).splitlines()[0]}") from None
+            raise UnsupportedQuery(f"The catalog cannot answer this: {str(error).splitlines()[0][:200]}") from None
         finally:
             timer.cancel()
             cursor.close()

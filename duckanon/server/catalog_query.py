@@ -53,7 +53,7 @@ _SHARED_CLASSES = frozenset(
     Chr Initcap Not Cardinality Format Lead Lag
     """.split()
 )
-_TABLE_LIKE = "pg_partition_ancestors pg_partition_tree generate_subscripts _pg_expandarray"
+_TABLE_LIKE = "pg_partition_ancestors pg_partition_tree generate_subscripts _pg_expandarray pg_get_keywords"
 _SETS = frozenset(_TABLE_LIKE.split()) | frozenset(NO_ROWS)
 # What numbers objects: the macro that gives an object's name.
 NAMED_BY = {"regclass": "dk_class_name", "regtype": "dk_type_name", "regnamespace": "dk_namespace_name"}

@@ -15,9 +15,11 @@ from duckanon.server import types
 from duckanon.server.catalog_facts import HELD_IN, INFORMATION, NO_ROWS, PG, columns_of_type, filled, relations
 from duckanon.server.catalog_names import branches, fold_names, name_columns, unaliased
 from duckanon.server.catalog_query import NAMED_BY, CatalogQuery, cast_to, check, column_type, place
+from duckanon.server.codecs import decoder
+from duckanon.server.errors import Told
 from duckanon.server.types import PgType
 
-_ARRAY_TEXT = re.compile(r"\{([^{}\"\\]*)\}")
+_read_array = decoder(types.array_of(types.TEXT).oid, binary=False)
 _TEXTS = frozenset("text varchar character bpchar name cstring unknown pg_node_tree aclitem char".split())
 _HELD = {
     "bytea": "BLOB",
@@ -44,6 +46,7 @@ _SYSTEM_COLUMNS = frozenset("tableoid xmin xmax cmin cmax ctid".split())
 # The types of output that clients tell apart though DuckDB holds them alike.
 _SHOWN = {"name": types.NAME, "char": types.CHAR}
 Finder = Callable[[str, str], int | None]
+_KEYWORDS = "SELECT keyword_name AS word, upper(keyword_category[1]) AS catcode FROM duckdb_keywords()"
 _SERIES = ("ExplodingGenerateSeries", "GenerateSeries")
 _SAID = {"regclass": "table", "regtype": "type", "regnamespace": "schema"}
 
@@ -68,12 +71,25 @@ def _rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> 
         value = parameters[at - 1] if 0 < at <= len(parameters) else None
         node.replace(_constant("" if value is None and _is_key(node) else value))
     shown = [_shown_type(one, query.reads) for one in tree.selects] if isinstance(tree, exp.Select) else []
+    _in_order(tree)
     fold_names(tree)
     name_columns(tree)
     _drop_unreachable(tree)
     outermost = [unaliased(one) for select in branches(tree) for one in select.selects]
     changed = _Rewriter(find, _aliases(tree), outermost).rewrite(tree)
     return changed.sql(dialect="postgres", identify=True), shown
+
+
+def _in_order(tree: Node) -> None:
+    """Give the columns of tables in their order where a query asks for none: clients count on PostgreSQL's habit."""
+    if not isinstance(tree, exp.Select) or any(tree.args.get(one) for one in ("order", "group", "distinct", "limit")):
+        return
+    if any(isinstance(node, exp.AggFunc | exp.Window) for one in tree.selects for node in one.walk()):
+        return
+    for table in _inner_tables(tree):
+        if isinstance(table, exp.Table) and table.name.lower() == "pg_attribute" and not _is_cte(table, "pg_attribute"):
+            for column in ("attrelid", "attnum"):
+                tree.order_by(exp.column(column, table=table.alias or table.name), copy=False)
 
 
 def _aliases(tree: Node) -> Mapping[str, int]:
@@ -229,12 +245,17 @@ def _table(node: Node) -> Node:
     name = str(getattr(node.this, "name", "")).lower()
     if name in NO_ROWS:
         columns = ", ".join("CAST(NULL AS {1}) AS {0}".format(*one.split(" ")) for one in NO_ROWS[name].split(", "))
-        inner = sqlglot.parse_one(f"SELECT {columns} WHERE false", read="duckdb")
-        return exp.Subquery(this=inner, alias=node.args.get("alias"))
+        return exp.Subquery(this=_parsed(f"SELECT {columns} WHERE false"), alias=node.args.get("alias"))
+    if name == "pg_get_keywords":
+        return exp.Subquery(this=_parsed(_KEYWORDS), alias=node.args.get("alias"))
     alias = node.args.get("alias")
     if alias is not None and not alias.args.get("columns"):
         alias.set("columns", [exp.to_identifier(str(alias.name))])
     return node
+
+
+def _parsed(sql: str) -> Node:
+    return sqlglot.parse_one(sql, read="duckdb")
 
 
 def _is_cte(node: Node, name: str) -> bool:
@@ -243,13 +264,16 @@ def _is_cte(node: Node, name: str) -> bool:
 
 def _array_literal(node: Node) -> Node:
     """PostgreSQL's text of an array, such as '{a,b}', as a list."""
-    found = _ARRAY_TEXT.fullmatch(str(node.this)) if node.is_string else None
-    if found is None or (isinstance(node.parent, exp.Cast) and cast_to(node.parent) in ("json", "jsonb")):
+    written = str(node.this) if node.is_string else ""
+    in_json = isinstance(node.parent, exp.Cast) and cast_to(node.parent) in ("json", "jsonb")
+    if not (written.startswith("{") and written.endswith("}")) or in_json:
         return node
-    items = [one.strip() for one in found[1].split(",")] if found[1].strip() else []
-    numbers = bool(items) and all(re.fullmatch(r"-?\d+", one) for one in items)
-    make = exp.Literal.number if numbers else exp.Literal.string
-    return exp.Array(expressions=[make(one) for one in items])
+    try:
+        items = _read_array(written.encode())
+    except Told:
+        return node
+    numbers = bool(items) and all(re.fullmatch(r"-?\d+", str(one)) for one in items)
+    return _constant([int(one) for one in items] if numbers else items)
 
 
 def _compared_functions(node: Node) -> Node:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import duckanon
+from tests.server.certificates import certificate
 
 TABLES = """
 CREATE TABLE counties AS SELECT 'c' || i AS county, 'County ' || i AS label FROM range(1, 6) t(i);
@@ -22,8 +23,9 @@ CREATE TABLE persons AS
     (1000 + i)::DECIMAL(10, 2) AS income
   FROM range(1000) t(i);
 CREATE TABLE kinds AS
-  SELECT 1::SMALLINT AS small, 2::INTEGER AS whole, 3::BIGINT AS big, 4.50::DECIMAL(10, 2) AS exact, 0.25::DOUBLE AS rough,
-    'Ä€😀' AS said, true AS yes, DATE '2026-11-22' AS day, TIMESTAMP '2026-11-22 13:14:15.5' AS moment,
+  SELECT 1::SMALLINT AS small, 2::INTEGER AS whole, 3::BIGINT AS big, 4.50::DECIMAL(10, 2) AS exact,
+    0.25::DOUBLE AS rough, 'Ä€😀' AS said, true AS yes, DATE '2026-11-22' AS day,
+    TIMESTAMP '2026-11-22 13:14:15.5' AS moment,
     [1, 2, NULL] AS list, '00000000-0000-0000-0000-000000000001'::UUID AS key, 'ab'::BLOB AS bytes,
     NULL::INTEGER AS nothing;
 """
@@ -68,30 +70,24 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serves a database with a protected table, two open ones and a view to ana, an analyst, and stew, a steward."""
     place = tmp_path_factory.mktemp("served")
-    path, cert, key = place / "people.duckdb", place / "cert.pem", place / "key.pem"
+    path = place / "people.duckdb"
     with duckanon.connect(path, role="steward") as con:
         con.execute(TABLES)
         con.execute(POLICY).fetchall()
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    tls = certificate(place)
     command = [sys.executable, "-m", "duckanon.integrations.cli"]
     passwords = {"ana": "analyst-7", "stew": "steward-7"}
     for user, role in (("ana", "analyst"), ("stew", "steward")):
         add = [*command, "user", "add", str(path), user, "--role", role]
         subprocess.run(add, input=f"{passwords[user]}\n", text=True, check=True, timeout=60, capture_output=True)
-    serve = [*command, "serve", str(path), "--port", "0", "--tls-cert", str(cert), "--tls-key", str(key)]
+    serve = [*command, "serve", str(path), "--port", "0", "--tls-cert", str(tls.cert), "--tls-key", str(tls.key)]
     with (place / "server.log").open("w") as log:
         process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert process.stdout is not None
             found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
             assert found, (place / "server.log").read_text()
-            yield Server(int(found[1]), "people", cert, passwords)
+            yield Server(int(found[1]), "people", tls.cert, passwords)
         finally:
             process.terminate()
             process.wait(timeout=30)

@@ -1,5 +1,7 @@
 """Harlequin's PostgreSQL adapter: its catalog tree, a query, completions."""
 
+from typing import Any
+
 from tests.server.clients.conftest import COUNT, VISIBLE, needs
 
 needs("harlequin-postgres", library="harlequin_postgres")
@@ -7,7 +9,12 @@ needs("harlequin-postgres", library="harlequin_postgres")
 from harlequin_postgres import HarlequinPostgresAdapter  # noqa: E402
 
 
-def test_catalog_and_queries(server):
+def children(item: Any) -> Any:
+    return item.children or item.fetch_children()
+
+
+def test_catalog_and_queries(server, monkeypatch):
+    monkeypatch.setenv("PGSSLROOTCERT", str(server.certificate))
     adapter = HarlequinPostgresAdapter(
         (),
         host=server.host,
@@ -16,19 +23,17 @@ def test_catalog_and_queries(server):
         password=server.passwords["ana"],
         dbname=server.database,
         sslmode="verify-full",
-        sslrootcert=str(server.certificate),
     )
     con = adapter.connect()
     try:
         (database,) = con.get_catalog().items
-        schemas = {one.label: one for one in database.children or database.fetch_children()}  # type: ignore[attr-defined]
-        tables = {one.label: one for one in schemas["main"].children or schemas["main"].fetch_children()}
+        schemas = {one.label: one for one in children(database)}
+        tables = {one.label: one for one in children(schemas["main"])}
         assert sorted(tables) == VISIBLE
-        columns = tables["persons"].children or tables["persons"].fetch_children()
+        columns = children(tables["persons"])
         assert [one.label for one in columns] == ["id", "name", "age", "county", "income"]
-        found = con.execute(COUNT)
-        assert found is not None
-        assert found.fetchall().num_rows == 5
+        found: Any = con.execute(COUNT)
+        assert len(found.fetchall()) == 5
         con.get_completions()
     finally:
         con.close()

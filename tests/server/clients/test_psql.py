@@ -50,8 +50,8 @@ def test_a_table(server, command):
 
 @pytest.mark.parametrize(
     "command",
-    r"\d+ \dt+ \dv+ \dn+ \l+ \du+ \df+ \di \ds \dm \dp \dT \dy \dx \db \dO \dD \do \da \dC \dc \det \des \dL \dX \dRp \dP"
-    r" \conninfo \encoding \dconfig \drds \ddp \dd \dF".split(),
+    r"\d+ \dt+ \dv+ \dn+ \l+ \du+ \df+ \di \ds \dm \dp \dT \dy \dx \db \dO \dD \do \da \dC \dc \det \des \dL \dX \dRp"
+    r" \dP \conninfo \encoding \dconfig \drds \ddp \dd \dF".split(),
 )
 def test_every_other_command_ends_well(server, command):
     psql(server, command)
