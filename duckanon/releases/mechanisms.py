@@ -24,6 +24,7 @@ from duckanon.engines.randomness import Entropy, Source, double_geometric
 from duckanon.governance.ledger import schema_of
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
+    Different,
     GroupSizesQuestion,
     Key,
     Measure,
@@ -128,11 +129,13 @@ def _of_cells(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, quer
 
 
 def _totals(at: int, measure: Measure) -> list[str]:
-    """The totals of a measure over the records of a cell, as SQL; i<at> is the number's place among its steps."""
+    """The totals of a measure over the records of a cell, as SQL; i<at> is what `_values` shows of it."""
     if isinstance(measure, Records):
         return ["system.main.count(*)"]
     if isinstance(measure, Units):
         return ["system.main.count(DISTINCT u)"]
+    if isinstance(measure, Different):
+        return [f"system.main.count(DISTINCT i{at})"]
     assert isinstance(measure, Sums)
     up, down = f"i{at}", f"({measure.number.steps} - i{at})"
     parts = [f"{down} * {down}", f"2 * {up} * {down}", f"{up} * {up}"] if measure.squares else [down, up]
@@ -168,7 +171,7 @@ def answer(question: AggregatesQuestion, keys: pa.Table, noisy: Sequence[Ints]) 
 
 def _columns(measure: Measure, noisy: Ints) -> list[Any]:
     """The columns of a measure, in the order of the question's."""
-    if isinstance(measure, Records | Units):
+    if isinstance(measure, Records | Units | Different):
         return [noisy[:, 0]]
     low, step = float(Fraction(measure.number.low)), float(Fraction(measure.number.step))
     if isinstance(measure, Quantiles):
@@ -398,14 +401,14 @@ def _placed(question: AggregatesQuestion) -> str:
         tests.append(f"{quoted([unit])} IS NOT NULL")
     shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(question))]
     shown += [f"{_outcome(one)} AS d{at}" for at, one in enumerate(_events(question))]
-    numbers = _numbers(question)
-    shown += [f"{_step(one)} AS i{at}" for at, one in numbers]
+    values = _values(question)
+    shown += [f"{value} AS i{at}" for at, value in values]
     path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
     records = f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}"
     met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'b{at}', one)}" for at, one in enumerate(_keys(question))]
     met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
-    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in numbers)]
+    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in values)]
     return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
@@ -417,10 +420,16 @@ def _grouped(question: PaidQuestion) -> tuple[str, ...]:
     return question.grouped if isinstance(question, AggregatesQuestion) else ()
 
 
-def _numbers(question: PaidQuestion) -> list[tuple[int, Number]]:
-    """The numbers that are measured, each with the place of its measure."""
+def _values(question: PaidQuestion) -> list[tuple[int, str]]:
+    """What is measured of each record, as SQL, each with the place of its measure: a number's steps, or a value."""
     measures = question.measures if isinstance(question, AggregatesQuestion) else ()
-    return [(at, one.number) for at, (one, _) in enumerate(measures) if isinstance(one, Sums | Quantiles)]
+    found = []
+    for at, (one, _) in enumerate(measures):
+        if isinstance(one, Sums | Quantiles):
+            found.append((at, _step(one.number)))
+        elif isinstance(one, Different):
+            found.append((at, _bytes(quoted([one.column]), one.is_text)))
+    return found
 
 
 def _outcome(conditions: Sequence[str]) -> str:
@@ -456,7 +465,7 @@ def _first(question: AggregatesQuestion) -> str:
     """
     if question.privacy_unit is None:
         return ""
-    numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _numbers(question))
+    numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _values(question))
     return (
         f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){numbers}, cell) "
         f"<= {question.contributions}"

@@ -130,6 +130,19 @@ class Units:
 
 
 @dataclass(frozen=True)
+class Different:
+    """How many different values of a column there are: the column n. A record adds at most one to its cell.
+
+    is_text: whether its values are told apart by their bytes, as no collation does.
+    """
+
+    kind: ClassVar[str] = "different"
+
+    column: str
+    is_text: bool
+
+
+@dataclass(frozen=True)
 class Sums:
     """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
 
@@ -165,7 +178,7 @@ class Quantiles:
     at: tuple[str, ...]
 
 
-Measure = Records | Units | Sums | Quantiles
+Measure = Records | Units | Different | Sums | Quantiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +276,8 @@ def _told(measure: Measure, unit: str | None) -> str:
         return "count of records"
     if isinstance(measure, Units):
         return f"count of different {unit}"
+    if isinstance(measure, Different):
+        return f"count of different {measure.column}"
     if isinstance(measure, Sums):
         return f"count, sum{' and sum of squares' if measure.squares else ''} of {measure.number.column}"
     return f"quantiles {', '.join(measure.at)} of {measure.number.column}"

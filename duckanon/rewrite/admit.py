@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
 
 # In characters. A longer statement would take seconds to parse.
@@ -24,7 +25,7 @@ _LONGEST = 100_000
 _DEEPEST = 200
 # Versions of sqlglot parse these differently, so they are told by their first word.
 _ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
-_QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
+_QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|PIVOT|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
 _TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
 
 # sqlglot logs what it cannot parse; the guard refuses that with an error of its own.
@@ -129,7 +130,7 @@ def _parsed(text: str) -> Node:
     trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
-    return trees[0]
+    return grouped(trees[0])
 
 
 def _is_unicode(text: str) -> bool:

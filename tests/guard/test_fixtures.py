@@ -24,7 +24,7 @@ SELECT protect('persons', population := 'people', privacy_unit := 'pid', rows_pe
   public := ['sex', 'vote', 'education', 'age', 'income', 'quantity', 'name'],
   domains := {'state': 'places', 'county': 'places', 'sex': ['F', 'M', NULL], 'vote': ['true', 'false', NULL],
     'education': ['none', 'school', 'college'], 'age': 'ages', 'income': 'incomes', 'quantity': ['0', '1', '2', '3'],
-    'name': 'names'}, bounds := {'quantity': [0, 3]})
+    'name': 'names'}, bounds := {'quantity': [0, 3], 'income': [0, 10000]})
 """
 # How many are admitted. More is better; fewer should have a reason. Of group sizes these are not: those of views over a
 # protected table (a view is closed, and what it computes may fail on a record: ask the table), one by a column of an

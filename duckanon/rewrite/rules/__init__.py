@@ -11,6 +11,7 @@ from collections.abc import Callable
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.rewrite.rules import (
     aggregate_queries,
+    aggregates_over_joins,
     anything_else,
     calls_on_protected,
     conditional_tables,
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     inner_parts.apply,
     parts_of_queries.apply,
     aggregate_queries.apply,
+    aggregates_over_joins.apply,
     record_reads.apply,
     anything_else.apply,
 )
