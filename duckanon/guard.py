@@ -30,6 +30,7 @@ from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.empty import without_rows
 from duckanon.rewrite.parameters import Parameters
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
@@ -123,10 +124,18 @@ class Guard:
         """
         return self._decide(statement, parameters)[0]
 
-    def admit(self, statement: object, parameters: Parameters = None, *, in_transaction: bool = False) -> Decision:
+    def admit(
+        self,
+        statement: object,
+        parameters: Parameters = None,
+        *,
+        in_transaction: bool = False,
+        bind: Callable[[str], object] = str,
+    ) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
-        in_transaction: whether the analyst began a transaction, in which new answers would not be visible.
+        in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
+        DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query.
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
@@ -136,6 +145,8 @@ class Guard:
                     "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
                 )
             self._affordable(decision, states)
+            if self._unpaid(decision):
+                bind(self.without_answers(decision))
             try:
                 for question in decision.answers:
                     self._stand(question)
@@ -143,6 +154,14 @@ class Guard:
                 continue
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
+
+    def without_answers(self, decision: Decision) -> str:
+        """The query of a decision with empty answers: it has the same columns, and nothing needs to be paid for it."""
+        with self._shared.lock:
+            known = {
+                TableName(*map(fold, one.path)): mechanisms.columns(self._shared.own, one) for one in decision.answers
+            }
+        return without_rows(decision.query or "", known)
 
     def holding(self, statement: object, text: str, parameters: Parameters = None) -> Callable[[], None]:
         """A check, to be called later, that a statement would still be admitted as `text`.

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.names import quoted
 from duckanon.engines.quantiles import quantile
 from duckanon.engines.randomness import Entropy, Source, double_geometric
-from duckanon.governance.ledger import schema_of
+from duckanon.releases.key_domains import combinations, dependent_parts
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
     Different,
@@ -34,6 +34,7 @@ from duckanon.releases.paid_questions import (
     Records,
     Sums,
     Units,
+    columns_of,
 )
 from duckanon.releases.sizes import Among, Size, UnitsTable
 
@@ -72,11 +73,27 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     return found
 
 
+def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
+    """The columns of an answer with their types in DuckDB, by name. They follow from the domains: no record is read."""
+    told = con.sql(f"SELECT * EXCLUDE (cell) FROM ({_form(question)})")
+    kinds = dict(zip(told.columns, map(str, told.types), strict=True))
+    if isinstance(question, GroupSizesQuestion):
+        regions = {one.column: kinds[f"k{at}"] for at, one in enumerate(question.hierarchy)}
+        return {"level": "INTEGER", **regions, **dict.fromkeys(("size", "groups", "low", "high"), "BIGINT")}
+    assert isinstance(question, AggregatesQuestion)
+    found = {one: kinds[one] for one in question.columns if one in kinds}
+    for at, (one, _) in enumerate(question.measures):
+        found |= dict.fromkeys(columns_of(at, one), "DOUBLE" if isinstance(one, Sums | Quantiles) else "BIGINT")
+    return found
+
+
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> int:
     """The number of cells, or of leaf regions. It follows from the domains alone."""
     product = question.outcomes if isinstance(question, AggregatesQuestion) else 1
-    for places in _dependent_parts(_keys(question)):
-        ((size,),) = con.execute(f"SELECT system.main.count(*) FROM {_combinations(question, places)}").fetchall()
+    for places in dependent_parts(_keys(question)):
+        ((size,),) = con.execute(
+            f"SELECT system.main.count(*) FROM {combinations(question.location.database, _keys(question), places)}"
+        ).fetchall()
         product *= int(size)
     if isinstance(question, AggregatesQuestion) and question.grouped and product <= _MOST_COMBINATIONS:
         return len(form(con, question))
@@ -338,37 +355,8 @@ def _keys(question: PaidQuestion) -> tuple[Key, ...]:
     return question.hierarchy if isinstance(question, GroupSizesQuestion) else question.keys  # type: ignore[attr-defined]
 
 
-def _domain(question: PaidQuestion, table: str) -> str:
-    return f"{schema_of(question.location.database)}.{quoted([table])}"
-
-
-def _dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
-    """The positions of the keys in parts: keys whose domains depend on each other are in one part."""
-    parts: list[list[int]] = []
-    for at, one in enumerate(keys):
-        met = [part for part in parts if any(_depends(one, keys[each]) or _depends(keys[each], one) for each in part)]
-        parts = [part for part in parts if part not in met] + [sorted([at, *(each for part in met for each in part)])]
-    return sorted(parts)
-
-
-def _depends(one: Key, other: Key) -> bool:
-    """Whether the domain of one key has the column of another, as a domain of counties has their states."""
-    return fold(other.column) in one.columns
-
-
 def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
-    """A query for the combinations of the keys at these positions that the domains allow: k0, k1, ..."""
-    keys = _keys(question)
-    sources, met = [], []
-    for at in places:
-        beside = [other for other in places if other != at and _depends(keys[at], keys[other])]
-        names = [f"{quoted([keys[at].column])} AS k{at}"] + [
-            f"{quoted([keys[one].column])} AS k{one}" for one in beside
-        ]
-        sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {_domain(question, keys[at].domain)}) AS d{at}")
-        met += [f"d{at}.k{other} IS NOT DISTINCT FROM d{other}.k{other}" for other in beside]
-    where = f" WHERE {' AND '.join(met)}" if met else ""
-    return f"(SELECT {', '.join(f'd{at}.k{at}' for at in places)} FROM {' CROSS JOIN '.join(sources)}{where})"
+    return combinations(question.location.database, _keys(question), places)
 
 
 def _form(question: PaidQuestion) -> str:
@@ -376,7 +364,7 @@ def _form(question: PaidQuestion) -> str:
     that is shown by (k0, ...).
     """
     keys, events, grouped = _keys(question), _events(question), _grouped(question)
-    parts = [_combinations(question, places) for places in _dependent_parts(keys)]
+    parts = [_combinations(question, places) for places in dependent_parts(keys)]
     parts += [
         f"(SELECT CAST(range AS INTEGER) AS e{at} FROM system.main.range({len(one) + 1})) AS _dk_event{at}"
         for at, one in enumerate(events)

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.releases.intervals import half_width, spread
+from duckanon.releases.intervals import half_width, quotient_end, spread
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -271,8 +271,8 @@ class _Plan:
         found: list[Measure] = []
         if any(one.name == "units" for one in self._statistics):
             found.append(Units())
-        for column in sorted({one.column or "" for one in self._statistics if one.name == "different"}):
-            found.append(self._different(column))
+        different = {one.column or "" for one in self._statistics if one.name == "different"}
+        found += map(self._different, sorted(different))
         for column, squares in sorted(self._summed.items()):
             number = of_column(self._protected, self._types, column, squares=squares)
             missing = counted and not any(isinstance(one, Sums) for one in found)
@@ -415,28 +415,32 @@ class _Plan:
         sign = "-" if side == "low" else "+"
         if one.name in _COUNTS:
             width = f"{self._half(one)} * sqrt(count(*){self._filtered(self._met(one))})"
-            ends = f"greatest({self._aggregate(one, node)} {sign} ceil({_times(width, abs(one.factor))}), 0)"
-            return f"CAST({ends} AS BIGINT)"
-        half = self._half(one)
+            end = f"greatest({self._aggregate(one, node)} {sign} ceil({_times(width, abs(one.factor))}), 0)"
+            return f"CAST({end} AS BIGINT)"
         if one.name == "share":
-            of, part = self._records(one.of), self._records(one.where)
-            width = f"{half} * sqrt(count(*){self._filtered(one.of)})"
-            shown = f"least(greatest(({part} {sign} {width}) / {of}, 0), 1)"
-            return (
-                f"(CASE WHEN {of} >= 1 THEN {_times(shown, one.factor)} ELSE {0 if side == 'low' else one.factor} END)"
-            )
+            return self._end_of_share(one, side)
         if one.name not in ("sum", "avg"):
             raise NotFollowed("low and high are the ends of counts, sums, means and shares: of others there are none.")
         at, measure = self._at(Sums, one.column)
-        width = f"{half} * sqrt(count(*){self._filtered(one.where)})"
-        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
         assert isinstance(measure, Sums)
-        # As much as all values could have been rounded.
-        width = f"({width} + {float(rounding(measure.number, self._types[one.column or '']))!r} * greatest({n}, 0))"
+        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
+        cells = f"count(*){self._filtered(one.where)}"
+        # As far as each value could have been rounded.
+        step = float(rounding(measure.number, self._types[one.column or ""]))
         if one.name == "sum":
+            width = f"({self._half(one)} * sqrt({cells}) + {step!r} * greatest({n}, 0))"
             return f"({_times(s, one.factor)} {sign} {_times(width, abs(one.factor))})"
-        end = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
-        return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'({s} {sign} {width}) / {n}', measure)} ELSE {end} END)"
+        ends = [(_double(value), cells) for value in _ends(measure)]
+        worst = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
+        found = quotient_end(s, n, ends, half_width(self.question.noise(measure)), side, worst)
+        return self._clamped(f"({found} {sign} {step!r})", measure)
+
+    def _end_of_share(self, one: Statistic, side: str) -> str:
+        part, whole = (f"count(*){self._filtered(where)}" for where in (one.where, one.of))
+        of, found = self._records(one.of), self._records(one.where)
+        ends = [("1", part), ("0", f"({whole} - {part})")]
+        end = quotient_end(found, of, ends, self._half(one), side, "0" if side == "low" else "1")
+        return _times(f"least(greatest({end}, 0), 1)", one.factor)
 
     def _met(self, one: Statistic) -> frozenset[Expr]:
         return frozenset() if self._is_of_values(one) else one.where
@@ -457,9 +461,7 @@ class _Plan:
         low, high = float(Fraction(measure.number.low)), float(measure.number.high)
         width = half_width(self.question.noise(measure))
         if one.name == "sum":
-            # Of n, s = low * (first end) + high * (last end), and of squares half of either for the middle one.
-            middle = ((low + high) / 2) ** 2 if measure.squares else 0
-            return width * sqrt(low**2 + high**2 + middle)
+            return width * sqrt(sum(float(value) ** 2 for value in _ends(measure)))
         return width * (high - low) * (sqrt(1.25) if measure.squares else 1)
 
     @property
@@ -553,6 +555,12 @@ def _column_of(measure: Measure) -> str:
     if isinstance(measure, Sums | Quantiles):
         return measure.number.column
     return measure.column if isinstance(measure, Different) else ""
+
+
+def _ends(measure: Sums) -> list[Fraction]:
+    """What a whole record in each of the totals of a sum adds to it."""
+    low, high = Fraction(measure.number.low), measure.number.high
+    return [low, (low + high) / 2, high] if measure.squares else [low, high]
 
 
 def _name(column: str) -> str:

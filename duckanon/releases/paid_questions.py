@@ -225,14 +225,7 @@ class AggregatesQuestion(PaidQuestion):
         """The answer's columns, in order: keys, events, and those of each measure with its place in their names."""
         found = [f"k{at}" for at in range(len(self.grouped or self.keys))]
         found += [f"e{at}" for at in range(len(self.events))]
-        for at, (one, _) in enumerate(self.measures):
-            if isinstance(one, Quantiles):
-                found += [f"m{at}_{place}" for place in range(len(one.at))]
-            elif isinstance(one, Sums):
-                found += [f"{name}{at}" for name in ("n", "s", *("q" * one.squares), *("z" * one.missing))]
-            else:
-                found.append(f"n{at}")
-        return found
+        return found + [name for at, (one, _) in enumerate(self.measures) for name in columns_of(at, one)]
 
     @property
     def outcomes(self) -> int:
@@ -265,6 +258,15 @@ class AggregatesQuestion(PaidQuestion):
     def grouped_by(self) -> list[str]:
         """The expressions by which it is grouped, with the columns' names in them."""
         return [_PLACE.sub(lambda found: quoted([self.keys[int(found[1])].column]), one) for one in self.grouped]
+
+
+def columns_of(at: int, measure: Measure) -> list[str]:
+    """The columns of a measure in an answer. at: its place among the measures."""
+    if isinstance(measure, Quantiles):
+        return [f"m{at}_{place}" for place in range(len(measure.at))]
+    if isinstance(measure, Sums):
+        return [f"{name}{at}" for name in ("n", "s", *("q" * measure.squares), *("z" * measure.missing))]
+    return [f"n{at}"]
 
 
 # A key's value in an expression.

@@ -130,7 +130,20 @@ def _parsed(text: str) -> Node:
     trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
-    return grouped(trees[0])
+    tree: Node = trees[0]
+    for one in tree.find_all(exp.Fetch):
+        _as_limit(one)
+    return grouped(tree)
+
+
+def _as_limit(fetch: Node) -> None:
+    """Write FETCH FIRST 3 ROWS ONLY as LIMIT 3. Raises UnsupportedQuery."""
+    options = fetch.args.get("limit_options")
+    ties = fetch.args.get("with_ties") or fetch.args.get("percent") or (options and options.args.get("with_ties"))
+    count = fetch.args.get("count")
+    if ties or (options and options.args.get("percent")) or count is None:
+        raise UnsupportedQuery("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.")
+    fetch.replace(exp.Limit(expression=count.copy()))
 
 
 def _is_unicode(text: str) -> bool:

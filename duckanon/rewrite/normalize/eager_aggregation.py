@@ -19,7 +19,9 @@ from duckanon.rewrite.normalize.select_list import unnamed
 
 _OTHER = "Told of a join are count, sum and avg: ask for other statistics of the table by itself."
 _JOINED = "The query is joined in a way that is not followed: use inner joins, or LEFT JOIN after the protected table."
-_COUNTED = "n"
+# Of the columns of the inner query that have aggregates.
+_MADE = "_dk_part"
+_VOLATILE = frozenset("rand random uuid uuidv4 uuidv7 gen_random_uuid".split())
 
 
 def sources(query: Node) -> list[Node]:
@@ -52,44 +54,86 @@ def _check(query: Node, place: int) -> None:
             raise NotFollowed(_JOINED)
 
 
-class _Eager:
-    """Changes a query so that one of its sources is aggregated, and keeps the query that does so as `inner`."""
+class SourceColumns:
+    """The columns of one source of a SELECT, and which of them the SELECT uses.
+
+    columns: of the source, as stored, by folded name. Raises NotFollowed for a source without a plain alias.
+    """
 
     def __init__(self, query: Node, source: Node, columns: Mapping[str, str]) -> None:
         alias = source.args.get("alias")
         if alias is None or alias.args.get("columns") or not alias.name:
             raise NotFollowed(_JOINED)
-        self._query, self._columns, self._alias = query, columns, alias.name
+        self._query, self._columns, self.alias = query, columns, alias.name
+
+    def has(self, column: Node) -> bool:
+        """Whether a column of the SELECT is one of the source's, or may be."""
+        if column.table:
+            return bool(fold(column.table) == fold(self.alias))
+        return fold(column.name) in self._columns
+
+    def used(self) -> list[str]:
+        """The columns that the SELECT uses, as stored; there they are written with the source's alias alone.
+
+        Raises NotFollowed for stars, rows as values, and what differs from one row of the source to the next.
+        """
+        inside = {id(node) for one in sources(self._query) for node in one.walk()}
+        if any(name_of(one) in _VOLATILE for one in self._query.find_all(exp.Func) if id(one) not in inside):
+            raise NotFollowed("Random values beside statistics are not followed: leave them out.")
+        found: dict[str, None] = {}
+        for one in self._query.find_all(exp.Column, exp.Star):
+            if id(one) in inside:
+                continue
+            if isinstance(one, exp.Star) or isinstance(one.this, exp.Star):
+                raise NotFollowed("A star is not followed here: write the columns out.")
+            name, known = fold(one.name), fold(one.name) in self._columns
+            if name.startswith(_MADE):
+                continue
+            if not known and (name in (fold(self.alias), "rowid") or self.has(one)):
+                raise NotFollowed("Rows are not told apart here: use the columns of the policy.")
+            if self.has(one):
+                found[self._columns[fold(one.name)]] = None
+                one.set("db", None)
+                one.set("catalog", None)
+        for join in self._query.args.get("joins") or []:
+            names = [fold(one.name) for one in join.args.get("using") or []]
+            found |= {self._columns[one]: None for one in names if one in self._columns}
+        return list(found)
+
+
+class _Eager:
+    """Changes a query so that one of its sources is aggregated, and keeps the query that does so as `inner`."""
+
+    def __init__(self, query: Node, source: Node, columns: Mapping[str, str]) -> None:
+        self._query, self._source = query, SourceColumns(query, source, columns)
+        self._alias = self._source.alias
         self._told: dict[str, Node] = {}
+        if any(one.name.lower().startswith(_MADE) for one in query.find_all(exp.Identifier)):
+            raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.")
         self.inner = exp.Select()
         self._name_outputs()
         for one in list(self._aggregates()):
             one.replace(self._added_up(one))
         where = self._pushed_down()
-        others = {id(node) for one in sources(query) for node in one.walk()}
-        keys = self._keys(others)
-        held = exp.Subquery(this=self.inner, alias=alias.copy())
-        source.replace(held)
+        if any(name_of(one) in ENDS for one in query.find_all(exp.Anonymous)):
+            raise NotFollowed("low and high are told of a table by itself, not of a join.")
+        keys = self._source.used()
+        source.replace(exp.Subquery(this=self.inner, alias=source.args["alias"].copy()))
         self._fill(source, keys, where)
 
     def _name_outputs(self) -> None:
-        """Give what the query shows the names that DuckDB would give it, before it is written in another way."""
+        """Give aggregates the names that DuckDB would give them, before they are written in another way."""
         for one in self._query.expressions:
-            if not isinstance(one, exp.Alias | exp.Column):
+            if not isinstance(one, exp.Alias) and any(True for _ in aggregates_of(one)):
                 one.replace(exp.alias_(one.copy(), unnamed(one), quoted=True))
 
     def _aggregates(self) -> Iterator[Node]:
         parts = [*self._query.expressions, *(self._query.args.get(one) for one in ("having", "qualify", "order"))]
         return (one for part in parts if part is not None for one in aggregates_of(part))
 
-    def _is_mine(self, column: Node) -> bool:
-        if column.table:
-            return bool(fold(column.table) == fold(self._alias))
-        return fold(column.name) in self._columns
-
     def _is_of_source(self, node: Node | None) -> bool:
         """Whether an expression depends on nothing but the source's rows."""
-        return node is None or (node.find(exp.Query) is None and all(map(self._is_mine, node.find_all(exp.Column))))
+        return node is None or (node.find(exp.Query) is None and all(map(self._source.has, node.find_all(exp.Column))))
 
     def _told_as(self, aggregate: Node, where: Node | None) -> Node:
         """The column of the inner query that has an aggregate of the source's rows."""
@@ -99,7 +143,7 @@ class _Eager:
                 aggregate, both = aggregate.this, exp.and_(where, aggregate.expression.this)
             aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=both.copy()))
         text = aggregate.sql("duckdb")
-        name = f"_dk_{_COUNTED}{list(self._told).index(text) if text in self._told else len(self._told)}"
+        name = f"{_MADE}{list(self._told).index(text) if text in self._told else len(self._told)}"
         self._told[text] = aggregate
         return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._alias, quoted=True))
 
@@ -119,7 +163,7 @@ class _Eager:
         assert operand is not None
         return _weighted(inner, operand, self._told_as(exp.Count(this=exp.Star()), told), kept)
 
-    # --- conditions and keys ----------------------------------------------------------------------------------------
+    # --- conditions ----------------------------------------------------------------------------------------
 
     def _pushed_down(self) -> list[Node]:
         """Take the conditions on the source's rows out of WHERE, and return them."""
@@ -132,31 +176,11 @@ class _Eager:
         self._query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
         return [one.copy() for one in mine]
 
-    def _keys(self, others: set[int]) -> list[str]:
-        """The source's columns that the query around it uses; there they are written with the source's alias alone."""
-        found: dict[str, None] = {}
-        for one in self._query.find_all(exp.Column, exp.Star):
-            if id(one) in others:
-                continue
-            if isinstance(one, exp.Star) or isinstance(one.this, exp.Star):
-                raise NotFollowed("A star beside statistics is not followed: write the columns out.")
-            if name_of(one.parent) in ENDS:
-                raise NotFollowed("low and high are told of a table by itself, not of a join.")
-            if self._is_mine(one) and fold(one.name) in self._columns:
-                found[fold(one.name)] = None
-                one.set("db", None)
-                one.set("catalog", None)
-        for join in self._query.args.get("joins") or []:
-            found |= {fold(one.name): None for one in join.args.get("using") or [] if fold(one.name) in self._columns}
-        return list(found)
-
     def _fill(self, source: Node, keys: list[str], where: list[Node]) -> None:
         """Write the inner query."""
-        shown = [exp.column(exp.to_identifier(self._columns[one], quoted=True), table=self._alias) for one in keys]
+        shown = [exp.column(exp.to_identifier(one, quoted=True), table=self._alias) for one in keys]
         names = [exp.alias_(one.copy(), one.name, quoted=True) for one in shown]
-        counted = [
-            exp.alias_(one.copy(), f"_dk_{_COUNTED}{at}", quoted=True) for at, one in enumerate(self._told.values())
-        ]
+        counted = [exp.alias_(one.copy(), f"{_MADE}{at}", quoted=True) for at, one in enumerate(self._told.values())]
         self.inner.set("expressions", [*names, *counted])
         key = "from_" if "from_" in exp.Select.arg_types else "from"
         self.inner.set(key, exp.From(this=source))

@@ -73,7 +73,7 @@ def _select(pivot: Node, source: Node) -> Node:
 
 def _is_listed(axis: Node) -> bool:
     values = axis.expressions if isinstance(axis, exp.In) and isinstance(axis.this, exp.Column) else []
-    return bool(values) and all(isinstance(one, exp.Literal) for one in values)
+    return bool(values) and all(isinstance(one, exp.Literal | exp.Boolean) for one in values)
 
 
 def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
@@ -82,7 +82,7 @@ def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
     for values in product(*(one.expressions for one in axes)):
         pairs = zip(axes, values, strict=True)
         where = exp.and_(*(exp.EQ(this=axis.this.copy(), expression=value.copy()) for axis, value in pairs), copy=False)
-        label = "_".join(str(one.this) for one in values)
+        label = "_".join(str(one.this).lower() if isinstance(one, exp.Boolean) else str(one.this) for one in values)
         for one in aggregates:
             name = one.alias or (unnamed(one) if len(aggregates) > 1 else "")
             told = exp.Filter(this=one.unalias().copy(), expression=exp.Where(this=where.copy()))

@@ -17,6 +17,7 @@ from duckanon.rewrite.rules import (
     conditional_tables,
     group_size_queries,
     inner_parts,
+    listed_values,
     open_calls,
     parts_of_queries,
     record_reads,
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     parts_of_queries.apply,
     aggregate_queries.apply,
     aggregates_over_joins.apply,
+    listed_values.apply,
     record_reads.apply,
     anything_else.apply,
 )

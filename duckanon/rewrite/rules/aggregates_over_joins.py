@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, queries_in
 from duckanon.rewrite.normalize.eager_aggregation import aggregated_first, sources
 from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself
 from duckanon.rewrite.recognize import Aggregates
@@ -22,7 +22,7 @@ def apply(context: RuleContext) -> None:
         if within(part, context.bound.query) and aggregates_itself(part):
             read = [(name, node) for name, node in context.reads if within(node, part)]
             places = [at for at, one in enumerate(sources(part)) if any(within(node, one) for _, node in read)]
-            if len(read) == 1 and len(places) == 1:
+            if len(read) == 1 and len(places) == 1 and (len(sources(part)) > 1 or queries_in(part)):
                 _answer(context, part, read[0][0], places[0])
 
 
@@ -41,8 +41,9 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
             return
         _put(context, around, part)
         reason = refused
-    if len(sources(part)) > 1:
-        context.reasons.insert(0, (Aggregates.shown, name, reason))
+    # It says more than that there is more than one source.
+    context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
+    context.reasons.append((Aggregates.shown, name, reason))
 
 
 def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, str]:
