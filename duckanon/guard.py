@@ -82,6 +82,11 @@ class SharedCatalog:
             if self._guards == 0:
                 self.own.close()
 
+    def forget(self) -> None:
+        """Read the catalog again for the next statement: somebody has changed it without a line in a ledger."""
+        with self.lock:
+            self._known, self._databases = None, []
+
     def numbers(self) -> dict[str, int]:
         """The number of the last line of each database's ledger. Decisions hold while these do not change."""
         with self.lock:
@@ -241,15 +246,13 @@ class Guard:
     def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
         """Raises BudgetExhausted if the budgets do not suffice for all answers together."""
         due = {question.key: question for question, step in self._unpaid(decision)}
-        spent: dict[str, Any] = {}
+        who, after = self._shared.governance.ledger.askers.current().name, dict(states)
         for question in due.values():
-            state = states[fold(question.location.database)]
-            population = state.population(question.location)
+            database = fold(question.location.database)
+            affordable(after[database], question.location, question.purchase.charge, who)
+            population = after[database].population(question.location)
             assert population is not None
-            charged = spent.get(population.name, population)
-            merged = replace(state, populations={**state.populations, population.name: charged})
-            affordable(merged, question.location, question.purchase.charge)
-            spent[population.name] = charged.charged(question.epsilon)
+            after[database] = after[database].charged(population.name, question.epsilon, who)
 
     def _unpaid(self, decision: Decision) -> list[tuple[PaidQuestion, Step]]:
         steps = [step for step in decision.steps if step.epsilon is not None]

@@ -4,10 +4,15 @@ python -m tests.bench.mutants [--seed N] [--room ROOM ...] [--count 40] [--jobs 
 
 A mutant is one change of one expression or statement: a comparison turned, a number off by one, a condition dropped,
 `and` for `or`, two arguments swapped, a sign turned, a statement removed. Which ones are made follows from the seed
-alone. Each runs in a copy of the tree, with the tests of its room only. Before that the unchanged copy must pass; three
-times as long as that took (and a minute) is a mutant's time limit. Annotations, docstrings, texts of errors, log lines
-and assertions are left as they are, and so are limits and tables at the top of a module and exponents, as in 2.0**-40:
-they are margins for rounding, which have room.
+alone. Each runs in a copy of the tree, with the tests of its room only. Before that the unchanged copy must pass, on an
+empty cache of kernels where the room has some. Three times the CPU seconds that this took, and a minute, are what a
+mutant may take: if it is stopped then, it counts as killed, as its tests would not end. (CPU seconds, so that other
+programs on the machine cannot make a mutant look killed.) One that merely waits is stopped by the clock, after ten
+times as long.
+
+Left as they are: annotations, docstrings, texts of errors, log lines and assertions; limits and tables at the top of a
+module and exponents, as in 2.0**-40, which are margins for rounding with room in them; and numbers that a picture's
+drawing gets by keyword, such as the size of a font or how many points a label is moved, of which none is right.
 """
 
 from __future__ import annotations
@@ -15,8 +20,10 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import math
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -25,6 +32,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +53,11 @@ class Room:
     def files(self) -> list[Path]:
         found = {path for one in self.modules for path in (ROOT / "duckanon").glob(one)}
         return sorted(path.relative_to(ROOT) for path in found if path.name != "__init__.py")
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it holds kernels, so that a change in it makes them stale."""
+        return any(one.startswith("engines/") for one in self.modules)
 
 
 # What a release answers is tested as analysts get it.
@@ -119,7 +132,7 @@ def _changes(room: Room, path: Path) -> Iterator[Mutant]:
     lines = [0]
     for line in source.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
-    for node, new, kind in _mutated(ast.parse(source)):
+    for node, new, kind in _mutated(ast.parse(source), picture="plots" in path.parts):
         start = lines[node.lineno - 1] + node.col_offset
         end = lines[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         text = ast.unparse(new)
@@ -128,9 +141,9 @@ def _changes(room: Room, path: Path) -> Iterator[Mutant]:
         yield Mutant(room.name, path, node.lineno, start, end, source[start:end].decode(), text, kind)
 
 
-def _mutated(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, str]]:
+def _mutated(tree: ast.AST, picture: bool) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST, str]]:
     """Each node that can be changed, the node in its place, and the kind of change."""
-    for node in _inside(tree):
+    for node in _inside(tree, picture):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             other = _with(node, ops=[_TURNED[type(node.ops[0])]()])
             yield node, other, "comparison"
@@ -171,8 +184,8 @@ def _can_swap(call: ast.Call) -> bool:
     return plain and name not in _SYMMETRIC and ast.dump(call.args[0]) != ast.dump(call.args[1])
 
 
-def _inside(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of functions' bodies that tests could notice, in the order of the text."""
+def _inside(tree: ast.AST, picture: bool) -> Iterator[ast.AST]:
+    """The nodes of functions' bodies that tests could notice, in the order of the text. picture: it draws one."""
     stack: list[tuple[ast.AST, bool]] = [(tree, False)]
     while stack:
         node, inside = stack.pop()
@@ -180,11 +193,20 @@ def _inside(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
         function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         below = node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ast.iter_child_nodes(node)
-        kept = [(one, inside or function) for one in below if not _is_left_alone(node, one)]
+        kept = [(one, inside or function) for one in below if not _is_left_alone(node, one, picture)]
         stack.extend(reversed(kept))
 
 
-def _is_left_alone(parent: ast.AST, node: ast.AST) -> bool:
+def _are_numbers(node: ast.expr) -> bool:
+    """Whether the expression is a number, or a tuple of numbers."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return False
+    return all(isinstance(one, int | float) for one in (value if isinstance(value, tuple) else (value,)))
+
+
+def _is_left_alone(parent: ast.AST, node: ast.AST, picture: bool) -> bool:
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom | ast.arguments):
         return True
     if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "Protocol" for base in node.bases):
@@ -192,6 +214,9 @@ def _is_left_alone(parent: ast.AST, node: ast.AST) -> bool:
     if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
         return True
     if isinstance(parent, ast.AnnAssign) and node is parent.annotation:
+        return True
+    drawn = picture and isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute)
+    if drawn and isinstance(node, ast.keyword) and _are_numbers(node.value):
         return True
     if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and node is parent.right:
         return True
@@ -206,7 +231,7 @@ def _is_left_alone(parent: ast.AST, node: ast.AST) -> bool:
 
 @dataclass
 class Copies:
-    """Copies of the tree, each used by one thread at a time. limits: seconds that a mutant of each room may take."""
+    """Copies of the tree, each used by one thread at a time."""
 
     folder: Path
     free: list[Path] = field(default_factory=list)
@@ -233,8 +258,17 @@ class Copies:
             self.free.append(tree)
 
 
-def passes(tree: Path, room: Room, limit: float, fresh: bool = False) -> bool | None:
-    """Whether the room's tests pass in a copy of the tree; None where they do not end within the limit.
+@dataclass(frozen=True)
+class Run:
+    """What became of a room's tests. ended: whether they came to an end. seconds: of CPU."""
+
+    passed: bool
+    ended: bool
+    seconds: float
+
+
+def run(tree: Path, room: Room, limit: float, fresh: bool) -> Run:
+    """Run the room's tests in a copy of the tree, stopped after `limit` CPU seconds or ten times that by the clock.
 
     fresh: compile into an empty folder that is deleted afterwards. A change in an engine makes all kernels stale, so
     without it the next tests would have to compile them again.
@@ -253,24 +287,35 @@ def passes(tree: Path, room: Room, limit: float, fresh: bool = False) -> bool | 
     started = subprocess.Popen(
         command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
+    # Programs that tests start inherit it, each for itself.
+    resource.prlimit(started.pid, resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 10))
+    deadline = time.monotonic() + 10 * limit
     try:
-        return started.wait(limit) == 0
-    except subprocess.TimeoutExpired:
-        os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
-        return None
+        pid = 0
+        while pid == 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+            pid, status, used = os.wait4(started.pid, os.WNOHANG)
+        if pid == 0:
+            return Run(passed=False, ended=False, seconds=limit)
+        started.returncode = code = os.waitstatus_to_exitcode(status)
+        return Run(passed=code == 0, ended=code != -signal.SIGXCPU, seconds=used.ru_utime + used.ru_stime)
     finally:
+        # What a test that was stopped has left running, too.
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        if started.returncode is None:
+            started.wait()
         if fresh:
             shutil.rmtree(kernels, ignore_errors=True)
 
 
-def tried(mutant: Mutant, room: Room, copies: Copies, limit: float) -> bool | None:
-    """Whether the room's tests pass with the mutant in place: then it survived."""
+def tried(mutant: Mutant, room: Room, copies: Copies, limit: float) -> Run:
+    """Run the room's tests with the mutant in place: if they pass, it survived."""
     tree = copies.take()
     source = (ROOT / mutant.path).read_bytes()
     try:
         (tree / mutant.path).write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
-        return passes(tree, room, limit, fresh=mutant.path.is_relative_to("duckanon/engines"))
+        return run(tree, room, limit, room.compiles)
     finally:
         (tree / mutant.path).write_bytes(source)
         copies.give(tree)
@@ -312,19 +357,19 @@ def main() -> None:
             own = [mutant for mutant in listed if mutant.room == room.name]
             if not own:
                 continue
-            tree, begin = copies.take(), time.monotonic()
-            whole = passes(tree, room, 1800)
+            tree = copies.take()
+            whole = run(tree, room, 3600, room.compiles)
             copies.give(tree)
-            if not whole:
+            if not whole.passed:
                 print(f"{room.name}: the tests do not pass as the code is, so its mutants are not tried", flush=True)
                 untried += len(own)
                 continue
-            limit = 60 + 3 * (time.monotonic() - begin)
+            limit = 60 + 3 * whole.seconds
             results = pool.map(lambda mutant, room=room, limit=limit: tried(mutant, room, copies, limit), own)
             for mutant, result in zip(own, results, strict=True):
-                survived += result is True
-                said = {True: "SURVIVED", False: "killed", None: "killed (time)"}[result]
-                print(f"{said:14} {room.name:13} {mutant.label}", flush=True)
+                survived += result.passed
+                said = "SURVIVED" if result.passed else "killed" if result.ended else "killed (time)"
+                print(f"{said:14} {room.name:13} {result.seconds:5.0f} s  {mutant.label}", flush=True)
     print(f"{len(listed) - survived - untried} of {len(listed)} killed" + (f", {untried} not tried" if untried else ""))
 
 

@@ -1,6 +1,7 @@
-"""What the door to numba promises: how often it compiles, what it says, and who may call."""
+"""The compiler of kernels: how often it compiles, what it tells, who may call what is compiled, and its cache."""
 
 import ast
+import gc
 import os
 import re
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import types
+from numba.core import event
+from numba.core.caching import NullCache
 
 from duckanon.engines import compiled as module
 from duckanon.engines.array_kernels import argsort, assign, sort
@@ -102,6 +105,30 @@ def test_compiling_is_told_once_and_loading_is_not(tmp_path: Path) -> None:
     assert told[1] == ""
 
 
+@pytest.mark.parametrize("collects", [True, False])
+def test_collecting_garbage_waits_until_a_kernel_is_compiled(collects: bool) -> None:
+    kernel = compiled(lambda number: _added(number, 1))
+    kernel.py_func.__module__ = __name__.replace("tests", "duckanon")  # type: ignore[attr-defined]
+    kernel._cache = NullCache()  # type: ignore[attr-defined]
+    during = []
+
+    class Watching(event.Listener):
+        def on_start(self, event: object) -> None:
+            during.append(gc.isenabled())
+
+        def on_end(self, event: object) -> None:
+            during.append(gc.isenabled())
+
+    (gc.enable if collects else gc.disable)()
+    try:
+        with event.install_listener("numba:compile", Watching()):
+            assert kernel(1) == 2
+        assert during[0] is False
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+
+
 _HELPER = """
 from duckanon.engines.compiled import inner
 
@@ -127,17 +154,68 @@ def _fresh(folder: Path, program: str, **more: str) -> str:
     return done.stdout + done.stderr.replace("\n", " ")
 
 
-def test_an_edit_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
-    engines = tmp_path / "duckanon" / "engines"
+def _package(folder: Path) -> Path:
+    """A package of the name duckanon in which nothing but the compiler is there; its folder of engines."""
+    engines = folder / "duckanon" / "engines"
     engines.mkdir(parents=True)
     for name in ("__init__", "engines/__init__"):
-        (tmp_path / "duckanon" / f"{name}.py").write_text("")
+        (folder / "duckanon" / f"{name}.py").write_text("")
     (engines / "compiled.py").write_text(Path(module.__file__).read_text())
+    return engines
+
+
+def test_an_edit_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
+    engines = _package(tmp_path)
     (engines / "caller.py").write_text(_CALLER)
     for helper, said in ((1, "11"), (1, "11"), (2, "12")):
         (engines / "helper.py").write_text(_HELPER.format(helper))
         program = "from duckanon.engines.caller import called as f; print(f(10), f.stats.cache_hits)"
         assert _fresh(tmp_path, program, NUMBA_CACHE_DIR=str(tmp_path / "cache")).startswith(said)
+
+
+_PAIR = """
+from typing import NamedTuple
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+"""
+_SUMMING = """
+from duckanon.engines.compiled import compiled
+from duckanon.engines.{} import Pair
+
+@compiled
+def summed(pair):
+    return pair.left + pair.right
+"""
+_SUMMED = (
+    "from duckanon.engines.summing import Pair, summed as f; print(f(Pair(3, 4)), sum(f.stats.cache_hits.values()))"
+)
+
+
+def test_a_cache_that_names_what_has_moved_is_compiled_anew(tmp_path: Path) -> None:
+    engines = _package(tmp_path)
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for place in ("before", "after"):
+        (engines / f"{place}.py").write_text(_PAIR)
+        (engines / "summing.py").write_text(_SUMMING.format(place))
+        for hits in (0, 1):
+            assert _fresh(tmp_path, _SUMMED, **cache).startswith(f"7 {hits}")
+        (engines / f"{place}.py").unlink()
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_cache_that_was_cut_off_is_compiled_anew(tmp_path: Path, ending: str, left: int) -> None:
+    engines = _package(tmp_path)
+    (engines / "pairs.py").write_text(_PAIR)
+    (engines / "summing.py").write_text(_SUMMING.format("pairs"))
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    _fresh(tmp_path, _SUMMED, **cache)
+    (file,) = (tmp_path / "cache").rglob(f"*.{ending}")
+    file.write_bytes(file.read_bytes()[:left])
+    for hits in (0, 1):
+        assert _fresh(tmp_path, _SUMMED, **cache).startswith(f"7 {hits}")
 
 
 def test_kernels_work_where_nothing_can_be_written() -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import inner
 from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.kernels.neighbours import neighbours, shuffled_orders
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
@@ -53,17 +54,15 @@ def joined_loss(units: Units, a: int, b: int) -> float:
     for j in range(units.caps.shape[0]):
         high = units.high[a, j] if units.high[a, j] > units.high[b, j] else units.high[b, j]
         low = units.low[a, j] if units.low[a, j] < units.low[b, j] else units.low[b, j]
-        loss += high - low if high - low < units.caps[j] else units.caps[j]
+        loss += range_loss(low, high, units.caps[j])
     for j in range(units.units.shape[0]):
         distinct = 0
         for w in range(units.words[j], units.words[j + 1]):
             distinct += _ones(units.holds[a, w] | units.holds[b, w])
         null = units.words[j] + (units.nulls[j] >> 6)
         bit = np.uint64(units.nulls[j] & 63)
-        if distinct > 1 and ((units.holds[a, null] | units.holds[b, null]) >> bit) & np.uint64(1):
-            loss += units.whole[j]
-        else:
-            loss += (distinct - 1) * units.units[j]
+        has_null = ((units.holds[a, null] | units.holds[b, null]) >> bit) & np.uint64(1) != 0
+        loss += values_loss(distinct, has_null, units.units[j], units.whole[j])
     return loss
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import inlined
+from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -56,15 +57,14 @@ def widen(space: Space, i: int, box: Box, number: int) -> float:
             low[j] = v
         if v > high[j]:
             high[j] = v
-        width = high[j] - low[j]
-        loss += width if width < caps[j] else caps[j]
+        loss += range_loss(low[j], high[j], caps[j])
     for j in range(distinct.shape[0]):
         code = symbols[i, j]
         if met[j, code] != number:
             met[j, code] = number
             distinct[j] += 1
             has_null[j] |= code == nulls[j]
-        loss += whole[j] if has_null[j] and distinct[j] > 1 else (distinct[j] - 1) * units[j]
+        loss += values_loss(distinct[j], has_null[j], units[j], whole[j])
     return loss
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import allocating, inner
+from duckanon.engines.kanon.kernels.loss import pair_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Points in a leaf.
@@ -69,20 +70,6 @@ def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
     return loss
 
 
-@inner
-def to_point(space: Space, i: int, other: int) -> float:
-    """Loss of a record of the class of two points."""
-    loss = 0.0
-    for j in range(space.caps.shape[0]):
-        loss += min(abs(space.points[i, j] - space.points[other, j]), space.caps[j])
-    for j in range(space.units.shape[0]):
-        code = space.symbols[i, j]
-        there = space.symbols[other, j]
-        if code != there:
-            loss += space.whole[j] if code == space.nulls[j] or there == space.nulls[j] else space.units[j]
-    return loss
-
-
 @allocating
 def nearest(
     space: Space, tree: Tree, i: int, within: float, leaves: int, found: Codes, apart: Floats
@@ -122,7 +109,7 @@ def nearest(
         for other in range(start, min(start + LEAF, n)):
             if other == i:
                 continue
-            loss = to_point(space, i, other)
+            loss = pair_loss(space, i, other)
             if loss >= complete:
                 continue
             if count == room:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import inner, inner_allocating
+from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 
@@ -35,7 +36,9 @@ def stretched(space: Space, boxes: Boxes, at: int, codes: Codes, count: int, i: 
     loss = 0.0
     for j in range(caps.shape[0]):
         v = points[i, j]
-        loss += min(max(high[at, j], v) - min(low[at, j], v), caps[j])
+        bottom = low[at, j]
+        top = high[at, j]
+        loss += range_loss(v if v < bottom else bottom, v if v > top else top, caps[j])
     for j in range(units.shape[0]):
         code = symbols[i, j]
         known = False
@@ -44,10 +47,7 @@ def stretched(space: Space, boxes: Boxes, at: int, codes: Codes, count: int, i: 
                 known = True
                 break
         distinct = held[at, j] + (0 if known else 1)
-        if distinct > 1 and (has_null[at, j] or code == nulls[j]):
-            loss += whole[j]
-        else:
-            loss += (distinct - 1) * units[j]
+        loss += values_loss(distinct, has_null[at, j] or code == nulls[j], units[j], whole[j])
     return loss
 
 

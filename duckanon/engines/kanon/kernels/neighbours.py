@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.kernels.loss import pair_loss
 from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.records import Codes, Order, Records, Space
 from duckanon.engines.parallel import spread
@@ -42,24 +43,14 @@ def _meet(space: Space, order: Order, start: int, stop: int, window: int, near: 
 @compiled
 def _meet_here(space: Space, names: Order, start: int, stop: int, window: int, near: Codes, apart: Distances) -> None:
     """As `_meet`, where row t of the space is the point that is called names[t]."""
-    numbers, caps, codes, nulls, units, whole = space
     n = names.shape[0]
-    p = numbers.shape[1]
-    q = codes.shape[1]
     kept = near.shape[1]
     for t in range(start, stop):
         here = names[t]
         for s in range(max(t - window, 0), min(t + window + 1, n)):
             if s == t:
                 continue
-            loss = 0.0
-            for j in range(p):
-                loss += min(abs(numbers[t, j] - numbers[s, j]), caps[j])
-            for j in range(q):
-                mine = codes[t, j]
-                other = codes[s, j]
-                if mine != other:
-                    loss += whole[j] if mine == nulls[j] or other == nulls[j] else units[j]
+            loss = pair_loss(space, t, s)
             if loss >= apart[here, kept - 1]:
                 continue
             there = names[s]

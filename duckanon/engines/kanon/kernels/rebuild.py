@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.kanon.kernels.box import class_losses
+from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.kernels.neighbours import Graph
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -198,15 +199,16 @@ def _loss_with(space: Space, pool: Pool, built: Built, token: int, c: int, t: in
     loss = 0.0
     for j in range(space.caps.shape[0]):
         v = pool.numbers[j, t]
-        width = (v if v > high[c, j] else high[c, j]) - (v if v < low[c, j] else low[c, j])
-        loss += width if width < space.caps[j] else space.caps[j]
+        bottom = low[c, j]
+        top = high[c, j]
+        loss += range_loss(v if v < bottom else bottom, v if v > top else top, space.caps[j])
     for j in range(space.units.shape[0]):
         code = pool.codes[j, t]
         values = distinct[c, j]
         null = has_null[c, j] or code == space.nulls[j]
         if built.held[c, built.offsets[j] + code] != token:
             values += 1
-        loss += space.whole[j] if null and values > 1 else (values - 1) * space.units[j]
+        loss += values_loss(values, null, space.units[j], space.whole[j])
     return loss
 
 
@@ -232,9 +234,9 @@ def _take_in(space: Space, pool: Pool, built: Built, token: int, c: int, g: int,
             cap = caps[j]
             for t in range(left):
                 x = numbers[j, t]
-                before = (x if x > top else top) - (x if x < bottom else bottom)
-                now = (x if x > upper else upper) - (x if x < lower else lower)
-                after[t] += (now if now < cap else cap) - (before if before < cap else cap)
+                before = range_loss(x if x < bottom else bottom, x if x > top else top, cap)
+                now = range_loss(x if x < lower else lower, x if x > upper else upper, cap)
+                after[t] += now - before
     for j in range(units.shape[0]):
         code = codes[j, g]
         if held[c, offsets[j] + code] == token:

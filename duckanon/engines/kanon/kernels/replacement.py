@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import inner, inner_exact_sums
+from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 Bits = npt.NDArray[np.uint64]
@@ -59,14 +60,13 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
             elif v > second_top:
                 second_top = v
         cap = caps[a]
-        width = top - bottom if top - bottom < cap else cap
+        width = range_loss(bottom, top, cap)
         loss += width
         for t in range(s):
             i = inside[c, t]
             low[i, a] = second_bottom if t == lowest else bottom
             high[i, a] = second_top if t == highest else top
-            reach = high[i, a] - low[i, a]
-            saved[i] += width - (reach if reach < cap else cap)
+            saved[i] += width - range_loss(low[i, a], high[i, a], cap)
     for a in range(symbols.shape[1]):
         for t in range(-1, s):  # first without nobody
             values = 0
@@ -85,7 +85,7 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
                     values += 1
                     bits |= np.uint64(1) << np.uint64(code & 63)
                     null |= code == nulls[a]
-            part = whole[a] if null and values > 1 else (values - 1) * units[a]
+            part = values_loss(values, null, units[a], whole[a])
             if t < 0:
                 full = part
                 loss += part
@@ -106,9 +106,7 @@ def ordered_loss(x: int, j: int, points: Floats, low: Floats, high: Floats, caps
         v = points[x, a]
         bottom = low[j, a]
         top = high[j, a]
-        cap = caps[a]
-        width = (v if v > top else top) - (v if v < bottom else bottom)
-        loss += width if width < cap else cap
+        loss += range_loss(v if v < bottom else bottom, v if v > top else top, caps[a])
     return loss
 
 
@@ -144,5 +142,5 @@ def categorical_loss(
                     break
         values = distinct[j, a] + (0 if known else 1)
         null = has_null[j, a] or code == nulls[a]
-        loss += whole[a] if null and values > 1 else (values - 1) * units[a]
+        loss += values_loss(values, null, units[a], whole[a])
     return loss

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.kernels.box import Box, clear, new_box
 from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Records whose losses are held at a time: they fit the nearest cache.
@@ -72,7 +73,7 @@ def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int
         for j in range(units.shape[0]):
             code = symbols[last, j]
             if codes[j, t] != code:
-                apart += whole[j] if code == nulls[j] or codes[j, t] == nulls[j] else units[j]
+                apart += values_loss(2, code == nulls[j] or codes[j, t] == nulls[j], units[j], whole[j])
         if apart > most + 1e-12:
             most = apart
             chosen = t
@@ -118,8 +119,7 @@ def _grow(
             if member > 0:
                 base = 0.0
                 for j in range(p):
-                    width = high[j] - low[j]
-                    base += width if width < caps[j] else caps[j]
+                    base += range_loss(low[j], high[j], caps[j])
                 least = np.inf
                 for start in range(head, stored, _BLOCK):
                     count = min(_BLOCK, stored - start)
@@ -131,8 +131,7 @@ def _grow(
                         cap = caps[j]
                         for t in range(count):
                             v = columns[j, start + t]
-                            reach = (v if v > top else top) - (v if v < bottom else bottom)
-                            losses[t] += reach if reach < cap else cap
+                            losses[t] += range_loss(v if v < bottom else bottom, v if v > top else top, cap)
                     for j in range(q):
                         if has_null[j] and distinct[j] > 1:
                             continue

@@ -1,0 +1,1 @@
+"""Serves a database to PostgreSQL clients: `duckanon serve`."""
