@@ -7,11 +7,10 @@ that paid answers are stored before the text runs. No decision reads a record of
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from threading import RLock
-from types import NoneType
 from typing import Any
 
 import duckdb
@@ -31,6 +30,7 @@ from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.empty import without_rows
 from duckanon.rewrite.parameters import Parameters
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
@@ -43,8 +43,6 @@ _MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
 _TRIES = 5
 # How many decisions are kept, and the longest text of one, in characters.
 _MOST_DECISIONS, _LONGEST_KEPT = 500, 5_000
-# Parameters that are equal only if they are written alike, together with their types.
-_PLAIN = (bool, int, str, bytes, date, NoneType)
 # The node classes of a statement of constants, such as `SELECT 1 AS one`.
 _CONSTANTS = (exp.Select, exp.Alias, exp.Identifier, exp.Literal, exp.Boolean, exp.Null)
 
@@ -86,7 +84,7 @@ class SharedCatalog:
         self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
         self._states: tuple[int, Mapping[str, LedgerState]] | None = None
         # Decisions of guards without temporary tables, by statement, parameters and day; the oldest first.
-        self._decided: dict[Any, Decided] = {}
+        self._decided: dict[Hashable, Decided] = {}
 
     def join(self) -> SharedCatalog:
         """Count one more guard, and return this object."""
@@ -121,7 +119,7 @@ class SharedCatalog:
                 self._states = added, found
             return self._states[1]
 
-    def decided(self, key: Any) -> Decided | None:
+    def decided(self, key: Hashable) -> Decided | None:
         """The decision that was kept under a key, if it still holds."""
         with self.lock:
             found = self._decided.get(key)
@@ -129,7 +127,7 @@ class SharedCatalog:
                 return found
             return None
 
-    def keep(self, key: Any, decided: Decided) -> None:
+    def keep(self, key: Hashable, decided: Decided) -> None:
         """Keep a decision."""
         with self.lock:
             self._decided.pop(key, None)
@@ -170,12 +168,20 @@ class Guard:
         statement: text, or what DuckDB's `extract_statements` gives. parameters: the values of its parameters. Raises
         UnsupportedQuery and PolicyRefusal.
         """
-        return self._decide(statement, parameters)[0]
+        return self._decided(statement, parameters).decision
 
-    def admit(self, statement: object, parameters: Parameters = None, *, in_transaction: bool = False) -> Decision:
+    def admit(
+        self,
+        statement: object,
+        parameters: Parameters = None,
+        *,
+        in_transaction: bool = False,
+        bind: Callable[[str], object] = str,
+    ) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
-        in_transaction: whether the analyst began a transaction, in which new answers would not be visible.
+        in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
+        DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query.
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
@@ -187,6 +193,8 @@ class Guard:
                 )
             if not decided.stands:
                 self._affordable(decision, decided.states)
+                if self._unpaid(decision):
+                    bind(self.without_answers(decision))
                 try:
                     for question in decision.answers:
                         self._stand(question)
@@ -196,6 +204,14 @@ class Guard:
                 decided.stands = all(step.drawn is not None for step in decision.steps if step.epsilon is not None)
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
+
+    def without_answers(self, decision: Decision) -> str:
+        """The query of a decision with empty answers: it has the same columns, and nothing needs to be paid for it."""
+        with self._shared.lock:
+            known = {
+                TableName(*map(fold, one.path)): mechanisms.columns(self._shared.own, one) for one in decision.answers
+            }
+        return without_rows(decision.query or "", known)
 
     def holding(self, statement: object, text: str, parameters: Parameters = None) -> Callable[[], None]:
         """A check, to be called later, that a statement would still be admitted as `text`.
@@ -222,9 +238,9 @@ class Guard:
     def explain(self, statement: object, parameters: Parameters = None) -> Decision:
         """As `decide`, but a refusal is returned as a decision, not raised."""
         try:
-            decision, states = self._decide(statement, parameters)
-            self._affordable(decision, states)
-            return decision
+            decided = self._decided(statement, parameters)
+            self._affordable(decided.decision, decided.states)
+            return decided.decision
         except Refused as refused:
             return Decision([refused.step], None)
         except DuckanonError as error:
@@ -345,13 +361,13 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
     return found
 
 
-def _key(statement: object, parameters: Parameters) -> Any:
-    """What a decision depends on besides the catalog; None if it is not kept."""
-    if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT or isinstance(parameters, Mapping):
+def _key(statement: object, parameters: Parameters) -> Hashable | None:
+    """What a decision depends on besides catalog and ledgers; None for what is not kept."""
+    if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT:
         return None
-    given = tuple((type(one), one) for one in parameters or ())
-    plain = all(isinstance(one, _PLAIN) for one in parameters or ())
-    return (statement, given, date.today()) if plain else None
+    given = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters or ())
+    # 1 and TRUE are equal in Python.
+    return statement, date.today(), parameters is None, tuple((name, type(one), repr(one)) for name, one in given)
 
 
 def _text(statement: object) -> str:
