@@ -84,7 +84,7 @@ def cancel(process: int, key: int) -> bytes:
 
 @dataclass
 class Reply:
-    """What came up to the server's being ready: the kinds of messages in order, and what some of them say."""
+    """What came until the server was ready: the kinds of messages in order, what some of them say, and all bytes."""
 
     kinds: str = ""
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
@@ -93,6 +93,7 @@ class Reply:
     tags: list[str] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
     copied: bytes = b""
+    raw: bytes = b""
     status: str = ""
 
     @property
@@ -101,6 +102,7 @@ class Reply:
 
     def take(self, kind: bytes, body: bytes) -> None:
         self.kinds += kind.decode()
+        self.raw += kind + body
         if kind == b"D":
             self.rows.append(tuple(_values(body)))
         elif kind == b"T":
