@@ -558,7 +558,9 @@ def _array_text(text: str, element: int) -> list[Any]:
         if one == "{" and due and len(levels) < _DEEPEST:
             levels.append([])
             at += 1
-        elif one == "}" and levels and (not due or text[at - 1] == "{"):
+        elif one.isspace():
+            at += 1
+        elif one == "}" and levels and (not due or text[:at].rstrip()[-1] == "{"):
             done = levels.pop()
             if levels:
                 levels[-1].append(done)

@@ -23,6 +23,7 @@ from duckanon.functions.udf import Instance
 from duckanon.governance.instance import governance_of
 from duckanon.guard import SharedCatalog
 from duckanon.server.backends import AnalystBackend, Backend, Catalogs, Gate, StewardBackend
+from duckanon.server.catalog import UserCatalog
 from duckanon.server.errors import STOPPING, TOO_MANY, Told
 from duckanon.server.log import Log
 from duckanon.server.scram import end_point
@@ -76,7 +77,7 @@ class Service:
     """
 
     def __init__(self, path: Path, options: Options, catalogs: CatalogMaker | None = None) -> None:
-        self.options, self.catalogs = options, catalogs
+        self.options, self.catalogs = options, catalogs or self._catalog
         self.users = UserFile(path)
         self.users.read()
         self.tls = _tls(options)
@@ -165,6 +166,9 @@ class Service:
         if user.role == "steward":
             return StewardBackend(Connection(register(cursor)), self._gate, user.name)
         return AnalystBackend(Analyst(cursor, self._shared.join()), self._gate, user.name)
+
+    def _catalog(self, role: str, name: str) -> Catalogs:
+        return UserCatalog(name, self.database, writes=role == "steward" and not self.options.read_only)
 
     def joined(self, session: Session) -> None:
         """A user has logged in. Raises Told if there are too many connections."""

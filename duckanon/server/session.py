@@ -47,6 +47,9 @@ _PIECE = 1 << 16
 _MOST_STATEMENTS, _MOST_PORTALS = 1_000, 100
 # In seconds: the most that a statement about the catalog may take.
 _CATALOG_SECONDS = 10.0
+_MOST_SAVEPOINTS = 1000
+# What a transaction that has failed still takes.
+_ENDS = ("commit", "rollback", "rollback to")
 
 
 # A quick look: text without any of these words is about no catalog.
@@ -74,6 +77,8 @@ class Session:
         # A portal of which the columns were asked and not yet told.
         self._undescribed: Portal | None = None
         self._status = b"I"
+        # By name: how many changes of its own the session had made before.
+        self._savepoints: dict[str, int] = {}
         self._is_skipping = self._is_working = self._has_noticed = False
         # Why what runs is to end.
         self._ending: tuple[str, str] | None = None
@@ -445,7 +450,7 @@ class Session:
     async def _execute(self, portal: Portal, limit: int, *, tell: bool) -> None:
         """Run a portal, or go on with it, and send its rows. tell: whether its columns are told first."""
         self._deadline = asyncio.get_running_loop().time() + self._seconds if self._seconds else None
-        ends = isinstance(portal.command, commands.Transaction) and portal.command.action in ("commit", "rollback")
+        ends = isinstance(portal.command, commands.Transaction) and portal.command.action in _ENDS
         if self._status == b"E" and not ends:
             raise Told(*FAILED_TRANSACTION)
         if not portal.text:
@@ -613,7 +618,7 @@ class Session:
     async def _command(self, portal: Portal, command: commands.Command) -> Result | None:
         """Do what a statement about the session says. None: it is one of DuckDB's after all."""
         if isinstance(command, commands.Transaction):
-            return await self._transaction(command.action)
+            return await self._transaction(command)
         if isinstance(command, commands.Declare):
             return await self._declare(command, portal.values)
         if isinstance(command, commands.Fetch):
@@ -653,11 +658,11 @@ class Session:
             raise Told("26000", "There is no prepared statement of that name.")
         return Result("DEALLOCATE")
 
-    async def _transaction(self, action: str) -> Result:
+    async def _transaction(self, command: commands.Transaction) -> Result:
         assert self._backend is not None
-        backend = self._backend
-        if action == "savepoint":
-            raise Told("0A000", "There are no savepoints here: COMMIT or ROLLBACK the whole transaction.")
+        backend, action = self._backend, command.action
+        if command.name:
+            return self._savepoint(action, command.name)
         if action == "begin":
             if self._status != b"I":
                 self._notice("25001", "A transaction has begun already.", "WARNING")
@@ -673,9 +678,30 @@ class Session:
             return Result(action.upper())
         is_kept = action == "commit" and self._status == b"T"
         self._status = b"I"
+        self._savepoints.clear()
         self._end_portals()
         await self._work((lambda: backend.commit(self._check)) if is_kept else backend.rollback)
         return Result("COMMIT" if is_kept else "ROLLBACK")
+
+    def _savepoint(self, action: str, name: str) -> Result:
+        """Savepoints are kept by name: drivers set them around each statement. What was written stays written."""
+        assert self._backend is not None
+        if self._status == b"I":
+            raise Told("25P01", f"{action.upper()} is for a transaction: BEGIN one first.")
+        if action == "savepoint":
+            if len(self._savepoints) >= _MOST_SAVEPOINTS:
+                raise Told("54000", f"A transaction has {_MOST_SAVEPOINTS} savepoints at most: release some.")
+            self._savepoints[name] = self._backend.stamp[1]
+            return Result("SAVEPOINT")
+        if name not in self._savepoints:
+            raise Told("3B001", "There is no savepoint of that name.")
+        if action == "release":
+            del self._savepoints[name]
+            return Result("RELEASE")
+        if self._backend.role == "steward" and self._backend.stamp[1] != self._savepoints[name]:
+            raise Told("0A000", "What was written since the savepoint is not undone alone: ROLLBACK the transaction.")
+        self._status = b"T"
+        return Result("ROLLBACK")
 
     def _end_portals(self) -> None:
         """Close all cursors that end with their transaction."""
