@@ -261,7 +261,7 @@ class Guard:
         return made
 
     def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
-        admitted = admit(_text(statement))
+        admitted = admit(statement_text(statement))
         try:
             catalog, releases, states = self._catalog(admitted)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
@@ -370,7 +370,8 @@ def _key(statement: object, parameters: Parameters) -> Hashable | None:
     return statement, date.today(), parameters is None, tuple((name, type(one), repr(one)) for name, one in given)
 
 
-def _text(statement: object) -> str:
+def statement_text(statement: object) -> str:
+    """The text of a statement. Raises UnsupportedQuery for what is none."""
     if isinstance(statement, str):
         return statement
     if isinstance(statement, duckdb.Statement):

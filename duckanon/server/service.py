@@ -101,6 +101,7 @@ class Service:
         self._light_workers.shutdown()
         self._shared.leave()
         self._con.close()
+        self.log.close()
 
     async def serve(self, started: Callable[[str, int], None]) -> None:
         """Serve until the process is told to end. started: told the address, once clients can connect."""

@@ -134,8 +134,7 @@ def test_kill(tmp_path: Path) -> None:
     given: dict[str, str | None] = {}
     for turn in range(100 if LONG else 3):
         process, port = start(path)
-        killer = threading.Timer(chance.uniform(0.05, 1.5), lambda: os.kill(process.pid, signal.SIGKILL))  # noqa: B023
-        killer.start()
+        answered = threading.Event()
 
         def ask(which: int) -> None:
             # Questions are asked by several at a time, and again after each start.
@@ -146,14 +145,18 @@ def test_kill(tmp_path: Path) -> None:
                         found = client.ask(query(sql))
                         assert not found.errors, found.errors
                         assert given.setdefault(sql, found.rows[0][0]) == found.rows[0][0]
+                        answered.set()  # noqa: B023
             except (ConnectionError, OSError):
                 return
 
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(ask, range(4)))
-        killer.join()
+            asking = [pool.submit(ask, which) for which in range(4)]
+            assert answered.wait(60)
+            time.sleep(chance.uniform(0, 1))
+            process.kill()
+            for one in asking:
+                one.result(60)
         assert process.wait(30) == -signal.SIGKILL
-    assert given
     with serving(path) as served:
         ((lines, keys, spent),) = asked(
             served,
