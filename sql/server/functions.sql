@@ -2,7 +2,8 @@
 -- tell of definitions, comments, defaults, sizes and other people is NULL or nothing here. A function that is not in this
 -- file, nor in the short list of DuckDB's own in catalog_query.py, is refused.
 --
--- :user, :database, :version and :writes (whether this user changes tables) are filled in as constants.
+-- :user, :owner (of everything), :database, :version, :spelled (types by number) and :writes (whether this user changes
+-- tables) are filled in as constants.
 
 -- Who and where
 CREATE MACRO dk_version() AS :version;
@@ -24,7 +25,7 @@ CREATE MACRO inet_server_addr() AS NULL::VARCHAR;
 CREATE MACRO inet_server_port() AS NULL::INTEGER;
 CREATE MACRO inet_client_addr() AS NULL::VARCHAR;
 CREATE MACRO inet_client_port() AS NULL::INTEGER;
-CREATE MACRO pg_get_userbyid(role) AS :user;
+CREATE MACRO pg_get_userbyid(role) AS CASE role WHEN 10 THEN :owner WHEN 16384 THEN :user ELSE 'unknown (OID=' || role || ')' END;
 CREATE MACRO pg_advisory_unlock_all() AS NULL::VARCHAR;
 
 -- Settings

@@ -82,7 +82,11 @@ def test_unquoted_names_are_folded_and_columns_named_as_in_postgresql(catalog):
 def test_who_and_where(catalog):
     text = "SELECT current_user, session_user, current_database(), current_schema(), current_schemas(true)"
     assert rows(catalog, text) == [("ana", "ana", "people", "main", ["pg_catalog", "main"])]
-    assert rows(catalog, "SELECT rolname FROM pg_roles") == [("ana",)]
+    assert rows(catalog, "SELECT rolname FROM pg_roles ORDER BY oid") == [("steward",), ("ana",)]
+    assert rows(catalog, "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class") == [("steward",)]
+    steward = filled(writes=True)
+    assert rows(steward, "SELECT rolname FROM pg_roles") == [("ana",)]
+    assert rows(steward, "SELECT DISTINCT tableowner FROM pg_tables") == [("ana",)]
     assert rows(catalog, "SELECT datname FROM pg_database") == [("people",)]
     assert str(rows(catalog, "SELECT version()")[0][0]).startswith("PostgreSQL 15.0 ")
 
@@ -201,6 +205,15 @@ def test_any_text_is_answered_or_refused(data):
             own.parameters(text)
             own.describe(text)
             own.run(text, [None] * 20, 2)
+
+
+def test_an_instance_that_duckdb_gives_up_is_made_again():
+    own = filled()
+    broken = own._instance
+    assert broken is not None
+    broken.is_broken = True
+    assert own.run("SELECT count(*) FROM pg_class").rows == [(3,)]
+    assert own._instance is not broken
 
 
 def test_several_threads_ask_at_once():
