@@ -6,6 +6,7 @@ whatever a catalog query does, it can show nothing more.
 
 from __future__ import annotations
 
+import atexit
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,8 +126,16 @@ class _Shared:
                 self._last.popitem(last=False)
         return made
 
+    def clear(self) -> None:
+        """Let go of all instances."""
+        with self._lock:
+            self._used.clear()
+            self._last.clear()
+
 
 _SHARED = _Shared()
+# DuckDB's connections end before Python does.
+atexit.register(_SHARED.clear)
 _SETTINGS = {
     "application_name": "",
     "client_encoding": "UTF8",

@@ -66,6 +66,12 @@ CREATE MACRO dk_class_name(relation) AS (
   SELECT min(CASE WHEN one.relnamespace IN (2200, 11) THEN '' ELSE dk_quoted(two.nspname) || '.' END || dk_quoted(one.relname))
   FROM pg.pg_class AS one JOIN pg.pg_namespace AS two ON two.oid = one.relnamespace WHERE one.oid = relation);
 CREATE MACRO dk_namespace_name(namespace) AS (SELECT min(one.nspname) FROM pg.pg_namespace AS one WHERE one.oid = namespace);
+CREATE MACRO dk_find_regclass(said) AS (
+  SELECT min(one.oid) FROM pg.pg_class AS one JOIN pg.pg_namespace AS two ON two.oid = one.relnamespace
+  WHERE lower(replace(said, '"', '')) IN (lower(one.relname), lower(two.nspname || '.' || one.relname)));
+CREATE MACRO dk_find_regnamespace(said) AS (
+  SELECT min(one.oid) FROM pg.pg_namespace AS one WHERE lower(one.nspname) = lower(replace(said, '"', '')));
+CREATE MACRO dk_find_regtype(said) AS (SELECT min(one.oid) FROM pg.pg_type AS one WHERE one.typname = said);
 CREATE MACRO quote_ident(name) AS dk_quoted(name::VARCHAR);
 CREATE MACRO quote_literal(value) AS '''' || replace(value::VARCHAR, '''', '''''') || '''';
 CREATE MACRO information_schema_precision(type, modifier) AS CASE type
@@ -129,3 +135,4 @@ CREATE MACRO cardinality(list) AS len(list)::INTEGER;
 CREATE MACRO array_remove(list, element) AS list_filter(list, lambda one: one IS DISTINCT FROM element);
 CREATE MACRO dk_numbered(list) AS list_transform(list, lambda one, place: {'x': one, 'n': place});
 CREATE MACRO dk_subscripts(list) AS range(1, len(list) + 1);
+CREATE MACRO array_to_json(list) AS to_json(list);

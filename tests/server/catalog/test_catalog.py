@@ -73,6 +73,42 @@ def test_numbers_are_shown_as_names(catalog):
         catalog.run("SELECT 'nothing'::regclass")
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("SELECT ('main.\"' || table_name || '\"')::regclass::oid IS NOT NULL FROM information_schema.tables", True),
+        ("SELECT relname::regclass::oid = oid FROM pg_class", True),
+        ("SELECT quote_ident(nspname)::regnamespace::oid = oid FROM pg_namespace", True),
+        ("SELECT 'persons'::regclass::oid = ANY(ARRAY['persons'::regclass]::oid[])", True),
+        (
+            "SELECT pg_table_is_visible(oid) AND c.xmin > 0 FROM pg_class c",
+            True,
+        ),
+        ("SELECT tableoid = 'pg_class'::regclass FROM pg_class c", True),
+        ("SELECT typinput = 'boolin'::regproc AND typreceive <> 0 FROM pg_type WHERE typname = 'bool'", True),
+        (
+            "SELECT typname FROM pg_type WHERE oid = (SELECT min(atttypid) FROM pg_attribute WHERE attname = 'ok')",
+            "bool",
+        ),
+        ("SELECT array_to_json(array(SELECT datname FROM pg_database))", '["people"]'),
+        ("SELECT format('%s.%s', nspname, 'x') FROM pg_namespace WHERE nspname !~ '^(pg_|information)'", "main.x"),
+        ("SELECT count(*)::int FROM pg_class c, aclexplode(c.relacl) AS x WHERE x.grantee = 0", 0),
+        ("SELECT bool_or(word = 'select') FROM pg_get_keywords()", True),
+        ("SELECT sum(s) FROM generate_series(1, 3) s, pg_database", 6),
+        ("SELECT is_identity::boolean FROM information_schema.columns", False),
+        ("SELECT obj_description('persons'::regclass, 'pg_class')", None),
+        (
+            "SELECT relname FROM pg_class WHERE relname OPERATOR(pg_catalog.~) '^persons$' COLLATE pg_catalog.default",
+            "persons",
+        ),
+        ("SELECT 'a' = ANY('{a,\"b c\"}'::text[]) FROM pg_database", True),
+        ("SELECT has_schema_privilege('main', 'CREATE')", False),
+    ],
+)
+def test_what_tools_ask(text, answer, catalog):
+    assert {row[0] for row in rows(catalog, text)} == {answer}
+
+
 def test_unquoted_names_are_folded_and_columns_named_as_in_postgresql(catalog):
     answer = catalog.run("""SELECT c.OID::TEXT, c.relname AS Name, c.relname AS "Name", count(*), 1, version(),
         current_schema FROM PG_CLASS C GROUP BY 1, 2""")
