@@ -221,7 +221,7 @@ class Guard:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
     def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
-        text = _text(statement)
+        text = statement_text(statement)
         key = _key(text, parameters) if self._shared.locked and not self._temporary() else None
         if key is not None:
             kept, ledgers = self._shared.decided(key)
@@ -339,7 +339,8 @@ def _key(text: str, parameters: Parameters) -> Hashable | None:
     return text, date.today(), parameters is None, tuple((name, type(value), repr(value)) for name, value in given)
 
 
-def _text(statement: object) -> str:
+def statement_text(statement: object) -> str:
+    """The text of a statement. Raises UnsupportedQuery for what is none."""
     if isinstance(statement, str):
         return statement
     if isinstance(statement, duckdb.Statement):

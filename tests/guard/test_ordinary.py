@@ -36,9 +36,8 @@ REFUSED = {
     "after: hand: sum of a product of columns": "Told with noise are",
     # The pairs of 36,525 and 2,192 days are more keys than persons.
     "after: hand: age at arrival": "could fail on a record",
-    # A list of quantiles at once, and values that are not written out: not answered yet.
+    # A list of quantiles at once: not answered yet.
     "after: hand: quartiles of income": "Told with noise are",
-    "before: hand: pivot": "PIVOT is followed with its values written out",
 }
 # Medians halfway between two values: told to a step of the policy.
 HALFWAY = {"before: dbt: medians"}
