@@ -31,7 +31,7 @@ from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import without_rows
-from duckanon.rewrite.parameters import Parameters
+from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
@@ -332,7 +332,7 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
 
 def _key(text: str, parameters: Parameters) -> Hashable | None:
     """What a decision depends on besides catalog and ledgers; None for what is not kept."""
-    if len(text) > _LONGEST_KEPT:
+    if len(text) > _LONGEST_KEPT or (parameters is not None and not is_given(parameters)):
         return None
     given = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters or ())
     # 1 and TRUE are equal in Python.
