@@ -31,7 +31,7 @@ from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import without_rows
-from duckanon.rewrite.parameters import Parameters
+from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
@@ -364,6 +364,8 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
 def _key(statement: object, parameters: Parameters) -> Hashable | None:
     """What a decision depends on besides catalog and ledgers; None for what is not kept."""
     if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT:
+        return None
+    if parameters is not None and not is_given(parameters):
         return None
     given = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters or ())
     # 1 and TRUE are equal in Python.

@@ -130,8 +130,8 @@ def main() -> None:
                 what = f"SELECT 1, {connections} connection{'s' if connections > 1 else ''}, {how}, a second"
                 print(f"| {what} | {found[0]:,.0f} | {found[1]:,.0f} | {found[0] / found[1]:.2f} |", flush=True)
         for connections in (1, 16):
-            (found,) = rates([ours], COUNT, connections)
-            print(f"| a stored count, {connections} at a time, a second | {found:,.0f} | | |", flush=True)
+            (counts,) = rates([ours], COUNT, connections)
+            print(f"| a stored count, {connections} at a time, a second | {counts:,.0f} | | |", flush=True)
         rows = [
             (ours, SQL_ROWS.format(f"range({ROWS})")),
             (theirs, SQL_ROWS.format(f"generate_series(1, {ROWS})")),
