@@ -100,6 +100,15 @@ class SharedCatalog:
     ) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What an analyst may see now, the available releases, and the state of each database's ledger."""
         with self.lock:
+            states = self._read_again()
+            assert self._everything is not None
+            assert self._known is not None
+            _, governed, releases = self._known
+            return visible(self._everything, governed, own), releases, states
+
+    def _read_again(self) -> Mapping[str, LedgerState]:
+        """Read what has changed, and return the state of each database's ledger."""
+        with self.lock:
             if not self.locked or not self._databases:
                 self._databases = self.governance.ledger.databases()
             states = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
@@ -110,14 +119,12 @@ class SharedCatalog:
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
                 self._known = (numbers, decided, AvailableReleases(_publications(states), taken))
-            assert self._everything is not None
-            _, governed, releases = self._known
-            return visible(self._everything, governed, own), releases, states
+            return states
 
     def decided(self, key: Hashable) -> tuple[Decision | None, Mapping[str, LedgerState]]:
         """The decision that was kept under a key, if all that it depends on is still as it was; and the ledgers."""
         with self.lock:
-            _, _, states = self.catalog({})
+            states = self._read_again()
             return self._decisions.get(key), states
 
     def keep(self, key: Hashable, decision: Decision, states: Mapping[str, LedgerState]) -> None:
@@ -222,10 +229,10 @@ class Guard:
 
     def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
         text = statement_text(statement)
-        key = _key(text, parameters) if self._shared.locked and not self._temporary() else None
+        key = _key(text, parameters) if self._shared.locked else None
         if key is not None:
             kept, ledgers = self._shared.decided(key)
-            if kept is not None:
+            if kept is not None and not self._temporary():
                 return kept, ledgers
         admitted = admit(text)
         try:
@@ -236,7 +243,8 @@ class Guard:
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
         priced = self._priced(decision)
-        if key is not None:
+        # ROLLBACK must be decided about even where temporary tables cannot be read.
+        if key is not None and admitted.kind is Kind.QUERY and states and not self._temporary():
             self._shared.keep(key, priced, states)
         return priced, states
 
