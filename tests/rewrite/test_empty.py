@@ -26,5 +26,6 @@ def test_names_and_types_without_a_row(sql: str, columns: dict[str, str]) -> Non
     found = decided(sql)
     assert found.answers == []
     relation = duckdb.sql(found.sql or "")
+    assert relation is not None
     assert dict(zip(relation.columns, map(str, relation.types), strict=True)) == columns
     assert relation.fetchall() == []

@@ -55,10 +55,10 @@ def test_a_part_by_itself_gives_what_it_gives_in_its_place(around: str, part: st
     written = parse_one(part, read="duckdb")
     place = next(one for one in tree.find_all(exp.Select) if one == written)
     alone = with_above(place, place).sql("duckdb")
-    assert duckdb.sql(alone).fetchall() == duckdb.sql(whole).fetchall() == rows
+    assert duckdb.execute(alone).fetchall() == duckdb.execute(whole).fetchall() == rows
 
 
 def test_a_table_of_a_with_is_by_itself_without_its_own_name() -> None:
     tree = parse_one("WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a) SELECT x FROM b", read="duckdb")
     place = next(one.this for one in tree.find_all(exp.CTE) if one.alias == "b")
-    assert duckdb.sql(with_above(place, place).sql("duckdb")).fetchall() == [(1,)]
+    assert duckdb.execute(with_above(place, place).sql("duckdb")).fetchall() == [(1,)]
