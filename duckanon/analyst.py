@@ -179,7 +179,7 @@ class Analyst:
     def _admitted(self, query: Any, parameters: Any = None) -> str:
         self.decision = None
         try:
-            self.decision = self._guard.admit(query, parameters, in_transaction=self._in_transaction)
+            self.decision = self._guard.admit(query, parameters, in_transaction=self._in_transaction, bind=self._bind)
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
@@ -197,6 +197,10 @@ class Analyst:
             word = self.decision.target.split(maxsplit=1)[0].upper()
             self._in_transaction = word == "BEGIN" or (self._in_transaction and word not in ("COMMIT", "ROLLBACK"))
         return text
+
+    def _bind(self, text: str) -> None:
+        """Let DuckDB plan a query that has no rows: what it cannot run is not charged for."""
+        _unnamed(lambda: self._con.execute(f"EXPLAIN {text}").fetchall())
 
     def _view(self, name: TableName, view: View | None) -> None:
         """Keep or forget a temporary view."""

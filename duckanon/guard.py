@@ -7,7 +7,7 @@ that paid answers are stored before the text runs. No decision reads a record of
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from datetime import date
 from threading import RLock
@@ -30,6 +30,7 @@ from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.empty import without_rows
 from duckanon.rewrite.parameters import Parameters
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
@@ -38,6 +39,8 @@ from duckanon.specification import table_functions
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
 # The most cells of an answer; most of more would be noise.
 _MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
+# How many decisions are kept while nothing changes on which they depend, and the longest statement of one.
+_KEPT, _LONGEST_KEPT = 512, 5_000
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
 # The node classes of a statement of constants, such as `SELECT 1 AS one`.
@@ -67,6 +70,7 @@ class SharedCatalog:
         self._databases: list[str] = []
         self._everything: Everything | None = None
         self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
+        self._decisions: dict[Hashable, Decision] = {}
 
     def join(self) -> SharedCatalog:
         """Count one more guard, and return this object."""
@@ -80,6 +84,11 @@ class SharedCatalog:
             self._guards -= 1
             if self._guards == 0:
                 self.own.close()
+
+    def forget(self) -> None:
+        """Read the catalog again for the next statement: somebody has changed it without a line in a ledger."""
+        with self.lock:
+            self._known, self._databases = None, []
 
     def numbers(self) -> dict[str, int]:
         """The number of the last line of each database's ledger. Decisions hold while these do not change."""
@@ -96,6 +105,7 @@ class SharedCatalog:
             states = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
             numbers = {database: state.number for database, state in states.items()}
             if self._known is None or self._known[0] != numbers or not self.locked:
+                self._decisions.clear()
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
@@ -103,6 +113,21 @@ class SharedCatalog:
             assert self._everything is not None
             _, governed, releases = self._known
             return visible(self._everything, governed, own), releases, states
+
+    def decided(self, key: Hashable) -> tuple[Decision | None, Mapping[str, LedgerState]]:
+        """The decision that was kept under a key, if all that it depends on is still as it was; and the ledgers."""
+        with self.lock:
+            _, _, states = self.catalog({})
+            return self._decisions.get(key), states
+
+    def keep(self, key: Hashable, decision: Decision, states: Mapping[str, LedgerState]) -> None:
+        """Keep a decision until a ledger or the catalog changes. states: the ledgers by which it was made."""
+        with self.lock:
+            numbers = {database: state.number for database, state in states.items()}
+            if self.locked and self._known is not None and self._known[0] == numbers:
+                if len(self._decisions) >= _KEPT:
+                    self._decisions.pop(next(iter(self._decisions)))
+                self._decisions[key] = decision
 
 
 class Guard:
@@ -123,10 +148,18 @@ class Guard:
         """
         return self._decide(statement, parameters)[0]
 
-    def admit(self, statement: object, parameters: Parameters = None, *, in_transaction: bool = False) -> Decision:
+    def admit(
+        self,
+        statement: object,
+        parameters: Parameters = None,
+        *,
+        in_transaction: bool = False,
+        bind: Callable[[str], object] = str,
+    ) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
-        in_transaction: whether the analyst began a transaction, in which new answers would not be visible.
+        in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
+        DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query.
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
@@ -136,6 +169,8 @@ class Guard:
                     "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
                 )
             self._affordable(decision, states)
+            if self._unpaid(decision):
+                bind(self.without_answers(decision))
             try:
                 for question in decision.answers:
                     self._stand(question)
@@ -143,6 +178,14 @@ class Guard:
                 continue
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
+
+    def without_answers(self, decision: Decision) -> str:
+        """The query of a decision with empty answers: it has the same columns, and nothing needs to be paid for it."""
+        with self._shared.lock:
+            known = {
+                TableName(*map(fold, one.path)): mechanisms.columns(self._shared.own, one) for one in decision.answers
+            }
+        return without_rows(decision.query or "", known)
 
     def holding(self, statement: object, text: str, parameters: Parameters = None) -> Callable[[], None]:
         """A check, to be called later, that a statement would still be admitted as `text`.
@@ -178,7 +221,13 @@ class Guard:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
     def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
-        admitted = admit(_text(statement))
+        text = _text(statement)
+        key = _key(text, parameters) if self._shared.locked and not self._temporary() else None
+        if key is not None:
+            kept, ledgers = self._shared.decided(key)
+            if kept is not None:
+                return kept, ledgers
+        admitted = admit(text)
         try:
             catalog, releases, states = self._catalog(admitted)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
@@ -186,7 +235,10 @@ class Guard:
                 self._verify(decision, catalog)
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
-        return self._priced(decision), states
+        priced = self._priced(decision)
+        if key is not None:
+            self._shared.keep(key, priced, states)
+        return priced, states
 
     def _catalog(self, admitted: Statement) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What the analyst may see. It is not read for a statement made of constants alone.
@@ -222,15 +274,13 @@ class Guard:
     def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
         """Raises BudgetExhausted if the budgets do not suffice for all answers together."""
         due = {question.key: question for question, step in self._unpaid(decision)}
-        spent: dict[str, Any] = {}
+        who, after = self._shared.governance.ledger.askers.current().name, dict(states)
         for question in due.values():
-            state = states[fold(question.location.database)]
-            population = state.population(question.location)
+            database = fold(question.location.database)
+            affordable(after[database], question.location, question.purchase.charge, who)
+            population = after[database].population(question.location)
             assert population is not None
-            charged = spent.get(population.name, population)
-            merged = replace(state, populations={**state.populations, population.name: charged})
-            affordable(merged, question.location, question.purchase.charge)
-            spent[population.name] = charged.charged(question.epsilon)
+            after[database] = after[database].charged(population.name, question.epsilon, who)
 
     def _unpaid(self, decision: Decision) -> list[tuple[PaidQuestion, Step]]:
         steps = [step for step in decision.steps if step.epsilon is not None]
@@ -278,6 +328,15 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
             if not one.withdrawn:
                 found.setdefault(TableName(database, schema or "", table), []).append(one)
     return found
+
+
+def _key(text: str, parameters: Parameters) -> Hashable | None:
+    """What a decision depends on besides catalog and ledgers; None for what is not kept."""
+    if len(text) > _LONGEST_KEPT:
+        return None
+    given = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters or ())
+    # 1 and TRUE are equal in Python.
+    return text, date.today(), parameters is None, tuple((name, type(value), repr(value)) for name, value in given)
 
 
 def _text(statement: object) -> str:

@@ -97,7 +97,7 @@ class Answers:
                     raise Stale
             if day_charged(con, purchase) is not None:
                 return None
-            affordable(state, location, charge)
+            affordable(state, location, charge, self._ledger.askers.current().name)
             return {
                 **where(location),
                 "population": population.name,
@@ -116,7 +116,7 @@ class Answers:
                 [purchase.key, number],
             ).fetchall()
 
-        return self._ledger.append(location.database, line, write_too) is not None
+        return self._ledger.append_charge(location.database, line, write_too) is not None
 
     def _store(self, purchase: Purchase, answer: pa.Table) -> None:
         with self._ledger.transaction(purchase.location.database) as cursor:

@@ -174,6 +174,31 @@ class Decisions:
             "when they are first asked, and charged once more."
         )
 
+    def allot(self, database: str, user: str, population: str, epsilon: Fraction | None) -> None:
+        """Say what a user may spend of a population's budget in all; None takes the limit away.
+
+        Raises InvalidInput for a population that there is not, and for an epsilon that is not above zero.
+        """
+        if epsilon is not None and epsilon <= 0:
+            raise InvalidInput("An allotment's epsilon is above zero: who may spend nothing needs no name here.")
+
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            if population not in state.populations:
+                raise InvalidInput(f"There is no population {population}: FROM privacy_budget() lists them.")
+            if state.allotments.get((user, population)) == epsilon:
+                return None
+            amount = "no limit" if epsilon is None else f"epsilon {written(epsilon)}"
+            return {
+                "table_name": population,
+                "population": population,
+                "edition": state.populations[population].edition,
+                "action": "allot",
+                "what": f"allot: {amount} to {user}",
+                "detail": {"user": user, "epsilon": None if epsilon is None else written(epsilon)},
+            }
+
+        self._ledger.append(database, line)
+
     def _read_by(self, location: Location) -> frozenset[Identity]:
         """The tables that a view reads; none for a table."""
         if not location.definition:

@@ -6,13 +6,13 @@ same last line, one of them fails and tries again. So what a writer checked is s
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from datetime import UTC, datetime
+from fractions import Fraction
 from threading import Lock
 from time import monotonic
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ import duckdb
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import BudgetExhausted, InvalidInput
+from duckanon.governance.asker import Askers
 from duckanon.governance.cursors import Cursors
 from duckanon.governance.ledger_state import LedgerState, Line
 from duckanon.governance.locations import Location
@@ -82,6 +83,9 @@ class Ledger:
         self._cursors = cursors
         # Writers of this module take turns; the primary key keeps others out.
         self._turn = Lock()
+        self.askers = Askers()
+        # What a line waits for that is no charge: a server lets statements end that were decided about before.
+        self.before_change: Callable[[], AbstractContextManager[None]] = nullcontext
         # The last known state of each database, and the line after which it was read.
         self._known: dict[str, tuple[LedgerState, Line]] = {}
 
@@ -121,7 +125,7 @@ class Ledger:
 
         def line(state: LedgerState) -> Mapping[str, Any]:
             if action == "charge":
-                affordable(state, location, charge)
+                affordable(state, location, charge, self.askers.current().name)
             population = state.population(location)
             return {
                 **where(location),
@@ -135,7 +139,7 @@ class Ledger:
                 "release": release,
             }
 
-        return self.append(location.database, line) or 0
+        return self.append_charge(location.database, line) or 0
 
     def append(self, database: str, decide: Decision, write_too: WriteToo | None = None) -> int | None:
         """Add the line that `decide` gives, and what `write_too` writes, in one transaction of its own.
@@ -143,6 +147,11 @@ class Ledger:
         Returns the line's number, or None if there was nothing to add. Raises what they raise, and InvalidInput if the
         database cannot be written; then nothing was added.
         """
+        with self.before_change():
+            return self.append_charge(database, decide, write_too)
+
+    def append_charge(self, database: str, decide: Decision, write_too: WriteToo | None = None) -> int | None:
+        """As `append`, for a line that changes no decision but about budgets: it waits for no statement."""
         until = monotonic() + _PATIENCE
         with self._turn:
             while True:
@@ -193,7 +202,7 @@ class Ledger:
             line = {
                 "number": state.number + 1,
                 "recorded_at": datetime.now(UTC).replace(tzinfo=None),
-                "who": _user(),
+                "who": self.askers.current().name,
                 **{name: json.dumps(value) if name == "detail" else value for name, value in values.items()},
             }
             cursor.execute(
@@ -202,6 +211,8 @@ class Ledger:
             ).fetchall()
             if write_too is not None:
                 write_too(cursor, state.number + 1)
+        if values["action"] == "charge":
+            self.askers.current().spent += Fraction(values["epsilon"])
         return state.number + 1
 
     def _state(self, con: duckdb.DuckDBPyConnection, database: str) -> LedgerState:
@@ -229,8 +240,8 @@ def where(location: Location) -> dict[str, Any]:
     return {"schema_name": location.schema, "table_name": location.name}
 
 
-def affordable(state: LedgerState, location: Location, charge: Charge) -> None:
-    """Raises BudgetExhausted if what is left of a table's budget does not suffice for a charge."""
+def affordable(state: LedgerState, location: Location, charge: Charge, who: str) -> None:
+    """Raises BudgetExhausted if what is left of a table's budget, or of a user's allotment, does not suffice."""
     population, standing = state.population(location), state.tables.get(location.identity)
     if population is None or population.budget is None or standing is None:
         return
@@ -247,6 +258,12 @@ def affordable(state: LedgerState, location: Location, charge: Charge) -> None:
         raise BudgetExhausted(
             f"Of {population.name} no more than epsilon {written(cap)} may be spent in one edition, and "
             f"{written(population.in_edition)} is spent in this one. {again}"
+        )
+    allotment = state.allotment(who, population.name)
+    if allotment is not None and not allotment.admits(charge.epsilon):
+        raise BudgetExhausted(
+            f"{who} may spend epsilon {written(allotment.total)} on {population.name}, and "
+            f"{written(allotment.remaining)} is left of it: epsilon {written(charge.epsilon)} is more. {again}"
         )
 
 
@@ -293,10 +310,3 @@ def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
     except duckdb.Error:
         # A transaction that failed to commit is gone already.
         return
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "unknown"

@@ -27,10 +27,10 @@ class Line:
     """One line of a ledger. recorded_at is UTC; schema_name is None for files, data frames and CTEs.
 
     action: 'charge', 'perturb' (a draw of metric privacy, recorded beside the budget), 'protect', 'unprotect',
-    'publish', 'unpublish', 'open', 'close' or 'edition'. population: whose budget a charge spends; None for a table
-    that was never protected. edition: of the population, when the line was written. epsilon: exact, of a charge. unit:
-    what a charge protects, in words. release: the key of the release that was charged. detail: JSON, with what the
-    state needs besides.
+    'publish', 'unpublish', 'open', 'close', 'edition' or 'allot' (what a user may spend of a population). population:
+    whose budget a charge spends; None for a table that was never protected. edition: of the population, when the line
+    was written. epsilon: exact, of a charge. unit: what a charge protects, in words. release: the key of the release
+    that was charged. detail: JSON, with what the state needs besides.
     """
 
     number: int
@@ -145,7 +145,8 @@ class LedgerState:
     tables: the current policies. members: the population of every table that ever had a policy. units: its privacy
     unit's column; a table keeps both for good. before_policy: what was spent on a table before it had a policy, and in
     how many charges. publications: by folded name. opened: the columns of each open table; an open schema is
-    (schema, ALL_TABLES).
+    (schema, ALL_TABLES). allotments: what a user may spend of a population's budget. spent_by: what a user has spent of
+    it; both by user and population.
     """
 
     number: int = 0
@@ -156,6 +157,19 @@ class LedgerState:
     before_policy: Mapping[Identity, tuple[Fraction, int]] = field(default_factory=dict)
     publications: Mapping[str, Publication] = field(default_factory=dict)
     opened: Mapping[Identity, tuple[str, ...]] = field(default_factory=dict)
+    allotments: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
+    spent_by: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
+
+    def allotment(self, who: str, population: str) -> Budget | None:
+        """What a user may spend of a population's budget, and has spent; None if the user has no such limit."""
+        total = self.allotments.get((who, population))
+        return None if total is None else Budget(total, self.spent_by.get((who, population), Fraction(0)))
+
+    def charged(self, population: str, epsilon: Fraction, who: str) -> LedgerState:
+        """The state after a charge to a population."""
+        spent = self.spent_by.get((who, population), Fraction(0)) + epsilon
+        known = self.populations[population].charged(epsilon)
+        return replace(_with(self, known), spent_by={**self.spent_by, (who, population): spent})
 
     def population(self, location: Location) -> Population | None:
         """The population that a table spends from; None if it was never protected."""
@@ -201,7 +215,7 @@ def _charge(state: LedgerState, line: Line) -> LedgerState:
         return replace(
             state, before_policy={**state.before_policy, line.location.identity: (spent + line.charge, charges + 1)}
         )
-    return _with(state, state.populations[line.population].charged(line.charge))
+    return state.charged(line.population, line.charge, line.who)
 
 
 def _with(state: LedgerState, population: Population) -> LedgerState:
@@ -262,6 +276,14 @@ def _edition(state: LedgerState, line: Line) -> LedgerState:
     return _with(state, replace(known, edition=line.edition or 1, began=line.recorded_at, in_edition=Fraction(0)))
 
 
+def _allot(state: LedgerState, line: Line) -> LedgerState:
+    user, total = line.details["user"], line.details["epsilon"]
+    kept = {key: value for key, value in state.allotments.items() if key != (user, line.population)}
+    if total is not None:
+        kept[user, line.population or ""] = Fraction(total)
+    return replace(state, allotments=kept)
+
+
 _AFTER: Mapping[str, Callable[[LedgerState, Line], LedgerState]] = {
     "charge": _charge,
     "perturb": lambda state, _: state,
@@ -272,4 +294,5 @@ _AFTER: Mapping[str, Callable[[LedgerState, Line], LedgerState]] = {
     "open": _open,
     "close": _close,
     "edition": _edition,
+    "allot": _allot,
 }

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
-from duckanon.releases import group_size_queries, group_sizes, noisy_aggregates, noisy_shares, published
+from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -85,6 +85,10 @@ class AvailableReleases:
             if len(found) == 1 and isinstance(found[0], Counts):
                 return noisy_aggregates.of_counts(context, found[0], node)
         return noisy_aggregates.of_query(context, node)
+
+    def listed(self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
+        """Replace a read of a protected table by the listed values of public columns, if all have domains."""
+        listed_values.listed(context, name, columns, node)
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Answer a call on a protected table, or refuse it."""

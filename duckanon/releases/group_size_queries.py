@@ -21,11 +21,13 @@ from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
 from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
-from duckanon.releases.lookups import OURS, Lookup, NotAnswered, among, compare, looked_up
+from duckanon.releases.lookups import OURS, Lookup, among, compare, looked_up
+from duckanon.releases.noise import NotOffered, conditions, not_dropped
+from duckanon.releases.numbers import is_number
 from duckanon.releases.paid_questions import GroupSizesQuestion
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, binary, rebuilt, walk
-from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
+from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Source, Table
 from duckanon.rewrite.algebra.render import Renderer
@@ -34,24 +36,12 @@ from duckanon.rewrite.decision import Verdict
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.recognize.findings import Role
-from duckanon.rewrite.recognize.measures import measure
+from duckanon.rewrite.recognize.measures import WHOLE, measure
 from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
 
 # The alias of the release in the text that runs.
 _RELEASE = "_dk_release"
 _SIZE = Column(OURS, "size")
-_WHOLE = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "UHUGEINT",
-)
 _OWN = " It is a release of its own, with a charge of its own: its {} not those of the policy's release."
 _JOINED = (
     "The groups are joined with another table, which the release does not know. Of units without records it "
@@ -102,7 +92,7 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
         if reason is not None:
             return reason
         replacement = _over_release(context, found, asked, node)
-    except (NotAnswered, NotTotal) as no:
+    except (NotOffered, NotTotal) as no:
         return str(no)
     context.replace(node, replacement)
     settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question))
@@ -134,7 +124,7 @@ def _said(question: GroupSizesQuestion) -> str:
 def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]:
     """The question that answers a query, and the query without the open tables that are part of the question.
 
-    Raises NotAnswered and NotTotal.
+    Raises NotOffered and NotTotal.
     """
     found, lookup = looked_up(context, found)
     found, open_tables = among(context, found)
@@ -142,7 +132,7 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
     policy = context.policy(name)
     assert policy.unit is not None and policy.per_query is not None and policy.max_size is not None  # noqa: PT018
     if not found.columns or any(role.what == "derived" for role in found.columns):
-        raise NotAnswered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
+        raise NotOffered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
     if any(not isinstance(one, Column) for one in found.unit):
@@ -172,32 +162,32 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
 
 
 def _parts(found: GroupSizes, policy: Policy) -> _Parts:
-    """The tables of a query and the conditions on each. Raises NotAnswered for a join that is not followed."""
+    """The tables of a query and the conditions on each. Raises NotOffered for a join that is not followed."""
     if len(found.sources) == 1 and not found.frame and not found.joins:
         there = frozenset(map(present, found.unit))
         return _Parts(found.sources[0], on_records=tuple(one for one in found.filter if one not in there))
     said = _JOINED.format(policy.unit)
     if len(found.sources) != 2 or found.regions or found.frame or found.joins or not found.zeros:
-        raise NotAnswered(said)
+        raise NotOffered(said)
     first, second = found.sources
     every, records = first.relation, second.relation
     if not isinstance(every, Table) or not isinstance(records, Table) or first.on or second.join != "left":
-        raise NotAnswered(said)
+        raise NotOffered(said)
     if records.name != found.table or len(found.unit) != 1 or not isinstance(found.size, Aggregate):
-        raise NotAnswered(said)
+        raise NotOffered(said)
     (unit,) = found.unit
     mine = Column(second.number, fold(policy.unit or ""))
     if not isinstance(unit, Column) or unit.source != first.number or found.size.name != "count":
-        raise NotAnswered(said)
+        raise NotOffered(said)
     met = {binary("EQ", unit, mine), binary("EQ", mine, unit)}
     on_records = tuple(one for one in second.on if one not in met)
     if len(second.on) != len(on_records) + 1 or any(_sources(one) != {second.number} for one in on_records):
-        raise NotAnswered(
+        raise NotOffered(
             f"Units and records must be joined by {policy.unit}, and all other conditions of ON be about records."
         )
     on_units = tuple(found.filter)
     if any(_sources(one) != {first.number} for one in on_units) or (on_units and not every.protected):
-        raise NotAnswered(
+        raise NotOffered(
             "Conditions on the records stand in ON, so that units without such records stay. Those in WHERE leave "
             "units out, and are followed for a protected table of units only."
         )
@@ -207,7 +197,7 @@ def _parts(found: GroupSizes, policy: Policy) -> _Parts:
 def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tuple[UnitsTable, Policy]:
     """The protected table of all units, and its policy.
 
-    Raises NotAnswered unless both tables are of one population, and joined by the privacy unit of both.
+    Raises NotOffered unless both tables are of one population, and joined by the privacy unit of both.
     """
     assert parts.units is not None
     assert isinstance(parts.units.relation, Table)
@@ -215,22 +205,22 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     protected, mine = context.catalog.protected[name], context.policy(found.table)
     policy, (here, there) = protected.policy, (context.label(name), context.label(found.table))
     if name.catalog != found.table.catalog or policy.population != mine.population or policy.privacy_unit is None:
-        raise NotAnswered(
+        raise NotOffered(
             f"{here} and {there} are not protected in one population, so no charge covers both: ask the steward to "
             "protect them with the same population, and the column of the privacy unit in each."
         )
     if fold(policy.privacy_unit) != parts.unit or not mine.unit_is_group:
-        raise NotAnswered(
+        raise NotOffered(
             f"{here} and {there} are joined only by the privacy unit of both, and then its records are counted: "
             f"{policy.privacy_unit} of {here} is one, and {mine.privacy_unit} of {there}, whose groups the policy "
             f"counts by {mine.unit}."
         )
     if not protected.stands or policy.per_query is None:
-        raise NotAnswered(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
+        raise NotOffered(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
     types, column = context.types(name), fold(policy.privacy_unit)
     kind = types[column]
     if not compare(kind, context.types(found.table)[fold(mine.unit or "")]):
-        raise NotAnswered(f"The units of {here} and {there} have different types: ask the steward to give them one.")
+        raise NotOffered(f"The units of {here} and {there} have different types: ask the steward to give them one.")
     stored = {fold(one): one for one in context.columns(name)}
     is_text = kind == "VARCHAR" or kind.startswith("ENUM")
     filters = _conditions(context, name, parts.on_units)
@@ -243,15 +233,15 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
 
 def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The columns that identify a group besides the policy's unit and regions; and if a group is identified by
-    something that is computed, all that identifies it, as SQL. Raises NotAnswered, and NotTotal for what could fail.
+    something that is computed, all that identifies it, as SQL. Raises NotOffered, and NotTotal for what could fail.
     """
     policy = context.policy(found.table)
     unit, names = fold(policy.unit or ""), {name for one in found.unit for name in _names(one)}
     if unit not in names:
-        raise NotAnswered(
+        raise NotOffered(
             f"The policy counts groups by {policy.unit}: ask for groups by it, or by it and further columns."
         )
-    _check_dropped(policy, names)
+    not_dropped(context, found.table, names)
     told = [one for one in found.unit if not (isinstance(one, Column) and one.name in regions)]
     within = sorted(names - {unit, *regions})
     if all(isinstance(one, Column) for one in told):
@@ -260,12 +250,12 @@ def _within(context: RuleContext, found: GroupSizes, regions: Sequence[str]) -> 
 
 
 def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
-    """What the size of a group is. Raises NotAnswered and NotTotal."""
+    """What the size of a group is. Raises NotOffered and NotTotal."""
     size, name = found.size, found.table
     assert isinstance(size, Aggregate)
     there = [fold(one) for one in (policy.unit, policy.privacy_unit) if one is not None]
 
-    def conditions(where: Iterable[Expr]) -> tuple[str, ...]:
+    def counted(where: Iterable[Expr]) -> tuple[str, ...]:
         kept = [
             one
             for one in where
@@ -276,40 +266,40 @@ def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
     if size.distinct and len(size.operands) == 1:
         (column,) = size.operands
         if not isinstance(column, Column):
-            raise NotAnswered("Different values are counted of a column, as it stands.")
+            raise NotOffered("Different values are counted of a column, as it stands.")
         _conditions(context, name, [binary("EQ", column, column)])
-        return Size(what="distinct", column=_stored(context, name, column), where=conditions(size.where))
+        return Size(what="distinct", column=_stored(context, name, column), where=counted(size.where))
     meant = measure(size, found.sources)
     if meant is None or meant.scale != 1:
-        raise NotAnswered("Sizes are numbers of records, of different values, or sums of a column with bounds.")
+        raise NotOffered("Sizes are numbers of records, of different values, or sums of a column with bounds.")
     if meant.weight is None:
-        where = conditions(meant.where)
+        where = counted(meant.where)
         return Size(where=where) if where else RECORDS
-    return _sum(context, name, policy, meant.weight, conditions({*meant.where, present(meant.weight)}))
+    return _sum(context, name, policy, meant.weight, counted({*meant.where, present(meant.weight)}))
 
 
 def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where: tuple[str, ...]) -> Size:
-    """A sum of a column with bounds, as the size of a group. Raises NotAnswered."""
+    """A sum of a column with bounds, as the size of a group. Raises NotOffered."""
     if not isinstance(of, Column):
-        raise NotAnswered("Sums are of a column, as it stands.")
+        raise NotOffered("Sums are of a column, as it stands.")
     bounds = {fold(column): one for column, one in policy.bounds.items()}.get(of.name)
     if bounds is None:
-        raise NotAnswered(
+        raise NotOffered(
             f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
             f"bounds := {{'{of.name}': [least, largest]}}."
         )
-    if not context.types(name)[of.name].startswith((*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL(")):
-        raise NotAnswered(f"Sums are of a column of numbers, and {of.name} is none.")
+    if not is_number(context.types(name)[of.name]):
+        raise NotOffered(f"Sums are of a column of numbers, and {of.name} is none.")
     low, high, *more = [rational(one) for one in bounds]
     step = more[0] if more else rational("1")
     if low is None or high is None or step is None or low < 0 or step <= 0 or step.denominator != 1:
-        raise NotAnswered(
+        raise NotOffered(
             f"Sizes are sums of numbers that are not negative, in whole steps, and the bounds of {of.name} are not."
         )
     if high > LARGEST_BOUND:
-        raise NotAnswered(f"The bounds of {of.name} are too wide for sums: ask the steward for narrower ones.")
+        raise NotOffered(f"The bounds of {of.name} are too wide for sums: ask the steward for narrower ones.")
     if (low / step).denominator != 1 or (high / step).denominator != 1 or high <= 0:
-        raise NotAnswered(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
+        raise NotOffered(f"The bounds of {of.name} must be multiples of its step: ask the steward.")
     return Size(
         what="sum",
         column=_stored(context, name, of),
@@ -324,34 +314,27 @@ def _stored(context: RuleContext, name: TableName, column: Column) -> str:
     return {fold(one): one for one in context.columns(name)}[column.name]
 
 
-def _conditions(context: RuleContext, name: TableName, conditions: Iterable[Expr]) -> tuple[str, ...]:
-    """Conditions on records as SQL, each once, in order. Raises NotAnswered for dropped columns, and NotTotal."""
-    given = list(conditions)
-    _check_dropped(context.policy(name), [one for each in given for one in _names(each)])
-    return tuple(sorted({written(one, context.types(name), context.today) for one in given}))
-
-
-def _check_dropped(policy: Policy, names: Iterable[str]) -> None:
-    if {fold(one) for one in policy.drop} & set(names):
-        raise NotAnswered(f"The policy lets nothing out that depends on {', '.join(policy.drop)}.")
+def _conditions(context: RuleContext, name: TableName, given: Iterable[Expr]) -> tuple[str, ...]:
+    """Conditions on records as SQL, each once, in order. Raises NotOffered for dropped columns, and NotTotal."""
+    return tuple(sorted(set(conditions(context, name, list(given)))))
 
 
 def _check_shown(found: GroupSizes, regions: Sequence[str]) -> None:
-    """Raises NotAnswered where the query tells groups apart by what the release does not have."""
+    """Raises NotOffered where the query tells groups apart by what the release does not have."""
     for one in (*found.keys, *found.kept):
         released = _released(one, found.size)
         if not _names(released) <= set(regions) or any(isinstance(part, Aggregate) for part in walk(released)):
-            raise NotAnswered("Regions must be columns of the policy's hierarchy that have domains.")
+            raise NotOffered("Regions must be columns of the policy's hierarchy that have domains.")
     for role in found.columns:
         of = (*role.where, *([role.expr] if role.what == "statistic" and role.expr is not None else []))
         there = frozenset(map(present, found.unit))
         if any(not _names(_released(one, found.size)) <= set(regions) for one in of if one not in there):
-            raise NotAnswered("Groups are counted, and their sizes summed up, by regions and sizes.")
+            raise NotOffered("Groups are counted, and their sizes summed up, by regions and sizes.")
         if role.what == "statistic" and isinstance(role.expr, Aggregate) and weighted.is_quantile(role.expr):
             if len(found.sets) > 1:
-                raise NotAnswered("Medians and quantiles are told for one grouping at a time: ask for one level.")
+                raise NotOffered("Medians and quantiles are told for one grouping at a time: ask for one level.")
             if not weighted.known_quantile(role.expr):
-                raise NotAnswered("A quantile is asked by a number from 0 to 1.")
+                raise NotOffered("A quantile is asked by a number from 0 to 1.")
 
 
 def _names(expr: Expr) -> set[str]:
@@ -384,7 +367,7 @@ def _released(expr: Expr, size: Expr) -> Expr:
 
 
 def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: Node) -> Node:
-    """The query over the release that shows the columns of `found`. Raises NotAnswered."""
+    """The query over the release that shows the columns of `found`. Raises NotOffered."""
     renderer = Renderer()
 
     def over(expr: Expr) -> str:
@@ -415,7 +398,7 @@ def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: 
     text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, told)}"
     replacement = sqlglot.parse_one(text, read="duckdb")
     if not order_limit(_bare(node) if found.whole else node, replacement):
-        raise NotAnswered(
+        raise NotOffered(
             "The query orders or filters the groups in a way that is not followed: write that around the query of "
             "sizes, as in SELECT ... FROM (query) ORDER BY size."
         )
@@ -486,7 +469,7 @@ def _source(context: RuleContext, found: GroupSizes, asked: _Asked) -> str:
     """
     release, column = quoted(asked.question.path), asked.question.size.column
     if isinstance(found.size, Aggregate) and found.size.name == "sum":
-        whole = column is None or context.types(found.table)[fold(column)] in _WHOLE
+        whole = column is None or context.types(found.table)[fold(column)] in WHOLE
         kind = "HUGEINT" if whole else "DOUBLE"
         release = f"(SELECT * REPLACE (CAST(size AS {kind}) AS size) FROM {release})"
     if asked.lookup is not None:

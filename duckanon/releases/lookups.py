@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from duckanon.catalog.names import fold, quoted
 from duckanon.governance.locations import Location
 from duckanon.releases.group_sizes import offered
+from duckanon.releases.noise import NotOffered, not_dropped
 from duckanon.releases.sizes import Among
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, Nested, rebuilt, walk
 from duckanon.rewrite.algebra.filters import written
@@ -25,10 +26,6 @@ from duckanon.rewrite.rule_context import RuleContext
 OURS = -1
 # Whole numbers of these types are compared as BIGINT.
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-
-
-class NotAnswered(Exception):
-    """Why a query is not answered, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def _named(column: str) -> str:
 def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Lookup | None]:
     """A query whose records are joined with an open table, as one of the records alone, and the table.
 
-    A query of other tables is left as it is. Raises NotAnswered for other conditions than equal columns.
+    A query of other tables is left as it is. Raises NotOffered for other conditions than equal columns.
     """
     records, other = _sources(found)
     if records is None or other is None:
@@ -83,7 +80,7 @@ def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Look
     if not pairs or not {mine for mine, _ in pairs.values()} <= hierarchy:
         return found, None
     if any(len(numbers) != 1 for numbers in about.values()):
-        raise NotAnswered(
+        raise NotOffered(
             "A table that is joined is joined by equal columns alone: write other conditions on one of both."
         )
     same = {theirs: Column(records.number, mine) for mine, theirs in pairs.values()}
@@ -158,7 +155,7 @@ def _numbers(expr: Expr) -> set[int]:
 def among(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, tuple[Among, ...]]:
     """A query without its conditions that a column has one of an open table's values, and these.
 
-    A query without such conditions is left as it is. Raises NotAnswered and NotTotal for what could fail on a record.
+    A query without such conditions is left as it is. Raises NotOffered and NotTotal for what could fail on a record.
     """
     semi = [one for one in found.sources if one.join == "semi"]
     inner = [
@@ -198,14 +195,13 @@ def _probed(one: Nested, found: GroupSizes) -> tuple[str, str, Table, list[Expr]
 def _among(
     context: RuleContext, found: GroupSizes, pair: tuple[str, str], table: Table, where: Iterable[Expr]
 ) -> Among:
-    """The condition that a column has one of an open table's values. Raises NotAnswered and NotTotal."""
+    """The condition that a column has one of an open table's values. Raises NotOffered and NotTotal."""
     (mine, other), types, theirs = pair, context.types(found.table), context.types(table.name)
     if table.protected or not compare(types.get(mine, ""), theirs.get(other, "")):
-        raise NotAnswered(
+        raise NotOffered(
             "Records are looked up in an open table by columns of one type: a cast could fail on a record."
         )
-    if mine in map(fold, context.policy(found.table).drop):
-        raise NotAnswered(f"The policy lets nothing out that depends on {mine}.")
+    not_dropped(context, found.table, {mine})
     written_where = tuple(sorted(written(one, theirs, context.today) for one in where))
     own = {fold(one): one for one in context.columns(found.table)}
     columns = {fold(one): one for one in context.columns(table.name)}
@@ -217,7 +213,3 @@ def _among(
 def compare(kind: str, other: str) -> bool:
     """Whether values of two types are compared without a cast that could fail."""
     return bool(kind) and (kind == other or (kind in _WHOLE and other in _WHOLE))
-
-
-def _columns(one: Nested) -> set[str]:
-    return {each.name for each in one.operands if isinstance(each, Column)}

@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.names import quoted
 from duckanon.engines.quantiles import quantile
 from duckanon.engines.randomness import Entropy, Source, double_geometric
-from duckanon.governance.ledger import schema_of
+from duckanon.releases.key_domains import combinations, dependent_parts
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
+    Different,
     GroupSizesQuestion,
     Key,
     Measure,
@@ -33,6 +34,7 @@ from duckanon.releases.paid_questions import (
     Records,
     Sums,
     Units,
+    columns_of,
 )
 from duckanon.releases.sizes import Among, Size, UnitsTable
 
@@ -71,11 +73,27 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     return found
 
 
+def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
+    """The columns of an answer with their types in DuckDB, by name. They follow from the domains: no record is read."""
+    told = con.sql(f"SELECT * EXCLUDE (cell) FROM ({_form(question)})")
+    kinds = dict(zip(told.columns, map(str, told.types), strict=True))
+    if isinstance(question, GroupSizesQuestion):
+        regions = {one.column: kinds[f"k{at}"] for at, one in enumerate(question.hierarchy)}
+        return {"level": "INTEGER", **regions, **dict.fromkeys(("size", "groups", "low", "high"), "BIGINT")}
+    assert isinstance(question, AggregatesQuestion)
+    found = {one: kinds[one] for one in question.columns if one in kinds}
+    for at, (one, _) in enumerate(question.measures):
+        found |= dict.fromkeys(columns_of(at, one), "DOUBLE" if isinstance(one, Sums | Quantiles) else "BIGINT")
+    return found
+
+
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> int:
     """The number of cells, or of leaf regions. It follows from the domains alone."""
     product = question.outcomes if isinstance(question, AggregatesQuestion) else 1
-    for places in _dependent_parts(_keys(question)):
-        ((size,),) = con.execute(f"SELECT system.main.count(*) FROM {_combinations(question, places)}").fetchall()
+    for places in dependent_parts(_keys(question)):
+        ((size,),) = con.execute(
+            f"SELECT system.main.count(*) FROM {combinations(question.location.database, _keys(question), places)}"
+        ).fetchall()
         product *= int(size)
     if isinstance(question, AggregatesQuestion) and question.grouped and product <= _MOST_COMBINATIONS:
         return len(form(con, question))
@@ -128,11 +146,13 @@ def _of_cells(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, quer
 
 
 def _totals(at: int, measure: Measure) -> list[str]:
-    """The totals of a measure over the records of a cell, as SQL; i<at> is the number's place among its steps."""
+    """The totals of a measure over the records of a cell, as SQL; i<at> is what `_values` shows of it."""
     if isinstance(measure, Records):
         return ["system.main.count(*)"]
     if isinstance(measure, Units):
         return ["system.main.count(DISTINCT u)"]
+    if isinstance(measure, Different):
+        return [f"system.main.count(DISTINCT i{at})"]
     assert isinstance(measure, Sums)
     up, down = f"i{at}", f"({measure.number.steps} - i{at})"
     parts = [f"{down} * {down}", f"2 * {up} * {down}", f"{up} * {up}"] if measure.squares else [down, up]
@@ -168,7 +188,7 @@ def answer(question: AggregatesQuestion, keys: pa.Table, noisy: Sequence[Ints]) 
 
 def _columns(measure: Measure, noisy: Ints) -> list[Any]:
     """The columns of a measure, in the order of the question's."""
-    if isinstance(measure, Records | Units):
+    if isinstance(measure, Records | Units | Different):
         return [noisy[:, 0]]
     low, step = float(Fraction(measure.number.low)), float(Fraction(measure.number.step))
     if isinstance(measure, Quantiles):
@@ -335,37 +355,8 @@ def _keys(question: PaidQuestion) -> tuple[Key, ...]:
     return question.hierarchy if isinstance(question, GroupSizesQuestion) else question.keys  # type: ignore[attr-defined]
 
 
-def _domain(question: PaidQuestion, table: str) -> str:
-    return f"{schema_of(question.location.database)}.{quoted([table])}"
-
-
-def _dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
-    """The positions of the keys in parts: keys whose domains depend on each other are in one part."""
-    parts: list[list[int]] = []
-    for at, one in enumerate(keys):
-        met = [part for part in parts if any(_depends(one, keys[each]) or _depends(keys[each], one) for each in part)]
-        parts = [part for part in parts if part not in met] + [sorted([at, *(each for part in met for each in part)])]
-    return sorted(parts)
-
-
-def _depends(one: Key, other: Key) -> bool:
-    """Whether the domain of one key has the column of another, as a domain of counties has their states."""
-    return fold(other.column) in one.columns
-
-
 def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
-    """A query for the combinations of the keys at these positions that the domains allow: k0, k1, ..."""
-    keys = _keys(question)
-    sources, met = [], []
-    for at in places:
-        beside = [other for other in places if other != at and _depends(keys[at], keys[other])]
-        names = [f"{quoted([keys[at].column])} AS k{at}"] + [
-            f"{quoted([keys[one].column])} AS k{one}" for one in beside
-        ]
-        sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {_domain(question, keys[at].domain)}) AS d{at}")
-        met += [f"d{at}.k{other} IS NOT DISTINCT FROM d{other}.k{other}" for other in beside]
-    where = f" WHERE {' AND '.join(met)}" if met else ""
-    return f"(SELECT {', '.join(f'd{at}.k{at}' for at in places)} FROM {' CROSS JOIN '.join(sources)}{where})"
+    return combinations(question.location.database, _keys(question), places)
 
 
 def _form(question: PaidQuestion) -> str:
@@ -373,7 +364,7 @@ def _form(question: PaidQuestion) -> str:
     that is shown by (k0, ...).
     """
     keys, events, grouped = _keys(question), _events(question), _grouped(question)
-    parts = [_combinations(question, places) for places in _dependent_parts(keys)]
+    parts = [_combinations(question, places) for places in dependent_parts(keys)]
     parts += [
         f"(SELECT CAST(range AS INTEGER) AS e{at} FROM system.main.range({len(one) + 1})) AS _dk_event{at}"
         for at, one in enumerate(events)
@@ -398,14 +389,14 @@ def _placed(question: AggregatesQuestion) -> str:
         tests.append(f"{quoted([unit])} IS NOT NULL")
     shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(question))]
     shown += [f"{_outcome(one)} AS d{at}" for at, one in enumerate(_events(question))]
-    numbers = _numbers(question)
-    shown += [f"{_step(one)} AS i{at}" for at, one in numbers]
+    values = _values(question)
+    shown += [f"{value} AS i{at}" for at, value in values]
     path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
     records = f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}"
     met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'b{at}', one)}" for at, one in enumerate(_keys(question))]
     met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
-    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in numbers)]
+    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in values)]
     return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
@@ -417,10 +408,16 @@ def _grouped(question: PaidQuestion) -> tuple[str, ...]:
     return question.grouped if isinstance(question, AggregatesQuestion) else ()
 
 
-def _numbers(question: PaidQuestion) -> list[tuple[int, Number]]:
-    """The numbers that are measured, each with the place of its measure."""
+def _values(question: PaidQuestion) -> list[tuple[int, str]]:
+    """What is measured of each record, as SQL, each with the place of its measure: a number's steps, or a value."""
     measures = question.measures if isinstance(question, AggregatesQuestion) else ()
-    return [(at, one.number) for at, (one, _) in enumerate(measures) if isinstance(one, Sums | Quantiles)]
+    found = []
+    for at, (one, _) in enumerate(measures):
+        if isinstance(one, Sums | Quantiles):
+            found.append((at, _step(one.number)))
+        elif isinstance(one, Different):
+            found.append((at, _bytes(quoted([one.column]), one.is_text)))
+    return found
 
 
 def _outcome(conditions: Sequence[str]) -> str:
@@ -456,7 +453,7 @@ def _first(question: AggregatesQuestion) -> str:
     """
     if question.privacy_unit is None:
         return ""
-    numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _numbers(question))
+    numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _values(question))
     return (
         f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){numbers}, cell) "
         f"<= {question.contributions}"

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.releases.intervals import half_width, spread
+from duckanon.releases.intervals import half_width, quotient_end, spread
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -34,6 +34,7 @@ from duckanon.releases.noise import (
 from duckanon.releases.numbers import of_column, rounding
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
+    Different,
     Key,
     Measure,
     Quantiles,
@@ -58,6 +59,9 @@ from duckanon.rewrite.rule_context import RuleContext, type_of_count
 _MOST_OUTCOMES = 64
 _UNGROUPED = "The counts are put together in a way that is not followed: write them with GROUP BY."
 _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+# Statistics that count, and the measures of those that count different values.
+_OF_DIFFERENT: dict[str, type[Measure]] = {"units": Units, "different": Different}
+_COUNTS = ("records", *_OF_DIFFERENT)
 _ANSWER = "_dk_answer"
 
 
@@ -135,9 +139,10 @@ class _Plan:
         name = one.name
         if name == "units":
             if unit is None or one.column != fold(unit):
-                raise NotOffered("Different values are counted of the privacy unit only.")
-            # With one record of each unit there are as many records as units.
-            name = "records" if self._policy.contributions == 1 else name
+                name = "different"
+            elif self._policy.contributions == 1:
+                # With one record of each unit there are as many records as units.
+                name = "records"
         return Statistic(name, one.column, one.where - self._common, one.of - self._common, one.place, one.factor)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
@@ -266,6 +271,8 @@ class _Plan:
         found: list[Measure] = []
         if any(one.name == "units" for one in self._statistics):
             found.append(Units())
+        different = {one.column or "" for one in self._statistics if one.name == "different"}
+        found += map(self._different, sorted(different))
         for column, squares in sorted(self._summed.items()):
             number = of_column(self._protected, self._types, column, squares=squares)
             missing = counted and not any(isinstance(one, Sums) for one in found)
@@ -279,16 +286,22 @@ class _Plan:
         for column, at in sorted(places.items()):
             number = of_column(self._protected, self._types, column, quantiles=True)
             found.append(Quantiles(number, tuple(str(one) for one in sorted(at))))
-        if any(isinstance(one, Units | Quantiles) for one in found):
+        if any(isinstance(one, Units | Different | Quantiles) for one in found):
             self._check_single()
         return found
+
+    def _different(self, column: str) -> Different:
+        """The measure of a column's different values. Raises NotTotal for types that are not compared."""
+        scalar(Column(0, column), self._types, self._context.today)
+        stored = {fold(one): one for one in self._context.columns(self._table)}
+        return Different(stored[column], _is_text(self._types[column]))
 
     def _check_single(self) -> None:
         """Raises NotOffered where numbers that do not add up would have to."""
         repeated = any(len(set(one.values)) < len(one.values) for one in self._choices.values())
         if self._grouped.has_sets or self._told or repeated:
             raise NotOffered(
-                "Different units and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
+                "Different values and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
                 "beside other numbers."
             )
 
@@ -322,7 +335,7 @@ class _Plan:
         return next(
             (at, one)
             for at, one in enumerate(self._measures)
-            if isinstance(one, kind) and (column is None or fold(one.number.column) == column)  # type: ignore[union-attr]
+            if isinstance(one, kind) and (column is None or fold(_column_of(one)) == column)
         )
 
     def _sum(self, letter: str, at: int, where: frozenset[Expr]) -> str:
@@ -344,8 +357,8 @@ class _Plan:
         """A statistic over the answer. node: as it is written, which decides its type."""
         if one.name == "records":
             return self._count(one, type_of_count(node.this if isinstance(node, exp.Filter) else node))
-        if one.name == "units":
-            at, _ = self._at(Units)
+        if one.name in _OF_DIFFERENT:
+            at, _ = self._at(_OF_DIFFERENT[one.name], one.column if one.name == "different" else None)
             return f"CAST({self._sum('n', at, frozenset())} AS BIGINT)"
         if one.name == "share":
             part, of = self._records(one.where), self._records(one.of)
@@ -400,38 +413,44 @@ class _Plan:
         """An end of the 95 % interval of an aggregate over the answer."""
         one, node = self._statistics[place], self._grouped.aggregates[place]
         sign = "-" if side == "low" else "+"
-        if one.name in ("records", "units"):
+        if one.name in _COUNTS:
             width = f"{self._half(one)} * sqrt(count(*){self._filtered(self._met(one))})"
-            ends = f"greatest({self._aggregate(one, node)} {sign} ceil({_times(width, abs(one.factor))}), 0)"
-            return f"CAST({ends} AS BIGINT)"
-        half = self._half(one)
+            end = f"greatest({self._aggregate(one, node)} {sign} ceil({_times(width, abs(one.factor))}), 0)"
+            return f"CAST({end} AS BIGINT)"
         if one.name == "share":
-            of, part = self._records(one.of), self._records(one.where)
-            width = f"{half} * sqrt(count(*){self._filtered(one.of)})"
-            shown = f"least(greatest(({part} {sign} {width}) / {of}, 0), 1)"
-            return (
-                f"(CASE WHEN {of} >= 1 THEN {_times(shown, one.factor)} ELSE {0 if side == 'low' else one.factor} END)"
-            )
+            return self._end_of_share(one, side)
         if one.name not in ("sum", "avg"):
             raise NotFollowed("low and high are the ends of counts, sums, means and shares: of others there are none.")
         at, measure = self._at(Sums, one.column)
-        width = f"{half} * sqrt(count(*){self._filtered(one.where)})"
-        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
         assert isinstance(measure, Sums)
-        # As much as all values could have been rounded.
-        width = f"({width} + {float(rounding(measure.number, self._types[one.column or '']))!r} * greatest({n}, 0))"
+        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
+        cells = f"count(*){self._filtered(one.where)}"
+        # As far as each value could have been rounded.
+        step = float(rounding(measure.number, self._types[one.column or ""]))
         if one.name == "sum":
+            width = f"({self._half(one)} * sqrt({cells}) + {step!r} * greatest({n}, 0))"
             return f"({_times(s, one.factor)} {sign} {_times(width, abs(one.factor))})"
-        end = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
-        return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'({s} {sign} {width}) / {n}', measure)} ELSE {end} END)"
+        ends = [(_double(value), cells) for value in _ends(measure)]
+        worst = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
+        found = quotient_end(s, n, ends, half_width(self.question.noise(measure)), side, worst)
+        return self._clamped(f"({found} {sign} {step!r})", measure)
+
+    def _end_of_share(self, one: Statistic, side: str) -> str:
+        part, whole = (f"count(*){self._filtered(where)}" for where in (one.where, one.of))
+        of, found = self._records(one.of), self._records(one.where)
+        ends = [("1", part), ("0", f"({whole} - {part})")]
+        end = quotient_end(found, of, ends, self._half(one), side, "0" if side == "low" else "1")
+        return _times(f"least(greatest({end}, 0), 1)", one.factor)
 
     def _met(self, one: Statistic) -> frozenset[Expr]:
         return frozenset() if self._is_of_values(one) else one.where
 
     def _half(self, one: Statistic) -> float:
         """Half the width of a statistic's 95 % interval for one cell; of a mean, times the number of its values."""
-        if one.name == "units" or not self._summed:
-            return float(spread(self.question.noise(self._at(Units if one.name == "units" else Records)[1])))
+        if one.name in _OF_DIFFERENT or not self._summed:
+            kind = _OF_DIFFERENT.get(one.name, Records)
+            _, measure = self._at(kind, one.column if one.name == "different" else None)
+            return float(spread(self.question.noise(measure)))
         if one.name in ("records", "share"):
             _, measure = self._at(Sums, present_column(one.where)) if self._is_of_values(one) else self._counting
             assert isinstance(measure, Sums)
@@ -442,15 +461,13 @@ class _Plan:
         low, high = float(Fraction(measure.number.low)), float(measure.number.high)
         width = half_width(self.question.noise(measure))
         if one.name == "sum":
-            # Of n, s = low * (first end) + high * (last end), and of squares half of either for the middle one.
-            middle = ((low + high) / 2) ** 2 if measure.squares else 0
-            return width * sqrt(low**2 + high**2 + middle)
+            return width * sqrt(sum(float(value) ** 2 for value in _ends(measure)))
         return width * (high - low) * (sqrt(1.25) if measure.squares else 1)
 
     @property
     def kind(self) -> str:
         """What is asked, for people."""
-        return "count" if all(one.name in ("records", "units") for one in self._statistics) else "statistics"
+        return "count" if all(one.name in _COUNTS for one in self._statistics) else "statistics"
 
     @property
     def told(self) -> str:
@@ -466,7 +483,7 @@ class _Plan:
         found = []
         for one, node in dict(zip(self._statistics, self._grouped.aggregates, strict=True)).items():
             shown = sql(node)
-            if one.name in ("records", "units", "sum"):
+            if one.name in (*_COUNTS, "sum"):
                 found.append(f"{shown} within {_rounded(self._half(one))}")
             elif one.name in ("avg", "share"):
                 found.append(f"{shown} within {_rounded(self._half(one))} / the number of its values")
@@ -531,6 +548,19 @@ def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Co
 
 def _is_text(kind: str) -> bool:
     return kind == "VARCHAR" or kind.startswith("ENUM(")
+
+
+def _column_of(measure: Measure) -> str:
+    """The column of which a measure tells something."""
+    if isinstance(measure, Sums | Quantiles):
+        return measure.number.column
+    return measure.column if isinstance(measure, Different) else ""
+
+
+def _ends(measure: Sums) -> list[Fraction]:
+    """What a whole record in each of the totals of a sum adds to it."""
+    low, high = Fraction(measure.number.low), measure.number.high
+    return [low, (low + high) / 2, high] if measure.squares else [low, high]
 
 
 def _name(column: str) -> str:

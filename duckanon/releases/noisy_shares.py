@@ -24,7 +24,7 @@ from duckanon.releases.noise import (
     sorted_keys,
 )
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
-from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, rebuilt, walk
+from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
@@ -140,7 +140,7 @@ def _shares_question(
     rows = {one.name for one in first.rows if isinstance(one, Column)}
     around = [one for one in (*first.filter, *first.kept) if columns_of(one) <= rows]
     within = [one for one in first.filter if one not in around]
-    if any(one not in around for one in first.kept):
+    if any(one not in around and not _is_presence(one) for one in first.kept):
         raise NotOffered("The sizes of rows are not told here: write conditions on shares around the query.")
     conditions(context, name, around)
     events = sorted({all_of(context, name, part) for one in conditionals for part in (one.of, one.event) if part})
@@ -157,6 +157,14 @@ def _shares_question(
     )
     check(question, protected)
     return question, keys, [_cells(context, name, one, events) for one in conditionals]
+
+
+def _is_presence(condition: Expr) -> bool:
+    """Whether a condition on a row says that somebody is in it: here every row of the domains is told."""
+    if not isinstance(condition, Call) or condition.kind != "GT" or condition.operands[1] != Constant("0"):
+        return False
+    counted = condition.operands[0]
+    return isinstance(counted, Aggregate) and counted.name == "count" and not counted.operands
 
 
 class _Cells(NamedTuple):

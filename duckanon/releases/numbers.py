@@ -29,6 +29,11 @@ def rounding(number: Number, kind: str) -> Fraction:
     return Fraction(0) if exact else step / 2
 
 
+def is_number(kind: str) -> bool:
+    """Whether a column's type is one of numbers."""
+    return _own_step(kind) is not None or kind in ("DOUBLE", "FLOAT")
+
+
 def _own_step(kind: str) -> Fraction | None:
     """The step in which a type holds numbers; None for floats."""
     decimal = _DECIMAL.fullmatch(kind)
@@ -43,7 +48,7 @@ def of_column(
     """A column as a number. types: of the table's columns, by folded name. Raises NotOffered."""
     bounds = {fold(name): one for name, one in protected.policy.bounds.items()}.get(fold(column))
     kind = types.get(fold(column), "")
-    if _own_step(kind) is None and kind not in ("DOUBLE", "FLOAT"):
+    if not is_number(kind):
         raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
     if bounds is None:
         raise NotOffered(

@@ -130,6 +130,19 @@ class Units:
 
 
 @dataclass(frozen=True)
+class Different:
+    """How many different values of a column there are: the column n. A record adds at most one to its cell.
+
+    is_text: whether its values are told apart by their bytes, as no collation does.
+    """
+
+    kind: ClassVar[str] = "different"
+
+    column: str
+    is_text: bool
+
+
+@dataclass(frozen=True)
 class Sums:
     """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
 
@@ -165,7 +178,7 @@ class Quantiles:
     at: tuple[str, ...]
 
 
-Measure = Records | Units | Sums | Quantiles
+Measure = Records | Units | Different | Sums | Quantiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,14 +225,7 @@ class AggregatesQuestion(PaidQuestion):
         """The answer's columns, in order: keys, events, and those of each measure with its place in their names."""
         found = [f"k{at}" for at in range(len(self.grouped or self.keys))]
         found += [f"e{at}" for at in range(len(self.events))]
-        for at, (one, _) in enumerate(self.measures):
-            if isinstance(one, Quantiles):
-                found += [f"m{at}_{place}" for place in range(len(one.at))]
-            elif isinstance(one, Sums):
-                found += [f"{name}{at}" for name in ("n", "s", *("q" * one.squares), *("z" * one.missing))]
-            else:
-                found.append(f"n{at}")
-        return found
+        return found + [name for at, (one, _) in enumerate(self.measures) for name in columns_of(at, one)]
 
     @property
     def outcomes(self) -> int:
@@ -254,6 +260,15 @@ class AggregatesQuestion(PaidQuestion):
         return [_PLACE.sub(lambda found: quoted([self.keys[int(found[1])].column]), one) for one in self.grouped]
 
 
+def columns_of(at: int, measure: Measure) -> list[str]:
+    """The columns of a measure in an answer. at: its place among the measures."""
+    if isinstance(measure, Quantiles):
+        return [f"m{at}_{place}" for place in range(len(measure.at))]
+    if isinstance(measure, Sums):
+        return [f"{name}{at}" for name in ("n", "s", *("q" * measure.squares), *("z" * measure.missing))]
+    return [f"n{at}"]
+
+
 # A key's value in an expression.
 _PLACE = re.compile(r"\bk(\d+)\b")
 
@@ -263,6 +278,8 @@ def _told(measure: Measure, unit: str | None) -> str:
         return "count of records"
     if isinstance(measure, Units):
         return f"count of different {unit}"
+    if isinstance(measure, Different):
+        return f"count of different {measure.column}"
     if isinstance(measure, Sums):
         return f"count, sum{' and sum of squares' if measure.squares else ''} of {measure.number.column}"
     return f"quantiles {', '.join(measure.at)} of {measure.number.column}"

@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
 
 # In characters. A longer statement would take seconds to parse.
@@ -24,7 +25,7 @@ _LONGEST = 100_000
 _DEEPEST = 200
 # Versions of sqlglot parse these differently, so they are told by their first word.
 _ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
-_QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
+_QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|PIVOT|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
 _TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
 
 # sqlglot logs what it cannot parse; the guard refuses that with an error of its own.
@@ -129,7 +130,20 @@ def _parsed(text: str) -> Node:
     trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
-    return trees[0]
+    tree: Node = trees[0]
+    for one in tree.find_all(exp.Fetch):
+        _as_limit(one)
+    return grouped(tree)
+
+
+def _as_limit(fetch: Node) -> None:
+    """Write FETCH FIRST 3 ROWS ONLY as LIMIT 3. Raises UnsupportedQuery."""
+    options = fetch.args.get("limit_options")
+    ties = fetch.args.get("with_ties") or fetch.args.get("percent") or (options and options.args.get("with_ties"))
+    count = fetch.args.get("count")
+    if ties or (options and options.args.get("percent")) or count is None:
+        raise UnsupportedQuery("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.")
+    fetch.replace(exp.Limit(expression=count.copy()))
 
 
 def _is_unicode(text: str) -> bool:

@@ -6,12 +6,16 @@ no record is read, and nothing is charged or drawn. Tools ask for the columns of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import sqlglot
 from sqlglot import exp
 
+from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg, parsed_type
-from duckanon.rewrite.bind import Bound
+from duckanon.rewrite.bind import Bound, named
 from duckanon.rewrite.metadata import shown_type
 
 
@@ -53,12 +57,26 @@ def empty(bound: Bound, catalog: Catalog) -> None:
         stored = catalog.protected[name].stored
         if stored is None:
             raise UnsupportedQuery("The statement reads a protected table that is gone: a steward settles its policy.")
-        shown = [
-            exp.alias_(exp.Cast(this=exp.Null(), to=parsed_type(shown_type(kind, catalog, name))), column, quoted=True)
-            for column, kind in stored.columns.items()
-        ]
-        holder = exp.Subquery(this=exp.select(*shown).where(exp.false()))
-        holder.set("alias", node.args.get("alias"))
-        holder.set("joins", arg(node, "joins"))
-        node.replace(holder)
+        _replace(node, {column: shown_type(kind, catalog, name) for column, kind in stored.columns.items()})
     bound.protected.clear()
+
+
+def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:
+    """A query with empty relations in place of some tables. tables: their columns with types, by full name."""
+    query = sqlglot.parse_one(text, read="duckdb")
+    for node in list(query.find_all(exp.Table)):
+        if named(node) in tables:
+            _replace(node, tables[named(node)])
+    return str(query.sql("duckdb", comments=False, normalize_functions=False))
+
+
+def _replace(node: Node, columns: Mapping[str, str]) -> None:
+    """Put an empty relation in the place of a table."""
+    shown = [
+        exp.alias_(exp.Cast(this=exp.Null(), to=parsed_type(kind)), column, quoted=True)
+        for column, kind in columns.items()
+    ]
+    holder = exp.Subquery(this=exp.select(*shown).where(exp.false()))
+    holder.set("alias", node.args.get("alias"))
+    holder.set("joins", arg(node, "joins"))
+    node.replace(holder)

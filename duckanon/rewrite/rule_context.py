@@ -48,6 +48,10 @@ class Releases(Protocol):
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
         ...
 
+    def listed(self, context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
+        """Replace a read of a protected table by the listed values of public columns, if all have domains."""
+        ...
+
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Answer a call on a protected table, or refuse it."""
         ...

@@ -24,12 +24,12 @@ SELECT protect('persons', population := 'people', privacy_unit := 'pid', rows_pe
   public := ['sex', 'vote', 'education', 'age', 'income', 'quantity', 'name'],
   domains := {'state': 'places', 'county': 'places', 'sex': ['F', 'M', NULL], 'vote': ['true', 'false', NULL],
     'education': ['none', 'school', 'college'], 'age': 'ages', 'income': 'incomes', 'quantity': ['0', '1', '2', '3'],
-    'name': 'names'}, bounds := {'quantity': [0, 3]})
+    'name': 'names'}, bounds := {'quantity': [0, 3], 'income': [0, 10000]})
 """
 # How many are admitted. More is better; fewer should have a reason. Of group sizes these are not: those of views over a
 # protected table (a view is closed, and what it computes may fail on a record: ask the table), one by a column of an
 # open table that is joined by the unit (it is no region: a steward may add it to the hierarchy), and the PIVOT.
-ADMITTED = {"group_size": 80, "conditional": 47, "plain_count": 38}
+ADMITTED = {"group_size": 81, "conditional": 51, "plain_count": 45}
 # A size that was added up below is a BIGINT in the release, not a HUGEINT.
 WIDER = {"sums of ones"}
 # A query that keeps the first of its rows may keep rows of zeros.
@@ -97,7 +97,8 @@ def test_nothing_that_looks_alike_is_taken_for_it(con: duckanon.Analyst) -> None
             except DuckanonError:
                 continue
             mine, wanted = rows(con), rows(raw.execute(entry.sql))
-            if not KEEPS.search(entry.sql):
+            # A median is told to a step of the bounds.
+            if entry.title != "a median" and not KEEPS.search(entry.sql):
                 assert not wanted - mine, (entry.title, wanted - mine)
 
 

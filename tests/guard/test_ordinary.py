@@ -29,8 +29,6 @@ REFUSED = {
     "after: hand: the ten best paid": "Records of persons are protected.",
     "after: bi: Metabase largest and smallest": "show values of single records",
     "after: hand: most common occupation": "show values of single records",
-    # Different households: how many of a person's are in a cell is not what one charge protects.
-    "after: dbt: distinct persons by state": "of the privacy unit only",
     # A test of a key asks whether one person is there twice.
     "after: dbt: unique test of the key": "The policy counts groups by hid",
     # Moments of two columns have no declared sensitivity yet.
@@ -38,19 +36,9 @@ REFUSED = {
     "after: hand: sum of a product of columns": "Told with noise are",
     # The pairs of 36,525 and 2,192 days are more keys than persons.
     "after: hand: age at arrival": "could fail on a record",
-    # What could be answered and is not yet.
-    "after: dbt: household sizes with the share of each": "The query shows more than regions",
-    "after: dbt: relationships test": "Statistics are released of one table",
-    "after: bi: Metabase joined lookup": "Statistics are released of one table",
-    "after: bi: Superset series limit by a join": "Statistics are released of one table",
-    "after: bi: Superset filter box": "The query shows values",
-    "after: bi: Tableau top three by a subquery": "Statistics are released of one table",
-    "after: bi: Looker count with an IN filter and a row limit": "(Fetch)",
+    # A list of quantiles at once, and values that are not written out: not answered yet.
     "after: hand: quartiles of income": "Told with noise are",
-    "before: dbt: joined to an open table of regions": "Statistics are released of one table",
-    "before: bi: Metabase last 30 days": "could fail on a record",
-    "before: bi: distinct values of a public column": "Records of adult are protected.",
-    "before: hand: pivot": "does not run PIVOT",
+    "before: hand: pivot": "PIVOT is followed with its values written out",
 }
 # Medians halfway between two values: told to a step of the policy.
 HALFWAY = {"before: dbt: medians"}

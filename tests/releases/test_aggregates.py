@@ -18,6 +18,7 @@ from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
+    Different,
     Key,
     Measure,
     Number,
@@ -35,6 +36,7 @@ EVENTS = ('("y" = 1)', '("y" = 2)')
 MEASURES: list[Measure] = [
     Records(),
     Units(),
+    Different("y", is_text=False),
     Sums(NUMBER),
     Sums(NUMBER, squares=True),
     Sums(NUMBER, missing=True),
@@ -73,13 +75,16 @@ class Case:
         own: dict[Any, list[tuple[Record, int]]] = defaultdict(list)
         for one, cell in found:
             own[one["unit"]].append((one, cell))
-        numbers = [measure for measure, _ in self.question.measures if isinstance(measure, Sums | Quantiles)]
 
         def order(placed: tuple[Record, int]) -> tuple[Any, ...]:
-            step = steps(placed[0]["x"])
-            # DuckDB sorts NULL last, and its hash of NULL is a number like others.
-            tie = (hashed(step, "BIGINT"), step is None, step or 0)
-            return (hashed(placed[1], "BIGINT"), *(tie if numbers else ()), placed[1])
+            ties = []
+            for measure, _ in self.question.measures:
+                if isinstance(measure, Sums | Quantiles | Different):
+                    kind = "INTEGER" if isinstance(measure, Different) else "BIGINT"
+                    value = placed[0]["y"] if isinstance(measure, Different) else steps(placed[0]["x"])
+                    # DuckDB sorts NULL last, and its hash of NULL is a number like others.
+                    ties += [hashed(value, kind), value is None, value or 0]
+            return (hashed(placed[1], "BIGINT"), *ties, placed[1])
 
         most = self.question.contributions
         return [one for mine in own.values() for one in sorted(mine, key=order)[:most]]
@@ -102,6 +107,9 @@ def totals(measure: Measure, placed: list[tuple[Record, int]], size: int) -> np.
         return np.array([[sum(at == cell for _, at in placed)] for cell in range(size)])
     if isinstance(measure, Units):
         return np.array([[len({one["unit"] for one, at in placed if at == cell})] for cell in range(size)])
+    if isinstance(measure, Different):
+        values = [{one["y"] for one, at in placed if at == cell} - {None} for cell in range(size)]
+        return np.array([[len(one)] for one in values])
     if isinstance(measure, Quantiles):
         counts = np.zeros((size, measure.number.steps + 1), dtype=np.int64)
         for one, cell in placed:

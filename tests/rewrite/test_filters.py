@@ -154,6 +154,7 @@ FUNCTIONS = [
 BOUNDS = ["0", "1", "-1", "2.5", "-0.5", "7", "7.0", "300", "1e3", "3000000000", "10 / 4", "2 * 3 - 1", "'a'", "'A'",
           "'7'", "true", "NULL", "1999", "DATE '2024-01-01' + 59", "DATE '2024-03-31' - INTERVAL 1 MONTH",
           "TIMESTAMP '2024-02-29 12:00:00'", "current_date - INTERVAL '2 years 1 day'",
+          "date_trunc('month', current_date)",
           "170141183460469231731687303715884105728"]  # fmt: skip
 
 
@@ -275,6 +276,10 @@ ADMITTED = {
     f"{DAY} < DATE '2024-02-29' - INTERVAL '1 year'": "(\"{d}\" < DATE '2023-02-28')",
     f"{DAY} < DATE '2024-03-31' - INTERVAL 1 MONTH + 1": None,
     f"{DAY} <= current_date - 28": "(\"{d}\" <= DATE '2026-01-31')",
+    f"{DAY} >= date_trunc('day', CURRENT_TIMESTAMP - INTERVAL 30 DAY)": "(\"{d}\" >= DATE '2026-01-29')",
+    f"{DAY} < date_trunc('quarter', now())": "(\"{d}\" < DATE '2026-01-01')",
+    f"{DAY} >= date_trunc('week', current_date)": "(\"{d}\" >= DATE '2026-02-23')",
+    f"{DAY} = now()::DATE - 1": "(\"{d}\" = DATE '2026-02-27')",
     f"{DAY} > TIMESTAMP '2024-02-29 12:00:00'": "(\"{d}\" >= DATE '2024-03-01')",
     f"{DAY} < TIMESTAMP '2024-02-29 00:00:00'": "(\"{d}\" < DATE '2024-02-29')",
     f"{DAY} = CAST('2024-02-29' AS DATE)": "(\"{d}\" = DATE '2024-02-29')",
@@ -339,7 +344,10 @@ REFUSED = [
     f"{TEXT} LIKE ANY ('a', 'b')", f"{TEXT} SIMILAR TO 'a+'", f"regexp_matches({TEXT}, 'a')", f"{TEXT} GLOB 'a*'",
     f"{TEXT} ~ 'a'", f"{TEXT} COLLATE NOCASE = 'a'", f"{TEXT} = 'a' COLLATE NOCASE",
     # What depends on more than the record.
-    f"random() < 0.5 AND {NUMBER} = 3", f"now() > {DAY}", f"{NUMBER} = $1", f"{NUMBER} = getvariable('x')",
+    f"random() < 0.5 AND {NUMBER} = 3", f"now() > {DAY}", f"{DAY} > now()::TIMESTAMP",
+    f"{DAY} = date_trunc('hour', now())",
+    f"{DAY} = date_trunc('day', now() - INTERVAL 3 HOUR)", f"{DAY} > now() - INTERVAL 1 DAY", f"{NUMBER} = $1",
+    f"{NUMBER} = getvariable('x')",
     "rowid = 3", "t = NULL", "(t).c0a = 3", "hash(t) = 7",
 ]  # fmt: skip
 

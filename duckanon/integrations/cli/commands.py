@@ -16,6 +16,7 @@ from duckanon.integrations.calls import as_options, call, split
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.options import Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
+from duckanon.integrations.cli.serve_commands import serve, user
 from duckanon.integrations.cli.tables_commands import tables
 from duckanon.integrations.dbt.commands import app as dbt
 from duckanon.integrations.results import Format, Result
@@ -35,6 +36,8 @@ app = typer.Typer(
 app.add_typer(dbt)
 app.add_typer(plot, name="plot")
 app.add_typer(tables, name="tables")
+app.add_typer(user, name="user")
+app.command()(serve)
 
 
 class AuditFormat(StrEnum):

@@ -25,6 +25,8 @@ WHOLE = {
 }
 # The kinds of constants whose type is not written: they take the type of what they are compared with.
 NUMBER, TEXT, NOTHING = "a number", "a text", "NULL"
+# Of the current time only the day is fixed: what else depends on it is not folded.
+_NOW = "now"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
@@ -47,7 +49,8 @@ _UNITS = {
 _MOST_DAYS = 4_000_000
 # Functions of constant dates.
 _PARTS = ("Year", "Month", "Day")
-_FOLDED = frozenset({"Paren", "Neg", "Cast", "Interval", "Add", "Sub", "Mul", "Div", *_PARTS})
+_TRUNCATED = ("TimestampTrunc", "DateTrunc")
+_FOLDED = frozenset({"Paren", "Neg", "Cast", "Interval", "Add", "Sub", "Mul", "Div", *_PARTS, *_TRUNCATED})
 
 
 class NotTotal(Exception):
@@ -136,6 +139,12 @@ def folded(expr: Expr, today: date) -> Value | None:
 
     today: what `current_date` stands for.
     """
+    found = _folded(expr, today)
+    return None if found is None or found.kind == _NOW else found
+
+
+def _folded(expr: Expr, today: date) -> Value | None:
+    """As `folded`; also the current time."""
     if isinstance(expr, Constant):
         return Value(expr.value, TEXT) if expr.is_text else _number(expr.value)
     if not isinstance(expr, Call):
@@ -144,7 +153,7 @@ def folded(expr: Expr, today: date) -> Value | None:
         return _named(expr, today)
     if expr.kind not in _FOLDED:
         return None
-    parts = [folded(one, today) for one in expr.operands]
+    parts = [_folded(one, today) for one in expr.operands]
     known = [one for one in parts if one is not None]
     if len(known) < len(parts):
         return None
@@ -157,8 +166,10 @@ def _named(expr: Call, today: date) -> Value | None:
         return Value(None, NOTHING)
     if expr.kind == "Boolean":
         return Value(("this", True) in expr.shape, "BOOLEAN")
-    is_today = expr.kind == "CurrentDate" or (expr.kind == "Anonymous" and ("this", "today") in expr.shape)
-    return Value(today, "DATE") if is_today else None
+    called = _given(expr, "this") if expr.kind == "Anonymous" else expr.kind
+    if called in ("CurrentDate", "today"):
+        return Value(today, "DATE")
+    return Value(today, _NOW) if called in ("CurrentTimestamp", "now") else None
 
 
 def _changed(expr: Call, one: Value) -> Value | None:
@@ -171,9 +182,31 @@ def _changed(expr: Call, one: Value) -> Value | None:
         return one
     if expr.kind == "Neg" and isinstance(one.value, Fraction):
         return Value(-one.value, one.kind)
+    if expr.kind in _TRUNCATED and isinstance(one.value, date):
+        return _truncated(one.value, _unit(expr))
     if expr.kind in _PARTS and isinstance(one.value, date):
         return Value(Fraction(getattr(one.value, expr.kind.lower())), "BIGINT")
     return None
+
+
+def _truncated(day: date, unit: str) -> Value | None:
+    """The first midnight of a year, quarter, month, week or day."""
+    first = datetime(day.year, day.month, day.day)
+    if unit == "week":
+        first -= timedelta(days=first.weekday())
+    elif unit in ("month", "quarter", "year"):
+        months = {"month": 1, "quarter": 3, "year": 12}[unit]
+        first = first.replace(month=(first.month - 1) // months * months + 1, day=1)
+    return Value(first, "TIMESTAMP") if unit in ("day", "week", "month", "quarter", "year") else None
+
+
+def _unit(expr: Call) -> str:
+    return _given(expr, "unit").lower()
+
+
+def _given(expr: Call, name: str) -> str:
+    """An argument of a call that is a word."""
+    return next((str(one[-1]) for one in expr.shape if isinstance(one, tuple) and one[0] == name), "")
 
 
 def _number(text: str) -> Value | None:
@@ -200,6 +233,8 @@ def _typed(value: Value, kind: str) -> Value | None:
         return Value(value.value.date(), kind)
     if value.value is None:
         return Value(None, kind)
+    if value.kind == _NOW and kind != "DATE":
+        return None
     found = of_type(value, kind)
     if found is None:
         raise NotTotal(f"A constant is no value of the type {plain(kind)} to which it is cast: write it so.")
@@ -207,8 +242,7 @@ def _typed(value: Value, kind: str) -> Value | None:
 
 
 def _interval(value: Value, expr: Call) -> Value | None:
-    unit = next((str(one[2]) for one in expr.shape if isinstance(one, tuple) and one[0] == "unit"), "")
-    text = f"{value.value} {unit}".strip()
+    text = f"{value.value} {_unit(expr)}".strip()
     total, at = [0, 0, 0], 0
     for found in _SPAN.finditer(text):
         per = _UNITS.get(found[2].lower()) or _UNITS.get(found[2].lower().removesuffix("s"))
@@ -224,6 +258,10 @@ def _computed(kind: str, one: Value, other: Value) -> Value | None:
     left, right = one.value, other.value
     if kind == "Add" and isinstance(right, date):
         left, right = right, left
+    if _NOW in (one.kind, other.kind):
+        moved = _moved(left, right, 1 if kind == "Add" else -1) if isinstance(left, date) else None
+        whole_days = isinstance(right, Interval) and not right.micros and kind in ("Add", "Sub")
+        return Value(moved.value, _NOW) if moved is not None and whole_days else None
     if isinstance(left, date) and kind in ("Add", "Sub"):
         return _moved(left, right, 1 if kind == "Add" else -1)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):

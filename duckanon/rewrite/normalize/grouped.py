@@ -53,7 +53,7 @@ class Grouped:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
         self.keys = list(dict.fromkeys(self._keys()))
         parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
-        found = [one for part in parts if part is not None for one in _aggregates(part)]
+        found = [one for part in parts if part is not None for one in aggregates_of(part)]
         self.aggregates: list[Node] = list(dict.fromkeys(found))
         if not self.aggregates:
             raise NotFollowed("The query shows values and tells no count, sum or other statistic of them.")
@@ -120,7 +120,7 @@ class Grouped:
         if group is None:
             return
         if group.args.get("all"):
-            yield from (one.unalias() for one in shown if not any(True for _ in _aggregates(one)))
+            yield from (one.unalias() for one in shown if not any(True for _ in aggregates_of(one)))
         sets = [self._group(name) for name in ("rollup", "cube", "grouping_sets")]
         for one in [*self._terms(), *(part for given in sets if isinstance(given, list) for part in given)]:
             yield from self._key(one)
@@ -135,7 +135,7 @@ class Grouped:
             yield self.query.expressions[int(term.this) - 1].unalias()
         else:
             alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
-            if alias is None or any(True for _ in _aggregates(alias)) or may_be(term, alias):
+            if alias is None or any(True for _ in aggregates_of(alias)) or may_be(term, alias):
                 yield term
             else:
                 # DuckDB takes a column of that name first.
@@ -161,7 +161,7 @@ class Grouped:
 
 def aggregates_itself(query: Node) -> bool:
     """Whether a SELECT groups or aggregates, not only a query in it."""
-    return query.args.get("group") is not None or any(True for one in query.expressions for _ in _aggregates(one))
+    return query.args.get("group") is not None or any(True for one in query.expressions for _ in aggregates_of(one))
 
 
 class _Writer:
@@ -226,7 +226,7 @@ def _is_aggregate(node: Node) -> bool:
     return name not in ("grouping", "grouping_id") and (isinstance(node, exp.AggFunc) or name in AGGREGATES)
 
 
-def _aggregates(node: Node) -> Iterator[Node]:
+def aggregates_of(node: Node) -> Iterator[Node]:
     """The aggregates of the query itself: those inside a window's arguments, but not the window's own function."""
     if isinstance(node, exp.Query):
         return
@@ -238,4 +238,4 @@ def _aggregates(node: Node) -> Iterator[Node]:
     for value in node.args.values():
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, ROOT):
-                yield from _aggregates(one)
+                yield from aggregates_of(one)

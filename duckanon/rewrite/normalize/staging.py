@@ -1,4 +1,6 @@
-"""Common table expressions of records are moved to where they are read, so that each query holds what it reads.
+"""Common table expressions of records, and of groups of them, are moved to where they are read.
+
+So each query holds what it reads.
 
 WITH a AS (SELECT x FROM t), b AS (SELECT x, count(*) FROM a GROUP BY x) FROM b becomes WITH b AS (SELECT x, count(*)
 FROM (SELECT x FROM t) AS a GROUP BY x) FROM b, in which b can be answered by itself.
@@ -21,13 +23,17 @@ _SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "window
 def move(query: Node, is_read: Callable[[Node], bool]) -> None:
     """Move the expressions of a query's WITH that show records into the later ones that read them.
 
-    is_read: whether a node reads a protected table. Calls of table functions stay where they are.
+    One that groups records is moved if it is read once: then it may be the groups whose sizes are asked for. is_read:
+    whether a node reads a protected table. Calls of table functions stay where they are.
     """
     given = arg(query, "with")
     if given is None or given.args.get("recursive") or _shadowed(query):
         return
     for one in list(given.expressions):
-        if not _shows_records(one, is_read):
+        if not _is_plain_query(one, is_read):
+            continue
+        reads = [node for node in query.find_all(exp.Table) if _names(node, one.alias)]
+        if aggregates_itself(one.this) and len(reads) != 1:
             continue
         for later in list(given.expressions):
             for node in list(later.this.find_all(exp.Table)):
@@ -44,9 +50,9 @@ def _shadowed(query: Node) -> bool:
     return any(count > 1 for count in names.values())
 
 
-def _shows_records(one: Node, is_read: Callable[[Node], bool]) -> bool:
+def _is_plain_query(one: Node, is_read: Callable[[Node], bool]) -> bool:
     body = one.this
-    if not isinstance(body, exp.Select) or aggregates_itself(body) or any(body.args.get(name) for name in _SHAPING):
+    if not isinstance(body, exp.Select) or any(body.args.get(name) for name in _SHAPING):
         return False
     tables = list(body.find_all(exp.Table))
     plain = all(isinstance(table.this, exp.Identifier) for table in tables) and not any(

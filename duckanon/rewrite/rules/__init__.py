@@ -11,11 +11,13 @@ from collections.abc import Callable
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.rewrite.rules import (
     aggregate_queries,
+    aggregates_over_joins,
     anything_else,
     calls_on_protected,
     conditional_tables,
     group_size_queries,
     inner_parts,
+    listed_values,
     open_calls,
     parts_of_queries,
     record_reads,
@@ -31,6 +33,8 @@ RULES: tuple[Rule, ...] = (
     inner_parts.apply,
     parts_of_queries.apply,
     aggregate_queries.apply,
+    aggregates_over_joins.apply,
+    listed_values.apply,
     record_reads.apply,
     anything_else.apply,
 )

@@ -1,0 +1,44 @@
+"""The values of public columns as the policy's domains list them: free, and the same whatever the records are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlglot
+from sqlglot import exp
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.snapshot import SCHEMA
+from duckanon.releases.key_domains import combinations, dependent_parts
+from duckanon.releases.noise import NotOffered, public_key
+from duckanon.rewrite.algebra.expressions import Column
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.rule_context import RuleContext
+
+_TOLD = "These are the values that the policy lists: which of them records have is not told."
+# Domains that depend on each other count as one.
+_MOST_DOMAINS = 2
+
+
+def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: Node) -> None:
+    """Let a query read the listed combinations of a protected table's public columns in place of its records.
+
+    Nothing is changed if a column has no domain, or if there are too many combinations.
+    """
+    try:
+        keys = [public_key(context, name, Column(0, fold(one))) for one in columns]
+    except NotOffered:
+        return
+    parts = dependent_parts(keys)
+    if not 0 < len(parts) <= _MOST_DOMAINS:
+        return
+    database = context.path(name)[0]
+    shown = ", ".join(f"k{at} AS {quoted([one.column])}" for at, one in enumerate(keys))
+    found = " CROSS JOIN ".join(combinations(database, keys, places) for places in parts)
+    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {found}", read="duckdb"))
+    holder.set("alias", node.args.get("alias"))
+    holder.set("joins", node.args.get("joins"))
+    context.bound.tables |= {TableName(fold(database), SCHEMA, fold(one.domain)) for one in keys}
+    context.replace(node, holder)
+    context.steps.append(Step("values", context.label(name), Verdict.REWRITTEN, _TOLD))

@@ -1,0 +1,260 @@
+"""Eager aggregation: one source of a grouping query is aggregated before it is joined (Yan and Larson, VLDB 1995).
+
+SELECT region, count(*) FROM persons JOIN states USING (state) GROUP BY region becomes
+SELECT region, sum(n) FROM (SELECT state, count(*) AS n FROM persons GROUP BY state) JOIN states USING (state) GROUP BY
+region. The query inside reads one table, so it can be answered by itself. The query around it may join the answer with
+anything, and compute from its columns whatever it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from sqlglot import exp
+
+from duckanon.catalog.names import fold
+from duckanon.rewrite.algebra.nodes import Node, arg, name_of
+from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
+from duckanon.rewrite.normalize.select_list import unnamed
+
+_OTHER = "Told of a join are count, sum and avg: ask for other statistics of the table by itself."
+_JOINED = "The query is joined in a way that is not followed: use inner joins, or LEFT JOIN after the protected table."
+# Of the columns of the inner query that have aggregates.
+_MADE = "_dk_part"
+_VOLATILE = frozenset("rand random uuid uuidv4 uuidv7 gen_random_uuid".split())
+
+
+def sources(query: Node) -> list[Node]:
+    """What stands in FROM, each source without the condition by which it is joined."""
+    given = arg(query, "from")
+    return [] if given is None else [given.this, *(one.this for one in query.args.get("joins") or [])]
+
+
+def aggregated_first(query: Node, place: int, columns: Mapping[str, str]) -> tuple[Node, Node]:
+    """The query with one of its sources aggregated, and in it the query that does so. Both are new trees.
+
+    place: of the source among `sources`. columns: of that source, as stored, by folded name. Raises NotFollowed.
+    """
+    around = query.copy()
+    _check(around, place)
+    eager = _Eager(around, sources(around)[place], columns)
+    return around, eager.inner
+
+
+def _check(query: Node, place: int) -> None:
+    """Raises NotFollowed unless each row of the source is kept once for each row that it is joined with."""
+    joins = query.args.get("joins") or []
+    if any(one.args.get("joins") or one.find(exp.Lateral) for one in sources(query)):
+        raise NotFollowed(_JOINED)
+    for at, join in enumerate(joins, 1):
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        sides = {"LEFT"} if at > place else {"RIGHT"} if at == place else {"LEFT", "RIGHT", "FULL"}
+        kinds = {"INNER", "CROSS", "OUTER", *(("SEMI", "ANTI") if at > place else ())}
+        if join.args.get("method") or side not in {"", *sides} or kind not in {"", *kinds}:
+            raise NotFollowed(_JOINED)
+
+
+class SourceColumns:
+    """The columns of one source of a SELECT, and which of them the SELECT uses.
+
+    columns: of the source, as stored, by folded name. Raises NotFollowed for a source without a plain alias.
+    """
+
+    def __init__(self, query: Node, source: Node, columns: Mapping[str, str]) -> None:
+        alias = source.args.get("alias")
+        if alias is None or alias.args.get("columns") or not alias.name:
+            raise NotFollowed(_JOINED)
+        self._query, self._columns, self.alias = query, columns, alias.name
+
+    def has(self, column: Node) -> bool:
+        """Whether a column of the SELECT is one of the source's, or may be."""
+        if column.table:
+            return bool(fold(column.table) == fold(self.alias))
+        return fold(column.name) in self._columns
+
+    def used(self) -> list[str]:
+        """The columns that the SELECT uses, as stored; there they are written with the source's alias alone.
+
+        Raises NotFollowed for stars, rows as values, and what differs from one row of the source to the next.
+        """
+        inside = {id(node) for one in sources(self._query) for node in one.walk()}
+        if any(name_of(one) in _VOLATILE for one in self._query.find_all(exp.Func) if id(one) not in inside):
+            raise NotFollowed("Random values beside statistics are not followed: leave them out.")
+        found: dict[str, None] = {}
+        for one in self._query.find_all(exp.Column, exp.Star):
+            if id(one) in inside:
+                continue
+            if isinstance(one, exp.Star) or isinstance(one.this, exp.Star):
+                raise NotFollowed("A star is not followed here: write the columns out.")
+            name, known = fold(one.name), fold(one.name) in self._columns
+            if name.startswith(_MADE):
+                continue
+            if not known and (name in (fold(self.alias), "rowid") or self.has(one)):
+                raise NotFollowed("Rows are not told apart here: use the columns of the policy.")
+            if self.has(one):
+                found[self._columns[fold(one.name)]] = None
+                one.set("db", None)
+                one.set("catalog", None)
+        for join in self._query.args.get("joins") or []:
+            names = [fold(one.name) for one in join.args.get("using") or []]
+            found |= {self._columns[one]: None for one in names if one in self._columns}
+        return list(found)
+
+
+class _Eager:
+    """Changes a query so that one of its sources is aggregated, and keeps the query that does so as `inner`."""
+
+    def __init__(self, query: Node, source: Node, columns: Mapping[str, str]) -> None:
+        self._query, self._source = query, SourceColumns(query, source, columns)
+        self._alias = self._source.alias
+        self._told: dict[str, Node] = {}
+        if any(one.name.lower().startswith(_MADE) for one in query.find_all(exp.Identifier)):
+            raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.")
+        self.inner = exp.Select()
+        self._name_outputs()
+        for one in list(self._aggregates()):
+            one.replace(self._added_up(one))
+        where = self._pushed_down()
+        if any(name_of(one) in ENDS for one in query.find_all(exp.Anonymous)):
+            raise NotFollowed("low and high are told of a table by itself, not of a join.")
+        keys = self._source.used()
+        source.replace(exp.Subquery(this=self.inner, alias=source.args["alias"].copy()))
+        self._fill(source, keys, where)
+
+    def _name_outputs(self) -> None:
+        """Give aggregates the names that DuckDB would give them, before they are written in another way."""
+        for one in self._query.expressions:
+            if not isinstance(one, exp.Alias) and any(True for _ in aggregates_of(one)):
+                one.replace(exp.alias_(one.copy(), unnamed(one), quoted=True))
+
+    def _aggregates(self) -> Iterator[Node]:
+        parts = [*self._query.expressions, *(self._query.args.get(one) for one in ("having", "qualify", "order"))]
+        return (one for part in parts if part is not None for one in aggregates_of(part))
+
+    def _is_of_source(self, node: Node | None) -> bool:
+        """Whether an expression depends on nothing but the source's rows."""
+        return node is None or (node.find(exp.Query) is None and all(map(self._source.has, node.find_all(exp.Column))))
+
+    def _told_as(self, aggregate: Node, where: Node | None) -> Node:
+        """The column of the inner query that has an aggregate of the source's rows."""
+        if where is not None:
+            both = where
+            if isinstance(aggregate, exp.Filter):
+                aggregate, both = aggregate.this, exp.and_(where, aggregate.expression.this)
+            aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=both.copy()))
+        text = aggregate.sql("duckdb")
+        name = f"{_MADE}{list(self._told).index(text) if text in self._told else len(self._told)}"
+        self._told[text] = aggregate
+        return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._alias, quoted=True))
+
+    # --- aggregates -------------------------------------------------------------------------------------------------
+
+    def _added_up(self, node: Node) -> Node:
+        """An aggregate over the joined rows, from aggregates of the source's rows."""
+        where = node.expression.this if isinstance(node, exp.Filter) else None
+        inner = node.this if isinstance(node, exp.Filter) else node
+        operand = _operand(inner)
+        if self._is_of_source(where):
+            told, kept = where, None
+        else:
+            told, kept = None, where
+        if self._is_of_source(operand):
+            return _sum_of_parts(inner, operand, lambda one: self._told_as(one, told), kept)
+        assert operand is not None
+        return _weighted(inner, operand, self._told_as(exp.Count(this=exp.Star()), told), kept)
+
+    # --- conditions ----------------------------------------------------------------------------------------
+
+    def _pushed_down(self) -> list[Node]:
+        """Take the conditions on the source's rows out of WHERE, and return them."""
+        where = self._query.args.get("where")
+        if where is None:
+            return []
+        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        mine = [one for one in parts if one.find(exp.Column) is not None and self._is_of_source(one)]
+        rest = [one.copy() for one in parts if not any(one is each for each in mine)]
+        self._query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+        return [one.copy() for one in mine]
+
+    def _fill(self, source: Node, keys: list[str], where: list[Node]) -> None:
+        """Write the inner query."""
+        shown = [exp.column(exp.to_identifier(one, quoted=True), table=self._alias) for one in keys]
+        names = [exp.alias_(one.copy(), one.name, quoted=True) for one in shown]
+        counted = [exp.alias_(one.copy(), f"{_MADE}{at}", quoted=True) for at, one in enumerate(self._told.values())]
+        self.inner.set("expressions", [*names, *counted])
+        key = "from_" if "from_" in exp.Select.arg_types else "from"
+        self.inner.set(key, exp.From(this=source))
+        if where:
+            self.inner.set("where", exp.Where(this=exp.and_(*where, copy=False)))
+        if shown:
+            self.inner.set("group", exp.Group(expressions=[one.copy() for one in shown]))
+
+
+def _operand(aggregate: Node) -> Node | None:
+    """What is counted or summed; None for the rows themselves. Raises NotFollowed for other aggregates."""
+    operand = aggregate.this
+    plain = not isinstance(operand, exp.Distinct | exp.Order | exp.Limit) and not aggregate.expressions
+    if not isinstance(aggregate, exp.Count | exp.Sum | exp.Avg) or not plain:
+        raise NotFollowed(_OTHER)
+    return None if operand is None or isinstance(operand, exp.Star) else operand
+
+
+def _sum_of_parts(aggregate: Node, operand: Node | None, told: Callable[[Node], Node], where: Node | None) -> Node:
+    """An aggregate of the source's own columns: the aggregates of its parts are added up."""
+    if isinstance(aggregate, exp.Avg):
+        assert operand is not None
+        condition = _condition(operand)
+        if condition is not None:
+            return _share(condition, told, where)
+        values = _sum(told(exp.Sum(this=operand.copy())), where)
+        return _quotient(values, _sum(told(exp.Count(this=operand.copy())), where))
+    total = _sum(told(aggregate.copy()), where)
+    return _count(total) if isinstance(aggregate, exp.Count) else total
+
+
+def _weighted(aggregate: Node, operand: Node, count: Node, where: Node | None) -> Node:
+    """An aggregate of something else than the source's columns: each value counts as often as there are rows of it."""
+    present = exp.Not(this=exp.Is(this=exp.Paren(this=operand.copy()), expression=exp.Null()))
+    if not isinstance(aggregate, exp.Count):
+        values = _sum(exp.Mul(this=exp.Paren(this=operand.copy()), expression=count.copy()), where)
+        if isinstance(aggregate, exp.Sum):
+            return values
+    here: Node = present if where is None else exp.and_(where.copy(), present)
+    total = _sum(count, here)
+    return _count(total) if isinstance(aggregate, exp.Count) else _quotient(values, total)
+
+
+def _sum(node: Node, where: Node | None) -> Node:
+    total = exp.Sum(this=node)
+    return total if where is None else exp.Filter(this=total, expression=exp.Where(this=where.copy()))
+
+
+def _count(total: Node) -> Node:
+    return exp.cast(exp.Coalesce(this=total, expressions=[exp.Literal.number(0)]), "BIGINT")
+
+
+def _quotient(values: Node, number: Node) -> Node:
+    """A mean; NULL where the noisy number of values is below one."""
+    told = exp.Div(this=values, expression=number.copy())
+    return exp.Paren(
+        this=exp.Case(ifs=[exp.If(this=exp.GTE(this=number, expression=exp.Literal.number(1)), true=told)])
+    )
+
+
+def _share(condition: Node, told: Callable[[Node], Node], where: Node | None) -> Node:
+    """The share of the rows where a condition holds among those where it holds or not, without NULL."""
+    known = exp.or_(condition.copy(), exp.not_(condition.copy()))
+    part, whole = (_sum(told(_counted(one)), where) for one in (condition, known))
+    least = exp.Greatest(this=_quotient(part, whole), expressions=[exp.Literal.number(0)])
+    return exp.Least(this=least, expressions=[exp.Literal.number(1)])
+
+
+def _counted(condition: Node) -> Node:
+    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition.copy()))
+
+
+def _condition(operand: Node) -> Node | None:
+    """The condition whose numbers, 0 and 1, an expression has; None if it is another expression."""
+    cast = operand.unnest()
+    inner = cast.this.unnest() if isinstance(cast, exp.Cast) else cast
+    return inner if isinstance(inner, exp.Predicate | exp.Connector | exp.Not) else None

@@ -1,0 +1,63 @@
+"""Counts, sums and means of protected records that are joined with what may be seen: the records are counted first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.rewrite.algebra.nodes import Node, queries_in
+from duckanon.rewrite.normalize.eager_aggregation import aggregated_first, sources
+from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself
+from duckanon.rewrite.recognize import Aggregates
+from duckanon.rewrite.rule_context import RuleContext, within
+
+_ADDED = " The query adds these numbers up over what it joins, and their noise with them."
+
+
+def apply(context: RuleContext) -> None:
+    """Answer the remaining SELECTs of one protected table among other sources, and note why one is not answered."""
+    for part in list(context.bound.query.find_all(exp.Select)):
+        if within(part, context.bound.query) and aggregates_itself(part):
+            read = [(name, node) for name, node in context.reads if within(node, part)]
+            places = [at for at, one in enumerate(sources(part)) if any(within(node, one) for _, node in read)]
+            if len(read) == 1 and len(places) == 1 and (len(sources(part)) > 1 or queries_in(part)):
+                _answer(context, part, read[0][0], places[0])
+
+
+def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> None:
+    try:
+        around, inner = aggregated_first(part, place, _columns(context, sources(part)[place], name))
+    except NotFollowed as no:
+        reason = str(no)
+    else:
+        _put(context, part, around)
+        if context.releases.follows(context, inner):
+            return
+        refused = context.releases.with_noise(context, inner)
+        if refused is None:
+            context.steps[-1] = replace(context.steps[-1], reason=context.steps[-1].reason + _ADDED)
+            return
+        _put(context, around, part)
+        reason = refused
+    # It says more than that there is more than one source.
+    context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
+    context.reasons.append((Aggregates.shown, name, reason))
+
+
+def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, str]:
+    """The columns of a source that reads a protected table, as stored, by folded name. Raises NotFollowed."""
+    if isinstance(source, exp.Table):
+        return {fold(one): one for one in context.columns(name)}
+    query = source.this if isinstance(source, exp.Subquery) else None
+    if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
+        raise NotFollowed("Write the columns out that the query in FROM shows, with names.")
+    return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
+
+
+def _put(context: RuleContext, old: Node, new: Node) -> None:
+    if old is context.bound.query:
+        context.bound.query = new
+    else:
+        old.replace(new)

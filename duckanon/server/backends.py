@@ -1,0 +1,430 @@
+"""What a user's statements run on: an analyst's guarded connection, or a steward's own. Called from worker threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from threading import Lock
+from typing import Any, Protocol
+
+import duckdb
+
+from duckanon.analyst import Analyst
+from duckanon.catalog.names import fold
+from duckanon.connection import Connection
+from duckanon.governance.asker import Asker, Askers, asking
+from duckanon.rewrite.decision import Decision
+from duckanon.server import types
+from duckanon.server.errors import Told
+from duckanon.server.lexer import parameters, tokens, with_parameters
+from duckanon.server.parameter_types import Columns, parameter_types
+from duckanon.server.turns import Turns
+from duckanon.server.types import BY_OID, PgType, pg_type
+from duckanon.specification import functions
+
+_QUERIES = {"select", "with", "from", "values", "table", "("}
+# Statements about tables and queries. They read no record of a protected table, so they may run to tell their columns.
+_ABOUT = {"show", "describe", "desc", "explain", "pragma"}
+_CHUNK = 2_000
+# The most rows of an unfinished result that are kept in memory when another statement runs.
+_MOST_KEPT = 200_000
+_COLUMNS = """
+SELECT table_catalog, table_schema, table_name, column_name, data_type, is_nullable
+FROM information_schema.columns ORDER BY table_catalog, table_schema, table_name, ordinal_position
+"""
+_TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables ORDER BY ALL"
+# DuckDB's names of the types that a parameter may have, by oid.
+_NAMES = {
+    types.BOOL.oid: "BOOLEAN",
+    types.BYTEA.oid: "BLOB",
+    types.INT8.oid: "BIGINT",
+    types.INT2.oid: "SMALLINT",
+    types.INT4.oid: "INTEGER",
+    types.OID.oid: "BIGINT",
+    types.FLOAT4.oid: "FLOAT",
+    types.FLOAT8.oid: "DOUBLE",
+    types.DATE.oid: "DATE",
+    types.TIME.oid: "TIME",
+    types.TIMESTAMP.oid: "TIMESTAMP",
+    types.TIMESTAMPTZ.oid: "TIMESTAMPTZ",
+    types.INTERVAL.oid: "INTERVAL",
+    types.TIMETZ.oid: "TIMETZ",
+    types.NUMERIC.oid: "DECIMAL(38, 10)",
+    types.UUID.oid: "UUID",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a result."""
+
+    name: str
+    type: PgType
+
+
+@dataclass(frozen=True)
+class Visible:
+    """Names and types. columns: database, schema, table, column, type, is_nullable. tables: the first three, kind."""
+
+    columns: Sequence[tuple[Any, ...]]
+    tables: Sequence[tuple[Any, ...]]
+
+
+@dataclass
+class Result:
+    """What a statement gave. columns: None for a statement without rows. tag: without the number of rows.
+
+    changed: the number of rows that the statement wrote, if it did. fetch: gives the next rows, none at the end.
+    decision: of the guard, for an analyst's statement. spent: what was charged.
+    """
+
+    tag: str
+    columns: Sequence[Column] | None = None
+    fetch: Callable[[int], list[Any]] = field(default=lambda _: [])
+    changed: int | None = None
+    decision: Decision | None = None
+    spent: Fraction = Fraction(0)
+
+
+class Catalogs(Protocol):
+    """Answers a user's statements about the catalog, from names and types that the user may see."""
+
+    def fill(self, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> None:
+        """What the user may see, as Backend.visible gives it."""
+        ...
+
+    def answers(self, text: str) -> bool:
+        """Whether a statement reads catalogs only."""
+        ...
+
+    def parameters(self, text: str) -> Sequence[PgType]: ...
+
+    def describe(self, text: str) -> Any:
+        """An object with the names and types of the columns: names, shown."""
+        ...
+
+    def run(self, text: str, parameters: Sequence[Any], seconds: float) -> Any:
+        """As `describe`, with rows."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Gate:
+    """What all users of one server share: the turns of statements and changes.
+
+    epoch: grows with each change of the catalog or of a policy. forget: told of each.
+    """
+
+    def __init__(self, askers: Askers, forget: Callable[[], None]) -> None:
+        self.turns, self.askers, self._forget, self.epoch = Turns(), askers, forget, 0
+        self._lock = Lock()
+
+    @contextmanager
+    def change(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Something changes inside that decisions about statements depend on."""
+        with self.turns.change(check):
+            try:
+                yield
+            finally:
+                self._forget()
+                with self._lock:
+                    self.epoch += 1
+
+
+class Backend:
+    """A user's connection. One statement runs at a time; only `cancel` may be called meanwhile.
+
+    check: called where a statement waits; raises what ends it.
+    """
+
+    role = ""
+
+    def __init__(self, con: Analyst | Connection, gate: Gate, user: str) -> None:
+        self._con, self._gate, self._user = con, gate, user
+        self._open: _Rows | None = None
+        self._own_changes = 0
+        self._visible: tuple[tuple[int, int], Visible] | None = None
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """What this user may see of the catalog is the same while this is the same."""
+        return self._gate.epoch, self._own_changes
+
+    def visible(self) -> Visible:
+        """What this user may see of the catalog."""
+        if self._visible is None or self._visible[0] != self.stamp:
+            self._keep_open()
+            stamp = self.stamp
+            with self._gate.turns.statement():
+                columns, tables = (self._con.execute(one).fetchall() for one in (_COLUMNS, _TABLES))
+            self._visible = stamp, Visible(columns, tables)
+        return self._visible[1]
+
+    def parameter_types(self, text: str, declared: Sequence[int]) -> list[int]:
+        """The oids of a statement's parameters. declared: those that the client chose, 0 where it did not."""
+        count = max(parameters(text), len(declared))
+        given = [*declared, *[0] * (count - len(declared))]
+        if all(given):
+            return given
+        found = [pg_type(one).oid for one in parameter_types(text, self._columns())]
+        found += [types.TEXT.oid] * (count - len(found))
+        return [chosen or guessed for chosen, guessed in zip(given, found, strict=True)]
+
+    def _columns(self) -> Columns:
+        tables: dict[str, dict[str, str]] = {}
+        for _, _, table, column, kind, _ in self.visible().columns:
+            tables.setdefault(fold(table), {}).setdefault(fold(column), kind)
+        return tables
+
+    def describe(self, text: str, oids: Sequence[int]) -> Sequence[Column] | None:
+        """The columns of a statement's result, which does not run and costs nothing. None: it has no rows.
+
+        oids: of its parameters.
+        """
+        first = _first(text)
+        if first not in _QUERIES | _ABOUT | {"summarize"}:
+            return None
+        written = [f"CAST(NULL AS {_name(one)})" for one in oids]
+        filled = with_parameters(text, written)
+        self._keep_open()
+        with self._gate.turns.statement():
+            if first in _QUERIES:
+                rows = self._con.execute(f"DESCRIBE {filled}").fetchall()
+                return [Column(name, pg_type(kind)) for name, kind, *_ in rows]
+            self._con.execute("SUMMARIZE SELECT 1 AS one" if first == "summarize" else filled)
+            found = self._described()
+            self._con.fetchall()
+            return found
+
+    def run(self, text: str, values: Sequence[Any], check: Callable[[], None]) -> Result:
+        """Run a statement. Its rows are fetched before the next one runs, or kept then.
+
+        Raises what the guard and DuckDB raise.
+        """
+        raise NotImplementedError
+
+    def begin(self) -> None: ...
+
+    def commit(self, check: Callable[[], None]) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def cancel(self) -> None:
+        self._con.interrupt()
+
+    def close(self) -> None:
+        self._con.close()
+
+    def _described(self) -> list[Column]:
+        return [Column(str(one[0]), pg_type(str(one[1]))) for one in self._con.description or ()]
+
+    def _keep_open(self) -> None:
+        """Keep what is left of the last result, which the next statement on the connection would end."""
+        if self._open is not None:
+            self._open.keep()
+            self._open = None
+
+    def _rows(self) -> _Rows:
+        self._open = _Rows(self._con)
+        return self._open
+
+
+class _Rows:
+    """The rows of a result on a connection."""
+
+    def __init__(self, con: Analyst | Connection) -> None:
+        self._con: Analyst | Connection | None = con
+        self._kept: list[Any] = []
+        self._is_cut = False
+
+    def fetch(self, count: int) -> list[Any]:
+        """The next rows, at most so many; none at the end."""
+        if self._con is not None:
+            found: list[Any] = self._con.fetchmany(count)
+            return found
+        found, self._kept = self._kept[:count], self._kept[count:]
+        if not found and self._is_cut:
+            raise Told("54000", "The result is too long to be kept beside another statement: fetch it first.")
+        return found
+
+    def keep(self) -> None:
+        """Fetch what is left, so that another statement can run."""
+        con, self._con = self._con, None
+        while con is not None and len(self._kept) < _MOST_KEPT:
+            rows = con.fetchmany(_CHUNK)
+            self._kept += rows
+            if len(rows) < _CHUNK:
+                return
+        self._is_cut = True
+
+
+class AnalystBackend(Backend):
+    """Each statement passes the guard. Transactions are the session's alone: nothing of them reaches DuckDB."""
+
+    role = "analyst"
+
+    def __init__(self, con: Analyst, gate: Gate, user: str) -> None:
+        super().__init__(con, gate, user)
+        self._analyst = con
+
+    def run(self, text: str, values: Sequence[Any], check: Callable[[], None]) -> Result:
+        self._keep_open()
+        asker = Asker(self._user)
+        # Once the statement has begun, it reads what was committed then: its rows may be fetched later.
+        with self._gate.turns.statement(check), asking(asker):
+            try:
+                self._analyst.execute(text, list(values) or None)
+            except Exception as error:
+                # What was charged stays charged, and the log says so.
+                error.spent = asker.spent  # type: ignore[attr-defined]
+                raise
+        decision = self._analyst.decision
+        first = _first(text)
+        if first in ("create", "insert", "drop"):
+            self._own_changes += 1
+            rows = self._analyst.fetchall()
+            return _done(text, _count(rows), decision, asker.spent)
+        return Result(_tag(first), self._described(), self._rows().fetch, None, decision, asker.spent)
+
+
+class StewardBackend(Backend):
+    """Statements run as they are written. One that changes more than rows waits until no analyst's statement runs."""
+
+    role = "steward"
+
+    def __init__(self, con: Connection, gate: Gate, user: str) -> None:
+        super().__init__(con, gate, user)
+        self._steward = con
+
+    def run(self, text: str, values: Sequence[Any], check: Callable[[], None]) -> Result:
+        self._keep_open()
+        found = self._steward.extract_statements(text)
+        if len(found) != 1:
+            raise Told("42601", "The statement cannot be told from the one after it: send each of them alone.")
+        asker = Asker(self._user)
+        changes = found[0].type not in _ROWS_ONLY
+        if _writes_ledger(text):
+            # Its rows are fetched before anybody else has a turn, since the functions run while they are.
+            with self._gate.askers.turn(asker):
+                result = self._run(text, values)
+                rows = _all(result)
+                return Result(result.tag, result.columns, rows.fetch, result.changed, None, asker.spent)
+        with asking(asker), self._gate.change(check) if changes else _nothing():
+            return self._run(text, values)
+
+    def _run(self, text: str, values: Sequence[Any]) -> Result:
+        first = _first(text)
+        con = self._steward.execute(text, *([list(values)] if values else []))
+        self._own_changes += first not in _QUERIES
+        columns = self._described()
+        kind = found[0] if (found := [(one.name, one.type.name) for one in columns]) else None
+        if first not in _QUERIES | _ABOUT and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
+            return _done(text, _count(con.fetchall()), None, Fraction(0))
+        return Result(_tag(first), columns, self._rows().fetch)
+
+    def begin(self) -> None:
+        self._keep_open()
+        self._steward.execute("BEGIN")
+
+    def commit(self, check: Callable[[], None]) -> None:
+        self._keep_open()
+        with self._gate.change(check):
+            self._steward.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self._keep_open()
+        self._steward.execute("ROLLBACK")
+
+
+# What can change rows, and no name, type or policy: analysts' decisions do not depend on it.
+_ROWS_ONLY = {
+    duckdb.StatementType.SELECT,
+    duckdb.StatementType.INSERT,
+    duckdb.StatementType.UPDATE,
+    duckdb.StatementType.DELETE,
+    duckdb.StatementType.EXPLAIN,
+}
+_RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functions().items() if one.kind == "scalar")}
+
+
+def _writes_ledger(text: str) -> bool:
+    """Whether a statement calls a function of duckanon's that writes a line."""
+    return any(one.kind in ("word", "name") and fold(one.value) in _RECORDED for one in tokens(text))
+
+
+class _Listed:
+    """Rows that were fetched already."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._rows = rows
+
+    def fetch(self, count: int) -> list[Any]:
+        found, self._rows = self._rows[:count], self._rows[count:]
+        return found
+
+
+def _all(result: Result) -> _Listed:
+    rows: list[Any] = []
+    while chunk := result.fetch(_CHUNK):
+        rows += chunk
+    return _Listed(rows)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def listed(tag: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Result:
+    """A result of rows that are known."""
+    return Result(tag, columns, _Listed(list(rows)).fetch)
+
+
+def catalog_columns(found: Any) -> list[Column]:
+    """The columns of what the catalog instance answered."""
+    return [Column(name, kind) for name, kind in zip(found.names, found.shown, strict=True)]
+
+
+def _first(text: str) -> str:
+    """The first word of a statement, in lower case."""
+    token = next(iter(tokens(text)), None)
+    return "" if token is None else token.word or token.text
+
+
+def _tag(first: str) -> str:
+    return first.upper() if first in ("explain", "show") else "SELECT"
+
+
+def _count(rows: list[Any]) -> int | None:
+    return int(rows[0][0]) if len(rows) == 1 and isinstance(rows[0][0], int) else None
+
+
+def _done(text: str, count: int | None, decision: Decision | None, spent: Fraction) -> Result:
+    """The result of a statement without rows, such as INSERT 0 5, SELECT 5 or CREATE VIEW."""
+    words = [one.word for one in tokens(text) if one.word]
+    kind = next((one for one in words if one in ("insert", "update", "delete", "merge")), "")
+    if words[:1] in (["create"], ["drop"], ["alter"]):
+        what = next((one for one in words[1:] if one not in ("or", "replace", "temp", "temporary")), "")
+        made = count is not None and "as" in words and what == "table"
+        return Result(
+            "SELECT" if made else f"{words[0]} {what}".upper(),
+            None,
+            changed=count if made else None,
+            decision=decision,
+            spent=spent,
+        )
+    if kind:
+        tag = "INSERT 0" if kind == "insert" else kind.upper()
+        return Result(tag, None, changed=count or 0, decision=decision, spent=spent)
+    return Result(" ".join(words[:1]).upper(), None, decision=decision, spent=spent)
+
+
+def _name(oid: int) -> str:
+    """DuckDB's name of a type of PostgreSQL's."""
+    kind = BY_OID.get(oid)
+    if kind is not None and kind.element is not None:
+        return f"{_name(kind.element.oid)}[]"
+    return _NAMES.get(oid, "VARCHAR")

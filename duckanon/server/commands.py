@@ -1,0 +1,422 @@
+"""Statements that are about the session and not about data: transactions, settings, cursors, COPY.
+
+`command` says which one a text is. Everything else goes to the guard or to DuckDB, as it was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from duckanon.server.errors import Told
+from duckanon.server.lexer import Token, tokens
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """action: 'begin', 'commit', 'rollback', 'savepoint', 'release' or 'rollback to'. name: of the savepoint."""
+
+    action: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Set:
+    """Set a setting; a value of None sets it as it was at the start. name: '' for all of them."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True)
+class Show:
+    """Show a setting; all of them if name is ''."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Declare:
+    """Open a cursor. hold: whether it outlives its transaction. binary: whether its rows are sent in binary."""
+
+    name: str
+    query: str
+    binary: bool = False
+    hold: bool = False
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """The next rows of a cursor. count: None for all. move: whether they are only skipped."""
+
+    name: str
+    count: int | None
+    move: bool = False
+
+
+@dataclass(frozen=True)
+class CloseCursor:
+    """name: None for all cursors."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
+class CopyOptions:
+    """How COPY writes rows. form: 'text', 'csv' or 'binary'."""
+
+    form: str = "text"
+    delimiter: str = "\t"
+    null: str = "\\N"
+    header: bool = False
+    quote: str = '"'
+
+
+@dataclass(frozen=True)
+class CopyOut:
+    """Send the rows of a query in bulk."""
+
+    query: str
+    options: CopyOptions = field(default_factory=CopyOptions)
+
+
+@dataclass(frozen=True)
+class CopyIn:
+    """Take rows in bulk. table: its name as SQL, with a list of columns if there is one."""
+
+    table: str
+    options: CopyOptions = field(default_factory=CopyOptions)
+
+
+@dataclass(frozen=True)
+class Deallocate:
+    """Forget a prepared statement. name: None for all."""
+
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What has nothing to do here. tag: what the client is told that was done."""
+
+    tag: str
+
+
+@dataclass(frozen=True)
+class DiscardAll:
+    """Make the session as new."""
+
+
+Command: TypeAlias = (
+    Transaction | Set | Show | Declare | Fetch | CloseCursor | CopyOut | CopyIn | Deallocate | Done | DiscardAll
+)
+# What SHOW lists for the guard or for DuckDB, and no setting.
+_LISTS = {"tables", "databases", "schemas", "variables"}
+
+
+class _Words:
+    """Reads a statement's tokens from first to last."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self._tokens, self._at = text, [one for one in tokens(text) if one.text != ";"], 0
+
+    @property
+    def next(self) -> Token:
+        return self._tokens[self._at] if not self.is_over else Token("end", "", len(self.text), len(self.text))
+
+    @property
+    def is_over(self) -> bool:
+        return self._at >= len(self._tokens)
+
+    def take(self) -> Token:
+        found = self.next
+        self._at += 1
+        return found
+
+    def skip(self, *words: str) -> str:
+        """The next word if it is one of these, which is then taken; else ''."""
+        found = self.next.word or self.next.text
+        if not self.is_over and found in words:
+            self._at += 1
+            return found
+        return ""
+
+    def name(self) -> str:
+        if self.next.kind not in ("word", "name"):
+            raise _unclear()
+        return self.take().value
+
+    def end(self) -> None:
+        if not self.is_over:
+            raise _unclear()
+
+    def rest(self) -> Sequence[Token]:
+        found, self._at = self._tokens[self._at :], len(self._tokens)
+        return found
+
+
+def _unclear() -> Told:
+    return Told("42601", "The statement cannot be understood: look for a mistake in it.")
+
+
+def command(text: str) -> Command | None:
+    """Which statement about the session a text is; None for everything else. Raises Told for one with a mistake."""
+    words = _Words(text)
+    reads = _READS.get(words.next.word)
+    if reads is None:
+        return None
+    words.take()
+    return reads(words)
+
+
+_Reads: TypeAlias = "Callable[[_Words], Command | None]"
+
+
+def _transaction(action: str) -> _Reads:
+    def read(words: _Words) -> Command | None:
+        words.skip("transaction", "work")
+        if action == "begin":
+            # Isolation and access modes change nothing: each statement sees what is committed.
+            words.rest()
+        if action == "rollback" and words.skip("to"):
+            return _savepoint("rollback to")(words)
+        words.end()
+        return Transaction(action)
+
+    return read
+
+
+def _start(words: _Words) -> Command | None:
+    return _transaction("begin")(words) if words.skip("transaction") else None
+
+
+def _savepoint(action: str) -> _Reads:
+    def read(words: _Words) -> Command:
+        if action != "savepoint":
+            words.skip("savepoint")
+        name = words.name()
+        words.end()
+        return Transaction(action, name)
+
+    return read
+
+
+def _set(words: _Words) -> Command | None:
+    scope = words.skip("session", "local")
+    if words.next.word == "transaction" or (scope and words.skip("characteristics")):
+        words.rest()
+        return Done("SET")
+    if words.skip("time"):
+        if not words.skip("zone"):
+            raise _unclear()
+        return Set("TimeZone", _value(words))
+    if words.skip("names"):
+        return Set("client_encoding", _value(words))
+    if words.next.word in ("variable", "global"):
+        return None
+    name = words.name()
+    while words.skip("."):
+        name += f".{words.name()}"
+    if not words.skip("=", "to"):
+        raise _unclear()
+    return Set(name, _value(words))
+
+
+def _value(words: _Words) -> str | None:
+    """The value of a setting: a list becomes one text. None for DEFAULT."""
+    found = words.rest()
+    if not found:
+        raise _unclear()
+    if len(found) == 1:
+        return None if found[0].word == "default" else found[0].value
+    return "".join(f"{one.value} " if one.text == "," else one.value for one in found)
+
+
+def _reset(words: _Words) -> Command:
+    name = words.name()
+    words.end()
+    return Set("" if name == "all" else name, None)
+
+
+def _show(words: _Words) -> Command | None:
+    said = " ".join(one.word or one.value for one in words.rest())
+    if said == "all":
+        return Show("")
+    if said in ("transaction isolation level", "session transaction isolation level"):
+        return Show("transaction_isolation")
+    if said == "time zone":
+        return Show("TimeZone")
+    return None if said in _LISTS or not said or " " in said else Show(said)
+
+
+def _declare(words: _Words) -> Command:
+    name, binary, hold = words.name(), False, False
+    while not words.skip("cursor"):
+        option = words.skip("binary", "insensitive", "asensitive", "no", "scroll")
+        if not option:
+            raise _unclear()
+        binary = binary or option == "binary"
+    kind = words.skip("with", "without")
+    if kind:
+        if not words.skip("hold"):
+            raise _unclear()
+        hold = kind == "with"
+    if not words.skip("for"):
+        raise _unclear()
+    return Declare(name, words.text[words.next.start :], binary, hold)
+
+
+def _fetch(*, move: bool) -> _Reads:
+    def read(words: _Words) -> Command:
+        count: int | None = 1
+        forward = words.skip("forward", "next")
+        if words.next.kind == "number":
+            digits = words.take().text
+            if not digits.isdecimal():
+                raise _unclear()
+            count = int(digits)
+        elif words.skip("all"):
+            count = None
+        elif (
+            words.next.word in ("backward", "prior", "absolute", "relative", "first", "last") or words.next.text == "-"
+        ):
+            raise Told("55000", "A cursor goes forward only: FETCH n FROM name.")
+        elif forward == "":
+            count = 1
+        words.skip("from", "in")
+        name = words.name()
+        words.end()
+        return Fetch(name, count, move)
+
+    return read
+
+
+def _close(words: _Words) -> Command:
+    quoted = words.next.kind == "name"
+    name = words.name()
+    words.end()
+    return CloseCursor(None if name == "all" and not quoted else name)
+
+
+def _deallocate(words: _Words) -> Command:
+    words.skip("prepare")
+    quoted = words.next.kind == "name"
+    name = words.name()
+    words.end()
+    return Deallocate(None if name == "all" and not quoted else name)
+
+
+def _discard(words: _Words) -> Command:
+    if words.skip("all"):
+        return DiscardAll()
+    words.skip("plans", "sequences")
+    words.end()
+    return Done("DISCARD")
+
+
+def _copy(words: _Words) -> Command | None:
+    start = words.next.start
+    if words.next.text == "(":
+        end = _closing(words)
+        query, table = words.text[start + 1 : end], ""
+    else:
+        words.name()
+        while words.skip("."):
+            words.name()
+        name = words.text[start : words.next.start].strip()
+        columns = words.next.start
+        listed = words.text[columns : _closing(words) + 1] if words.next.text == "(" else ""
+        query = f"SELECT {listed[1:-1] or '*'} FROM {name}"  # noqa: S608 # it is what the client sent
+        table = f"{name} {listed}"
+    direction = words.skip("to", "from")
+    if not words.skip("stdout" if direction == "to" else "stdin"):
+        return None
+    if direction == "from" and not table:
+        raise _unclear()
+    options = _copy_options(words)
+    return CopyOut(query, options) if direction == "to" else CopyIn(table, options)
+
+
+def _closing(words: _Words) -> int:
+    """The place of the parenthesis that closes the one that is next; all up to it is taken."""
+    depth = 0
+    while not words.is_over:
+        token = words.take()
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if depth == 0:
+            return token.start
+    raise _unclear()
+
+
+_COPY_WORDS = {"format", "delimiter", "null", "header", "quote", "escape", "encoding", "csv", "binary", "text", "as"}
+
+
+def _copy_options(words: _Words) -> CopyOptions:
+    """The options of COPY, in parentheses or in PostgreSQL's older way."""
+    words.skip("with")
+    given: dict[str, str] = {}
+    found = [one for one in words.rest() if one.text not in ("(", ")", ",") and one.word != "as"]
+    at = 0
+    while at < len(found):
+        option = found[at].word
+        at += 1
+        if option not in _COPY_WORDS:
+            raise Told("0A000", "COPY knows the options FORMAT, DELIMITER, NULL, HEADER and QUOTE here.")
+        if option in ("csv", "binary", "text"):
+            given["format"] = option
+        elif option == "header" and (at == len(found) or found[at].word in _COPY_WORDS):
+            given["header"] = "true"
+        elif at < len(found):
+            given[option] = found[at].value
+            at += 1
+        else:
+            raise _unclear()
+    form = given.get("format", "text").lower()
+    if form not in ("text", "csv", "binary"):
+        raise Told("22023", "COPY's format is text, csv or binary.")
+    options = CopyOptions(
+        form,
+        given.get("delimiter", "," if form == "csv" else "\t"),
+        given.get("null", "" if form == "csv" else "\\N"),
+        given.get("header", "false").lower() in ("true", "on", "1", "match"),
+        given.get("quote", '"'),
+    )
+    single = len(options.delimiter) == 1 and len(options.quote) == 1 and options.delimiter not in "\r\n\\"
+    if not single or options.delimiter == options.quote or set(options.null) & {"\r", "\n", options.delimiter}:
+        raise Told("22023", "COPY's DELIMITER and QUOTE are one character each, and NULL holds neither of them.")
+    return options
+
+
+def _unlisten(words: _Words) -> Command:
+    words.rest()
+    return Done("UNLISTEN")
+
+
+def _listen(_: _Words) -> Command:
+    raise Told("0A000", "There are no notifications here.")
+
+
+_READS = {
+    "abort": _transaction("rollback"),
+    "begin": _transaction("begin"),
+    "close": _close,
+    "commit": _transaction("commit"),
+    "copy": _copy,
+    "deallocate": _deallocate,
+    "declare": _declare,
+    "discard": _discard,
+    "end": _transaction("commit"),
+    "fetch": _fetch(move=False),
+    "listen": _listen,
+    "move": _fetch(move=True),
+    "notify": _listen,
+    "release": _savepoint("release"),
+    "reset": _reset,
+    "rollback": _transaction("rollback"),
+    "savepoint": _savepoint("savepoint"),
+    "set": _set,
+    "show": _show,
+    "start": _start,
+    "unlisten": _unlisten,
+}

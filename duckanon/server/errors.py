@@ -1,0 +1,77 @@
+"""What a client is told of an error: PostgreSQL's five characters (SQLSTATE), and one sentence."""
+
+from __future__ import annotations
+
+import duckdb
+
+from duckanon.errors import (
+    BudgetExhausted,
+    DuckanonError,
+    Infeasible,
+    InvalidInput,
+    MachineFailure,
+    PolicyRefusal,
+    UnsupportedQuery,
+)
+
+
+class Told(Exception):
+    """An error for the client. code: its SQLSTATE. text: one sentence."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code, self.text = code, text
+
+
+# Errors that are told in several places: `raise Told(*CANCELLED)`.
+CANCELLED = "57014", "The statement was cancelled."
+TOO_LONG = "57014", "The statement took longer than it may: ask for less, or ask the steward for more time."
+STOPPING = "57P01", "The server is being stopped: connect again later."
+TOO_MANY = "53300", "There are too many connections: close one, or try again later."
+LOGIN_FAILED = "28P01", "The name or the password is wrong."
+FAILED_TRANSACTION = "25P02", "The transaction has failed: ROLLBACK it, and begin again."
+
+_OURS: tuple[tuple[type[Exception], str], ...] = (
+    (PolicyRefusal, "42501"),
+    (BudgetExhausted, "53400"),
+    (UnsupportedQuery, "0A000"),
+    (InvalidInput, "22023"),
+    (Infeasible, "22023"),
+    (MachineFailure, "58000"),
+)
+# DuckDB's errors, the special ones first. Where there is a sentence, it stands in place of DuckDB's words, which may
+# quote a value of the data.
+_DUCKDB: tuple[tuple[type[Exception], str, str | None], ...] = (
+    (duckdb.ParserException, "42601", None),
+    (duckdb.SyntaxException, "42601", None),
+    (duckdb.CatalogException, "42P01", None),
+    (duckdb.BinderException, "42P10", None),
+    (duckdb.PermissionException, "42501", None),
+    (duckdb.NotImplementedException, "0A000", None),
+    (duckdb.ConversionException, "22P02", "A value cannot be converted to the type that is asked for: use TRY_CAST."),
+    (duckdb.OutOfRangeException, "22003", "A value is out of its type's range: cast to a larger type first."),
+    (duckdb.ConstraintException, "23000", "A value breaks a constraint of the table."),
+    (duckdb.OutOfMemoryException, "53200", "The statement needs more memory than there is: ask for less at once."),
+    (duckdb.TransactionException, "40001", None),
+    (duckdb.InvalidInputException, "22023", "The statement failed on a value that it cannot work with."),
+)
+_UNKNOWN = "The statement failed: ask the steward, who finds the kind of error in the server's log."
+
+
+def told(error: BaseException, *, all_words: bool) -> Told:
+    """What a client is told of an error.
+
+    all_words: for stewards, who may see data: DuckDB's own words. An analyst gets the first line of those errors that
+    are about the text and public names, and a fixed sentence for those that may quote a value.
+    """
+    if isinstance(error, Told):
+        return error
+    if isinstance(error, DuckanonError):
+        return Told(next((code for kind, code in _OURS if isinstance(error, kind)), "XX000"), str(error))
+    if isinstance(error, duckdb.InterruptException):
+        return Told(*CANCELLED)
+    for kind, code, sentence in _DUCKDB:
+        if isinstance(error, kind):
+            words = str(error)
+            return Told(code, words if all_words else sentence or words.partition("\n")[0])
+    return Told("XX000", str(error) if all_words and isinstance(error, duckdb.Error) else _UNKNOWN)

@@ -1,0 +1,110 @@
+"""The words of SQL text, as far as the server needs them: to tell statements apart, and to find parameters.
+
+What an analyst sends goes to the guard as it is, which reads it anew. So a mistake here can only refuse or misdirect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*)
+  | (?P<comment>/\*)
+  | (?P<text>(?:[eE]'(?:[^'\\]|\\.|'')*'|(?:[xXbBuU]&?)?'(?:[^']|'')*'))
+  | (?P<name>"(?:[^"]|"")*")
+  | (?P<dollar>\$(?:[A-Za-z_]\w*)?\$)
+  | (?P<parameter>\$\d+)
+  | (?P<word>[^\W\d]\w*)
+  | (?P<number>\d[\w.]*)
+  | (?P<mark>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, a "name", a 'text', a number, a parameter ($1) or a mark. start, end: its place in the text."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """A word in lower case; '' for everything else."""
+        return self.text.lower() if self.kind == "word" else ""
+
+    @property
+    def value(self) -> str:
+        """What is in the quotes of a name or a text; a word in lower case; else the token as it is written."""
+        if self.kind == "name":
+            return self.text[1:-1].replace('""', '"')
+        if self.kind == "text":
+            return self.text.partition("'")[2][:-1].replace("''", "'")
+        return self.word or self.text
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of a text, without comments. A quote that is not closed is a mark."""
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        assert found is not None
+        assert found.lastgroup is not None
+        kind, end = found.lastgroup, found.end()
+        if kind == "comment":
+            end = _comment_end(text, at)
+        elif kind == "dollar":
+            closing = text.find(found[0], end)
+            kind, end = "text", len(text) if closing < 0 else closing + len(found[0])
+        if kind not in ("space", "comment"):
+            yield Token(kind, text[at:end], at, end)
+        at = end
+
+
+def _comment_end(text: str, at: int) -> int:
+    """The place after a comment /* ... */, in which others may be nested."""
+    depth = 0
+    while at < len(text):
+        if text.startswith("/*", at):
+            depth, at = depth + 1, at + 2
+        elif text.startswith("*/", at):
+            depth, at = depth - 1, at + 2
+            if depth == 0:
+                return at
+        else:
+            at += 1
+    return at
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, which semicolons part."""
+    found, start, is_empty = [], 0, True
+    for token in tokens(text):
+        if token.text == ";" and token.kind == "mark":
+            if not is_empty:
+                found.append(text[start : token.start].strip())
+            start, is_empty = token.end, True
+        else:
+            is_empty = False
+    return found if is_empty else [*found, text[start:].strip()]
+
+
+def parameters(text: str) -> int:
+    """The highest number of a parameter in a text: 2 for $1 and $2; 0 for none."""
+    return max((int(one.text[1:]) for one in tokens(text) if one.kind == "parameter"), default=0)
+
+
+def with_parameters(text: str, written: list[str]) -> str:
+    """The text with other text in place of its parameters $1, $2, ..."""
+    parts, at = [], 0
+    for token in tokens(text):
+        if token.kind == "parameter" and 0 < int(token.text[1:]) <= len(written):
+            parts += [text[at : token.start], written[int(token.text[1:]) - 1]]
+            at = token.end
+    return "".join([*parts, text[at:]])

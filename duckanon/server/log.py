@@ -1,0 +1,34 @@
+"""The log of what was asked: one line of JSON for each event. It holds no value of the data, and no parameter."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, TextIO
+
+# In characters. A longer statement is cut.
+_LONGEST = 10_000
+
+
+class Log:
+    """Where events are written: a file that only its owner may read, or the process's standard error."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._lock = Lock()
+        self._file: TextIO = sys.stderr if path is None else _opened(path)
+
+    def write(self, event: str, **said: Any) -> None:
+        """Write a line. What is None is left out."""
+        told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in said.items()}
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **told}
+        text = json.dumps({name: value for name, value in line.items() if value is not None}, ensure_ascii=False)
+        with self._lock:
+            print(text, file=self._file, flush=True)
+
+
+def _opened(path: Path) -> TextIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")

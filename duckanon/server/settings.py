@@ -1,0 +1,178 @@
+"""What a session may SET and SHOW: an allow-list. Most values are fixed, since the server has one way of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from duckanon.server.errors import Told
+
+_TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
+_UNITS = {"us": 0.001, "ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVELS = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
+VERSION = "15.0"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting. name: as it is shown. accepts: a new value as it is kept; raises ValueError, with what may be set.
+
+    reported: whether the client is told of a new value.
+    """
+
+    name: str
+    default: str
+    accepts: Callable[[str], str]
+    reported: bool = False
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def accepts(given: str) -> str:
+        for value in values:
+            if given.lower() == value.lower():
+                return value
+        raise ValueError(", ".join(values))
+
+    return accepts
+
+
+def _fixed(_: str) -> str:
+    raise ValueError
+
+
+def _encoding(given: str) -> str:
+    if re.sub(r"[^a-z0-9]", "", given.lower()) in ("utf8", "unicode"):
+        return "UTF8"
+    raise ValueError("UTF8")
+
+
+def _date_style(given: str) -> str:
+    if given.partition(",")[0].strip().lower() != "iso":
+        raise ValueError("ISO")
+    return "ISO, MDY"
+
+
+def _zone(given: str) -> str:
+    if given.lower() in ("utc", "etc/utc", "gmt", "default", "0", "+00", "+00:00", "zulu"):
+        return "UTC"
+    raise ValueError("UTC")
+
+
+def _milliseconds(given: str) -> str:
+    found = _TIME.fullmatch(given.strip())
+    if found is None:
+        raise ValueError("a time such as 5s")
+    return str(round(int(found[1]) * _UNITS[found[2] or "ms"]))
+
+
+def _digits(given: str) -> str:
+    if not re.fullmatch(r"-?\d{1,2}", given) or not -15 <= int(given) <= 3:
+        raise ValueError("-15 to 3")
+    return given
+
+
+def _search_path(given: str) -> str:
+    names = [part.strip().strip('"') for part in given.split(",")]
+    if not set(names) <= {"", "main", "public", "$user", "pg_catalog", "information_schema"}:
+        raise ValueError("main")
+    return given
+
+
+def _name(given: str) -> str:
+    """Printable ASCII, as PostgreSQL keeps it."""
+    return "".join(one if " " <= one <= "~" else "?" for one in given)[:63]
+
+
+_ON_OFF = _one_of("on", "off")
+_ISOLATION = _one_of("read committed", "read uncommitted", "repeatable read", "serializable")
+_LISTED = (
+    Setting("application_name", "", _name, reported=True),
+    Setting("bytea_output", "hex", _one_of("hex")),
+    Setting("client_encoding", "UTF8", _encoding, reported=True),
+    Setting("client_min_messages", "notice", _one_of(*_LEVELS)),
+    Setting("DateStyle", "ISO, MDY", _date_style, reported=True),
+    Setting("default_transaction_isolation", "read committed", _ISOLATION),
+    Setting("default_transaction_read_only", "off", _ON_OFF, reported=True),
+    Setting("extra_float_digits", "1", _digits),
+    Setting("idle_in_transaction_session_timeout", "0", _one_of("0")),
+    Setting("in_hot_standby", "off", _fixed, reported=True),
+    Setting("integer_datetimes", "on", _fixed, reported=True),
+    Setting("IntervalStyle", "postgres", _one_of("postgres"), reported=True),
+    Setting("is_superuser", "off", _fixed, reported=True),
+    Setting("jit", "off", _one_of("off")),
+    Setting("lock_timeout", "0", _one_of("0")),
+    Setting("max_identifier_length", "63", _fixed),
+    Setting("row_security", "on", _one_of("on", "off")),
+    Setting("search_path", "main", _search_path),
+    Setting("server_encoding", "UTF8", _fixed, reported=True),
+    Setting("server_version", VERSION, _fixed, reported=True),
+    Setting("server_version_num", "150000", _fixed),
+    Setting("session_authorization", "", _fixed, reported=True),
+    Setting("standard_conforming_strings", "on", _one_of("on"), reported=True),
+    Setting("statement_timeout", "0", _milliseconds),
+    Setting("TimeZone", "UTC", _zone, reported=True),
+    Setting("transaction_isolation", "read committed", _ISOLATION),
+    Setting("transaction_read_only", "off", _ON_OFF),
+)
+_KNOWN = {one.name.lower(): one for one in _LISTED}
+# What a client may ask for at the start and does not get: it is told the value that holds, as for every setting.
+_ALSO = {"user", "database", "options", "replication"}
+
+
+class Settings:
+    """The settings of one session. own: values that hold from the start."""
+
+    def __init__(self, own: Mapping[str, str]) -> None:
+        self._start = {one.name: own.get(one.name, one.default) for one in _LISTED}
+        self._values = dict(self._start)
+
+    def begin(self, given: Mapping[str, str]) -> None:
+        """Take what a client asks for at the start. A value that the server does not have leaves the one it has."""
+        for name, value in given.items():
+            setting = _KNOWN.get(name.lower())
+            if setting is not None and name.lower() not in _ALSO:
+                try:
+                    self._start[setting.name] = setting.accepts(value)
+                except ValueError:
+                    continue
+        self._values = dict(self._start)
+
+    def get(self, name: str) -> str | None:
+        """The value; None for a setting that there is not."""
+        setting = _KNOWN.get(name.lower())
+        return None if setting is None else self._values[setting.name]
+
+    def set(self, name: str, value: str | None) -> tuple[str, str] | None:
+        """Set a value; None sets it as it was at the start. Returns name and value if the client is to be told.
+
+        Raises Told for a setting or a value that is not in the list.
+        """
+        setting = _KNOWN.get(name.lower())
+        if setting is None:
+            raise Told("42704", f"There is no setting {name[:60]} here: SHOW ALL lists those that there are.")
+        try:
+            new = self._start[setting.name] if value is None else setting.accepts(value)
+        except ValueError as allowed:
+            if str(allowed):
+                raise Told("22023", f"{setting.name} may be set to {allowed} here, and to nothing else.") from None
+            raise Told("55P02", f"{setting.name} cannot be changed.") from None
+        self._values[setting.name] = new
+        return (setting.name, new) if setting.reported else None
+
+    def reset(self) -> list[tuple[str, str]]:
+        """Set all as at the start. Returns what the client is to be told."""
+        self._values = dict(self._start)
+        return self.reported()
+
+    def reported(self) -> list[tuple[str, str]]:
+        """The settings of which the client is told."""
+        return [(one.name, self._values[one.name]) for one in _LISTED if one.reported]
+
+    def all(self) -> list[tuple[str, str]]:
+        return [(one.name, self._values[one.name]) for one in _LISTED]
+
+    @property
+    def statement_seconds(self) -> float | None:
+        """The session's own limit for a statement; None if it has none."""
+        return int(self._values["statement_timeout"]) / 1000 or None
