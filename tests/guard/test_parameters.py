@@ -79,7 +79,7 @@ def test_other_values_are_refused(con: duckanon.Analyst, value: Any) -> None:
     assert con.execute("SELECT spent FROM privacy_budget()").fetchall() == [(0.0,)]
 
 
-@pytest.mark.parametrize("given", [None, [], {}, {"y": 1}])
+@pytest.mark.parametrize("given", [None, [], {}, {"y": 1}, [1, 2], {"1": 1, "y": 2}, 5, "5"])
 def test_each_parameter_has_a_value(con: duckanon.Analyst, given: Any) -> None:
     with pytest.raises(UnsupportedQuery, match="parameter"):
         con.execute("SELECT count(*) FROM persons WHERE age > ?", given)
