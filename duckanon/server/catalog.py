@@ -6,6 +6,7 @@ whatever a catalog query does, it can show nothing more.
 
 from __future__ import annotations
 
+import atexit
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +61,7 @@ class UserCatalog:
 
     def fill(self, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> None:
         """List what the user may see: the answers to COLUMNS and TABLES."""
-        listing = Listing.of(self._database, columns, tables)
-        self._instance = _SHARED.get(self._user, listing, self._settings, writes=self._writes)
+        self._instance = self._shared(Listing.of(self._database, columns, tables))
 
     def answers(self, text: str) -> bool:
         """Whether a statement reads catalogs only, and so is answered here."""
@@ -83,10 +83,15 @@ class UserCatalog:
         """Let go of the instance."""
         self._instance = None
 
+    def _shared(self, listing: Listing) -> CatalogInstance:
+        return _SHARED.get(self._user, listing, self._settings, writes=self._writes)
+
     def _run(self, text: str, parameters: Sequence[Any], seconds: float, most: int) -> Answer:
         instance = self._instance
         if instance is None:
             raise Told("55000", "The catalog of this session is closed: connect again.")
+        if instance.is_broken:
+            self._instance = instance = self._shared(instance.listing)
         sql, told = rewritten(_known(text), parameters, instance.listing.find)
         columns, rows = instance.run(sql, seconds, most)
         if len(rows) > _MOST_ROWS:
@@ -112,7 +117,8 @@ class _Shared:
         key = user, writes, listing, tuple(sorted(settings.items()))
         with self._lock:
             found = self._used.get(key)
-        made = found if found is not None else CatalogInstance(user, listing, settings, writes=writes)
+        made = found if found is not None and not found.is_broken else None
+        made = made or CatalogInstance(user, listing, settings, writes=writes)
         with self._lock:
             self._used[key] = self._last[key] = made
             self._last.move_to_end(key)
@@ -120,8 +126,16 @@ class _Shared:
                 self._last.popitem(last=False)
         return made
 
+    def clear(self) -> None:
+        """Let go of all instances."""
+        with self._lock:
+            self._used.clear()
+            self._last.clear()
+
 
 _SHARED = _Shared()
+# DuckDB's connections end before Python does.
+atexit.register(_SHARED.clear)
 _SETTINGS = {
     "application_name": "",
     "client_encoding": "UTF8",

@@ -105,10 +105,8 @@ def type_name(spelled: str) -> str:
 
 @cache
 def columns_of_type(kind: str) -> frozenset[str]:
-    """The names of all columns of PostgreSQL's own catalogs that have a type."""
-    return frozenset(
-        name for one in relations().values() if one.schema == PG for name, has in one.columns.items() if has == kind
-    )
+    """The names of all columns that have a type in some catalog."""
+    return frozenset(name for one in relations().values() for name, has in one.columns.items() if has == kind)
 
 
 @cache

@@ -20,6 +20,7 @@ from duckanon.server.catalog_listing import Listing
 from duckanon.server.errors import TOO_LONG, Told
 from duckanon.server.settings import VERSION
 
+_OWNER = "steward"
 _CONFIG: dict[str, Any] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -35,9 +36,13 @@ class CatalogInstance:
 
     def __init__(self, user: str, listing: Listing, settings: Mapping[str, str], *, writes: bool) -> None:
         self.listing = listing
+        # Whether DuckDB has given the instance up, after an error of its own.
+        self.is_broken = False
         spelled = ", ".join(f"{one['oid']}::UINTEGER: {literal(one['spelled'])}" for one in facts.types())
         self._constants = {
             "user": literal(user),
+            # Analysts own nothing; who the stewards are is not told to them.
+            "owner": literal(user if writes else _OWNER),
             "database": literal(listing.database),
             "version": literal(f"PostgreSQL {VERSION} (duckanon, DuckDB {duckdb.__version__})"),
             "writes": str(writes).lower(),
@@ -97,6 +102,9 @@ class CatalogInstance:
             raise Told(*TOO_LONG) from None
         except duckdb.OutOfMemoryException:
             raise Told("53200", "The catalog query needs more memory than it may have: ask for less.") from None
+        except duckdb.FatalException:
+            self.is_broken = True
+            raise UnsupportedQuery("The catalog cannot answer this query: ask for less at once.") from None
         except duckdb.Error as error:
             # Only names and types are here, so DuckDB's own words hold no value of the data.
             raise UnsupportedQuery(f"The catalog cannot answer this: {str(error).splitlines()[0][:200]}") from None

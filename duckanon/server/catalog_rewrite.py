@@ -47,6 +47,7 @@ _SYSTEM_COLUMNS = frozenset("tableoid xmin xmax cmin cmax ctid".split())
 _SHOWN = {"name": types.NAME, "char": types.CHAR}
 Finder = Callable[[str, str], int | None]
 _KEYWORDS = "SELECT keyword_name AS word, upper(keyword_category[1]) AS catcode FROM duckdb_keywords()"
+_NAMES = ("name", "text", "sql_identifier")
 _SERIES = ("ExplodingGenerateSeries", "GenerateSeries")
 _SAID = {"regclass": "table", "regtype": "type", "regnamespace": "schema"}
 
@@ -139,6 +140,8 @@ class _Rewriter:
             return _compared_functions(node)
         if type(node).__name__ in _SERIES and not isinstance(node.parent, exp.Table):
             return _call("unnest", node.copy())
+        if type(node).__name__ == "Format":
+            return _call("printf", node.this, *node.expressions)
         if isinstance(node, exp.Anonymous):
             return self._function(node)
         return node
@@ -157,15 +160,15 @@ class _Rewriter:
 
     def _object(self, node: Node, kind: str, of: Node) -> Node:
         """A cast to a kind of object: its number, or its name where the query shows it or makes a text of it."""
+        while isinstance(of, exp.Paren):
+            of = of.this
         if isinstance(of, exp.Literal):
             number = int(of.this) if str(of.this).isdigit() else self._find(kind, str(of.this))
             if number is None:
                 raise UnsupportedQuery(f"There is no {_SAID[kind]} of this name.")
             of = exp.Literal.number(number)
-        elif isinstance(of, exp.Null | exp.Column | exp.Cast | exp.Paren | exp.Case | exp.Subquery | exp.Bracket):
-            pass
-        else:  # a text that a function gives, such as a sequence's name: none is emulated that gives any
-            of = exp.Cast(this=of, to=_type("UINTEGER"))
+        elif _is_text(of):
+            of = _call(f"dk_find_{kind}", of)
         above = node.parent
         as_text = isinstance(above, exp.Cast) and cast_to(above) in _TEXTS
         return _call(NAMED_BY[kind], of) if as_text or id(node) in self._shown else of
@@ -184,6 +187,8 @@ class _Rewriter:
         if name in ("to_regclass", "to_regtype"):
             number = self._find(name[3:], str(given[0].name)) if given and isinstance(given[0], exp.Literal) else None
             return exp.Null() if number is None else exp.Literal.number(number)
+        if name == "format":
+            return _call("printf", *given)
         if name == "_pg_expandarray":
             return _call("unnest", _call("dk_numbered", *given))
         if name == "generate_subscripts":
@@ -244,8 +249,10 @@ def _table(node: Node) -> Node:
         return node
     name = str(getattr(node.this, "name", "")).lower()
     if name in NO_ROWS:
-        columns = ", ".join("CAST(NULL AS {1}) AS {0}".format(*one.split(" ")) for one in NO_ROWS[name].split(", "))
-        return exp.Subquery(this=_parsed(f"SELECT {columns} WHERE false"), alias=node.args.get("alias"))
+        inner = exp.Select().where(exp.false())
+        for column, kind in (one.split(" ") for one in NO_ROWS[name].split(", ")):
+            inner = inner.select(exp.alias_(exp.Cast(this=exp.Null(), to=_type(kind)), column))
+        return exp.Subquery(this=inner, alias=node.args.get("alias"))
     if name == "pg_get_keywords":
         return exp.Subquery(this=_parsed(_KEYWORDS), alias=node.args.get("alias"))
     alias = node.args.get("alias")
@@ -282,6 +289,14 @@ def _compared_functions(node: Node) -> Node:
         if isinstance(one, exp.Column) and str(one.name) in columns_of_type("regproc") and _is_zero(other):
             other.replace(exp.Literal.string("-"))
     return node
+
+
+def _is_text(node: Node) -> bool:
+    """Whether an expression gives an object's name, and not its number, as far as is plain to see."""
+    if isinstance(node, exp.Column):
+        name = str(node.name)
+        return name not in columns_of_type("oid") and any(name in columns_of_type(kind) for kind in _NAMES)
+    return isinstance(node, exp.Func | exp.DPipe) and not isinstance(node, exp.Cast | exp.Case | exp.Coalesce)
 
 
 def _is_zero(node: Node) -> bool:

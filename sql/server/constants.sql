@@ -1,5 +1,5 @@
 -- What the catalogs hold whatever tables there are.
--- :user, :database and :writes are filled in as constants.
+-- :user, :owner (of everything) and :database are filled in as constants.
 
 INSERT INTO pg.pg_database BY NAME
 SELECT
@@ -9,13 +9,15 @@ SELECT
 
 INSERT INTO pg.pg_roles BY NAME
 SELECT
-  10 AS oid, :user AS rolname, false AS rolsuper, true AS rolinherit, false AS rolcreaterole, false AS rolcreatedb,
-  true AS rolcanlogin, false AS rolreplication, -1 AS rolconnlimit, '********' AS rolpassword, false AS rolbypassrls;
+  oid, rolname, false AS rolsuper, true AS rolinherit, false AS rolcreaterole, false AS rolcreatedb, true AS rolcanlogin,
+  false AS rolreplication, -1 AS rolconnlimit, '********' AS rolpassword, false AS rolbypassrls
+FROM (VALUES (10, :owner), (16384, :user)) AS one(oid, rolname) WHERE oid = 10 OR rolname <> :owner;
 INSERT INTO pg.pg_authid BY NAME SELECT * EXCLUDE (rolpassword, rolconfig) FROM pg.pg_roles;
 INSERT INTO pg.pg_user BY NAME
 SELECT
-  :user AS usename, 10 AS usesysid, false AS usecreatedb, false AS usesuper, false AS userepl, false AS usebypassrls,
-  '********' AS passwd;
+  rolname AS usename, oid AS usesysid, false AS usecreatedb, false AS usesuper, false AS userepl, false AS usebypassrls,
+  rolpassword AS passwd
+FROM pg.pg_roles;
 INSERT INTO info.enabled_roles BY NAME SELECT :user AS role_name;
 INSERT INTO info.applicable_roles BY NAME SELECT :user AS grantee, :user AS role_name, 'NO' AS is_grantable;
 INSERT INTO info.information_schema_catalog_name BY NAME SELECT :database AS catalog_name;

@@ -1,5 +1,5 @@
 -- Fills the catalogs from `seen.classes` and `seen.columns`: the tables, views and columns that a user may see.
--- :user, :database, :spelled and :writes are filled in as constants.
+-- :user, :owner (of everything), :database and :writes are filled in as constants.
 
 INSERT INTO pg.pg_namespace BY NAME
 SELECT DISTINCT namespace AS oid, schema_name AS nspname, 10 AS nspowner FROM seen.classes
@@ -28,12 +28,12 @@ FROM seen.columns AS one JOIN pg.pg_type AS kind ON kind.oid = one.type;
 
 INSERT INTO pg.pg_tables BY NAME
 SELECT
-  schema_name AS schemaname, name AS tablename, :user AS tableowner, false AS hasindexes, false AS hasrules,
+  schema_name AS schemaname, name AS tablename, :owner AS tableowner, false AS hasindexes, false AS hasrules,
   false AS hastriggers, false AS rowsecurity
 FROM seen.classes WHERE kind <> 'v';
 
 INSERT INTO pg.pg_views BY NAME
-SELECT schema_name AS schemaname, name AS viewname, :user AS viewowner FROM seen.classes WHERE kind = 'v';
+SELECT schema_name AS schemaname, name AS viewname, :owner AS viewowner FROM seen.classes WHERE kind = 'v';
 
 INSERT INTO pg.pg_stat_user_tables BY NAME
 SELECT oid AS relid, schema_name AS schemaname, name AS relname FROM seen.classes WHERE kind <> 'v';
@@ -43,7 +43,7 @@ SELECT oid AS relid, schema_name AS schemaname, name AS relname FROM seen.classe
 INSERT INTO pg.pg_statio_all_tables BY NAME FROM pg.pg_statio_user_tables;
 
 INSERT INTO info.schemata BY NAME
-SELECT :database AS catalog_name, nspname AS schema_name, :user AS schema_owner FROM pg.pg_namespace;
+SELECT :database AS catalog_name, nspname AS schema_name, :owner AS schema_owner FROM pg.pg_namespace;
 
 INSERT INTO info.tables BY NAME
 SELECT
@@ -78,13 +78,13 @@ FROM seen.columns AS one JOIN seen.classes AS class ON class.oid = one.class JOI
 
 INSERT INTO info.table_privileges BY NAME
 SELECT
-  :user AS grantor, :user AS grantee, :database AS table_catalog, schema_name AS table_schema, name AS table_name,
+  :owner AS grantor, :user AS grantee, :database AS table_catalog, schema_name AS table_schema, name AS table_name,
   'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy
 FROM seen.classes;
 INSERT INTO info.role_table_grants BY NAME FROM info.table_privileges;
 
 INSERT INTO info.column_privileges BY NAME
 SELECT
-  :user AS grantor, :user AS grantee, :database AS table_catalog, table_schema, table_name, column_name,
+  :owner AS grantor, :user AS grantee, :database AS table_catalog, table_schema, table_name, column_name,
   'SELECT' AS privilege_type, 'NO' AS is_grantable
 FROM info.columns;

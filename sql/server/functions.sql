@@ -2,7 +2,8 @@
 -- tell of definitions, comments, defaults, sizes and other people is NULL or nothing here. A function that is not in this
 -- file, nor in the short list of DuckDB's own in catalog_query.py, is refused.
 --
--- :user, :database, :version and :writes (whether this user changes tables) are filled in as constants.
+-- :user, :owner (of everything), :database, :version, :spelled (types by number) and :writes (whether this user changes
+-- tables) are filled in as constants.
 
 -- Who and where
 CREATE MACRO dk_version() AS :version;
@@ -24,7 +25,7 @@ CREATE MACRO inet_server_addr() AS NULL::VARCHAR;
 CREATE MACRO inet_server_port() AS NULL::INTEGER;
 CREATE MACRO inet_client_addr() AS NULL::VARCHAR;
 CREATE MACRO inet_client_port() AS NULL::INTEGER;
-CREATE MACRO pg_get_userbyid(role) AS :user;
+CREATE MACRO pg_get_userbyid(role) AS CASE role WHEN 10 THEN :owner WHEN 16384 THEN :user ELSE 'unknown (OID=' || role || ')' END;
 CREATE MACRO pg_advisory_unlock_all() AS NULL::VARCHAR;
 
 -- Settings
@@ -65,6 +66,12 @@ CREATE MACRO dk_class_name(relation) AS (
   SELECT min(CASE WHEN one.relnamespace IN (2200, 11) THEN '' ELSE dk_quoted(two.nspname) || '.' END || dk_quoted(one.relname))
   FROM pg.pg_class AS one JOIN pg.pg_namespace AS two ON two.oid = one.relnamespace WHERE one.oid = relation);
 CREATE MACRO dk_namespace_name(namespace) AS (SELECT min(one.nspname) FROM pg.pg_namespace AS one WHERE one.oid = namespace);
+CREATE MACRO dk_find_regclass(said) AS (
+  SELECT min(one.oid) FROM pg.pg_class AS one JOIN pg.pg_namespace AS two ON two.oid = one.relnamespace
+  WHERE lower(replace(said, '"', '')) IN (lower(one.relname), lower(two.nspname || '.' || one.relname)));
+CREATE MACRO dk_find_regnamespace(said) AS (
+  SELECT min(one.oid) FROM pg.pg_namespace AS one WHERE lower(one.nspname) = lower(replace(said, '"', '')));
+CREATE MACRO dk_find_regtype(said) AS (SELECT min(one.oid) FROM pg.pg_type AS one WHERE one.typname = said);
 CREATE MACRO quote_ident(name) AS dk_quoted(name::VARCHAR);
 CREATE MACRO quote_literal(value) AS '''' || replace(value::VARCHAR, '''', '''''') || '''';
 CREATE MACRO information_schema_precision(type, modifier) AS CASE type
@@ -128,3 +135,4 @@ CREATE MACRO cardinality(list) AS len(list)::INTEGER;
 CREATE MACRO array_remove(list, element) AS list_filter(list, lambda one: one IS DISTINCT FROM element);
 CREATE MACRO dk_numbered(list) AS list_transform(list, lambda one, place: {'x': one, 'n': place});
 CREATE MACRO dk_subscripts(list) AS range(1, len(list) + 1);
+CREATE MACRO array_to_json(list) AS to_json(list);

@@ -73,6 +73,42 @@ def test_numbers_are_shown_as_names(catalog):
         catalog.run("SELECT 'nothing'::regclass")
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("SELECT ('main.\"' || table_name || '\"')::regclass::oid IS NOT NULL FROM information_schema.tables", True),
+        ("SELECT relname::regclass::oid = oid FROM pg_class", True),
+        ("SELECT quote_ident(nspname)::regnamespace::oid = oid FROM pg_namespace", True),
+        ("SELECT 'persons'::regclass::oid = ANY(ARRAY['persons'::regclass]::oid[])", True),
+        (
+            "SELECT pg_table_is_visible(oid) AND c.xmin > 0 FROM pg_class c",
+            True,
+        ),
+        ("SELECT tableoid = 'pg_class'::regclass FROM pg_class c", True),
+        ("SELECT typinput = 'boolin'::regproc AND typreceive <> 0 FROM pg_type WHERE typname = 'bool'", True),
+        (
+            "SELECT typname FROM pg_type WHERE oid = (SELECT min(atttypid) FROM pg_attribute WHERE attname = 'ok')",
+            "bool",
+        ),
+        ("SELECT array_to_json(array(SELECT datname FROM pg_database))", '["people"]'),
+        ("SELECT format('%s.%s', nspname, 'x') FROM pg_namespace WHERE nspname !~ '^(pg_|information)'", "main.x"),
+        ("SELECT count(*)::int FROM pg_class c, aclexplode(c.relacl) AS x WHERE x.grantee = 0", 0),
+        ("SELECT bool_or(word = 'select') FROM pg_get_keywords()", True),
+        ("SELECT sum(s) FROM generate_series(1, 3) s, pg_database", 6),
+        ("SELECT is_identity::boolean FROM information_schema.columns", False),
+        ("SELECT obj_description('persons'::regclass, 'pg_class')", None),
+        (
+            "SELECT relname FROM pg_class WHERE relname OPERATOR(pg_catalog.~) '^persons$' COLLATE pg_catalog.default",
+            "persons",
+        ),
+        ("SELECT 'a' = ANY('{a,\"b c\"}'::text[]) FROM pg_database", True),
+        ("SELECT has_schema_privilege('main', 'CREATE')", False),
+    ],
+)
+def test_what_tools_ask(text, answer, catalog):
+    assert {row[0] for row in rows(catalog, text)} == {answer}
+
+
 def test_unquoted_names_are_folded_and_columns_named_as_in_postgresql(catalog):
     answer = catalog.run("""SELECT c.OID::TEXT, c.relname AS Name, c.relname AS "Name", count(*), 1, version(),
         current_schema FROM PG_CLASS C GROUP BY 1, 2""")
@@ -82,7 +118,11 @@ def test_unquoted_names_are_folded_and_columns_named_as_in_postgresql(catalog):
 def test_who_and_where(catalog):
     text = "SELECT current_user, session_user, current_database(), current_schema(), current_schemas(true)"
     assert rows(catalog, text) == [("ana", "ana", "people", "main", ["pg_catalog", "main"])]
-    assert rows(catalog, "SELECT rolname FROM pg_roles") == [("ana",)]
+    assert rows(catalog, "SELECT rolname FROM pg_roles ORDER BY oid") == [("steward",), ("ana",)]
+    assert rows(catalog, "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class") == [("steward",)]
+    steward = filled(writes=True)
+    assert rows(steward, "SELECT rolname FROM pg_roles") == [("ana",)]
+    assert rows(steward, "SELECT DISTINCT tableowner FROM pg_tables") == [("ana",)]
     assert rows(catalog, "SELECT datname FROM pg_database") == [("people",)]
     assert str(rows(catalog, "SELECT version()")[0][0]).startswith("PostgreSQL 15.0 ")
 
@@ -201,6 +241,15 @@ def test_any_text_is_answered_or_refused(data):
             own.parameters(text)
             own.describe(text)
             own.run(text, [None] * 20, 2)
+
+
+def test_an_instance_that_duckdb_gives_up_is_made_again():
+    own = filled()
+    broken = own._instance
+    assert broken is not None
+    broken.is_broken = True
+    assert own.run("SELECT count(*) FROM pg_class").rows == [(3,)]
+    assert own._instance is not broken
 
 
 def test_several_threads_ask_at_once():

@@ -17,6 +17,8 @@ from tests.server.certificates import certificate
 
 TABLES = """
 CREATE TABLE counties AS SELECT 'c' || i AS county, 'County ' || i AS label FROM range(1, 6) t(i);
+CREATE TABLE closed AS SELECT 1 AS hidden;
+CREATE TYPE secret AS ENUM ('a value of the data');
 CREATE VIEW labels AS SELECT label FROM counties;
 CREATE TABLE persons AS
   SELECT i AS id, 'name ' || i AS name, (i % 90)::INTEGER AS age, 'c' || (1 + i % 5) AS county,

@@ -1,5 +1,6 @@
 """psql: its commands about tables, queries, and \\copy."""
 
+import re
 import subprocess
 
 import pytest
@@ -28,6 +29,17 @@ def test_lists_of_tables_and_views(server):
     assert [line.split("|")[1] for line in psql(server, r"\dv").splitlines()] == ["labels"]
     assert [line.split("|")[1] for line in psql(server, r"\dt per*").splitlines()] == ["persons"]
     assert "main" in psql(server, r"\dn")
+
+
+def test_what_is_closed_is_not_there(server):
+    run = ["psql", "-X", server.dsn("ana"), "-c", r"\d closed"]
+    done = subprocess.run(run, text=True, capture_output=True, timeout=60, check=False)
+    assert 'Did not find any relation named "closed".' in done.stderr
+    told = "SELECT * FROM pg_class; SELECT * FROM pg_attribute; SELECT * FROM pg_type; SELECT * FROM pg_enum;"
+    told += "SELECT * FROM information_schema.columns; SELECT * FROM information_schema.tables;"
+    told += "SELECT * FROM pg_settings; SELECT * FROM pg_roles; SELECT * FROM pg_description; SELECT * FROM pg_views"
+    assert not re.search(r"\b(closed|hidden|secret|a value|stew)\b", psql(server, told))
+    assert "hidden|integer" in psql(server, r"\d closed", user="stew")
 
 
 def test_databases_users_and_functions(server):
