@@ -259,11 +259,11 @@ class Execution:
             self._out += wire.copy_data(header)
 
         def step() -> list[bytes]:
-            return [wire.copy_data(write(row)) for row in result.fetch(CHUNK)]
+            return [wire.copy_data(row) for row in write(result.fetch(CHUNK))]
 
         def first() -> list[bytes]:
-            rows = result.fetch(CHUNK)
-            return [wire.copy_data((b"" if at else before) + write(row)) for at, row in enumerate(rows)]
+            rows = write(result.fetch(CHUNK))
+            return [wire.copy_data(row) for row in [*(before + row for row in rows[:1]), *rows[1:]]]
 
         frames = await self._work(first)
         if not frames and before:
