@@ -14,11 +14,9 @@ from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
 
-from duckanon.errors import UnsupportedQuery
 from duckanon.server.catalog_instance import CatalogInstance
 from duckanon.server.catalog_listing import Listing
-from duckanon.server.catalog_query import CatalogQuery, parsed
-from duckanon.server.catalog_rewrite import rewritten
+from duckanon.server.catalog_query import known, parsed
 from duckanon.server.errors import Told
 from duckanon.server.settings import VERSION
 from duckanon.server.types import BY_OID, OID, PgType, array_of, pg_type
@@ -69,7 +67,7 @@ class UserCatalog:
 
     def parameters(self, text: str) -> Sequence[PgType]:
         """The types of a catalog query's parameters, by what they are cast to or compared with."""
-        return _known(text).parameters
+        return known(text).parameters
 
     def describe(self, text: str) -> Answer:
         """The columns of a catalog query, without rows; its parameters are NULL."""
@@ -92,7 +90,7 @@ class UserCatalog:
             raise Told("55000", "The catalog of this session is closed: connect again.")
         if instance.is_broken:
             self._instance = instance = self._shared(instance.listing)
-        sql, told = rewritten(_known(text), parameters, instance.listing.find)
+        sql, told = instance.rewritten(text, parameters)
         columns, rows = instance.run(sql, seconds, most)
         if len(rows) > _MOST_ROWS:
             raise Told("54000", f"The catalog's answer has more than {_MOST_ROWS:,} rows: ask for less.")
@@ -158,13 +156,6 @@ _SETTINGS = {
     "TimeZone": "UTC",
     "transaction_isolation": "read committed",
 }
-
-
-def _known(text: str) -> CatalogQuery:
-    query = parsed(text)
-    if query is None:
-        raise UnsupportedQuery("This is no query about catalogs alone.")
-    return query
 
 
 def _shown(kind: str) -> PgType:
