@@ -8,7 +8,7 @@ import ipaddress
 import signal
 import ssl
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,7 @@ class Service:
         self._light_workers.shutdown()
         self._shared.leave()
         self._con.close()
+        self.log.close()
 
     async def serve(self, started: Callable[[str, int], None]) -> None:
         """Serve until the process is told to end. started: told the address, once clients can connect."""
@@ -151,17 +152,16 @@ class Service:
 
     # What sessions use.
 
-    async def work(self, do: Callable[[], _T]) -> _T:
+    def submit(self, do: Callable[[], _T]) -> Future[_T]:
         """Do something in a thread for statements."""
-        return await asyncio.get_running_loop().run_in_executor(self._workers, do)
+        return self._workers.submit(do)
 
     async def light_work(self, do: Callable[[], _T]) -> _T:
         """Do something that takes little time in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._light_workers, do)
 
-    def backend(self, user: User | None) -> Backend:
+    def backend(self, user: User) -> Backend:
         """A new connection of a user."""
-        assert user is not None
         cursor = self._con.cursor()
         if user.role == "steward":
             return StewardBackend(Connection(register(cursor)), self._gate, user.name)
