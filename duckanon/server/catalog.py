@@ -55,7 +55,6 @@ class UserCatalog:
         self._user, self._database, self._writes = user, database, writes
         self._settings = {**_SETTINGS, **(settings or {})}
         self._instance: CatalogInstance | None = None
-        self.fill((), ())
 
     def fill(self, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> None:
         """List what the user may see: the answers to COLUMNS and TABLES."""
@@ -86,10 +85,8 @@ class UserCatalog:
 
     def _run(self, text: str, parameters: Sequence[Any], seconds: float, most: int) -> Answer:
         instance = self._instance
-        if instance is None:
-            raise Told("55000", "The catalog of this session is closed: connect again.")
-        if instance.is_broken:
-            self._instance = instance = self._shared(instance.listing)
+        if instance is None or instance.is_broken:
+            self._instance = instance = self._shared(instance.listing if instance else Listing(self._database))
         sql, told = instance.rewritten(text, parameters)
         columns, rows = instance.run(sql, seconds, most)
         if len(rows) > _MOST_ROWS:

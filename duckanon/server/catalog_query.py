@@ -26,9 +26,10 @@ from duckanon.server.types import PgType
 
 # In characters. A longer statement would take seconds to parse; of those that are kept, each takes up to 10 MB.
 _LONGEST, _LONGEST_KEPT = 100_000, 30_000
-_MENTIONS = re.compile(
+# A quick look: text without any of these is about no catalog.
+MENTIONS = re.compile(
     r"pg_|information_schema|regclass|regtype|current_|session_user|version|to_reg|format_type"
-    r"|has_\w+_privilege|_description|set_config|quote_|generate_subscripts|inet_|txid_|acl|getdatabaseencoding",
+    r"|\buser\b|has_\w+_privilege|_description|set_config|quote_|generate_subscripts|inet_|txid_|acl|getdatabaseencoding",
     re.IGNORECASE,
 )
 _UNREADABLE = (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError)
@@ -80,7 +81,7 @@ class CatalogQuery:
 
 def parsed(text: str) -> CatalogQuery | None:
     """The query in a text, if it is a single one about catalogs alone; else None."""
-    if len(text) > _LONGEST or not _MENTIONS.search(text):
+    if len(text) > _LONGEST or not MENTIONS.search(text):
         return None
     return _kept(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
 
