@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from fractions import Fraction
@@ -14,6 +13,7 @@ import duckdb
 
 from duckanon.server import commands, wire
 from duckanon.server.backends import Backend, Catalogs, Result, catalog_columns, listed
+from duckanon.server.catalog_query import MENTIONS
 from duckanon.server.errors import CANCELLED, FAILED_TRANSACTION, STOPPING, TOO_LONG, Told, told
 from duckanon.server.portals import CHUNK, Portal, Prepared, copy_end, copy_header, copy_writer
 from duckanon.server.settings import Settings
@@ -32,11 +32,6 @@ PIECE = 1 << 16
 _CATALOG_SECONDS = 10.0
 # What a transaction that has failed still takes.
 _ENDS = ("commit", "rollback", "rollback to")
-# A quick look: text without any of these words is about no catalog.
-_CATALOG = re.compile(
-    r"pg_|information_schema|current_|session_user|version|set_config|_privilege|_description|format_type|to_reg|::\s*reg",
-    re.IGNORECASE,
-)
 
 
 class Execution:
@@ -179,24 +174,22 @@ class Execution:
             if result is not None:
                 portal.started(result, first)
                 return
+        catalogs = await self._catalog_of(portal.text)
+        await self._work(lambda: portal.started(self._answer(catalogs, portal.text, portal.values), first))
+
+    def _answer(self, catalogs: Catalogs | None, text: str, values: Sequence[Any]) -> Result:
+        """The result of a statement: from the catalog instance, if it is one for that. Called from worker threads."""
         assert self._backend is not None
-        backend, catalogs = self._backend, await self._catalog_of(portal.text)
-
-        def run() -> None:
-            if catalogs is not None:
-                answer = catalogs.run(portal.text, portal.values, _CATALOG_SECONDS)
-                found = listed("SELECT", catalog_columns(answer), answer.rows)
-            else:
-                found = backend.run(portal.text, portal.values)
-            portal.started(found, first)
-
-        await self._work(run)
+        if catalogs is None:
+            return self._backend.run(text, values)
+        answer = catalogs.run(text, values, _CATALOG_SECONDS)
+        return listed("SELECT", catalog_columns(answer), answer.rows)
 
     async def _catalog_of(self, text: str) -> Catalogs | None:
         """The catalog instance, if a statement is one for it. It is filled anew when there is something else to see."""
         assert self._backend is not None
         backend, make = self._backend, self._service.catalogs
-        if make is None or not _CATALOG.search(text):
+        if make is None or not MENTIONS.search(text):
             return None
 
         def filled() -> Catalogs | None:
@@ -243,10 +236,10 @@ class Execution:
         return min(limits, default=None)
 
     async def _copy_out(self, portal: Portal, command: commands.CopyOut) -> None:
-        assert self._backend is not None
-        backend, options = self._backend, command.options
+        options = command.options
         portal.began = perf_counter()
-        result = await self._work(lambda: backend.run(command.query, portal.values))
+        catalogs = await self._catalog_of(command.query)
+        result = await self._work(lambda: self._answer(catalogs, command.query, portal.values))
         if result.columns is None:
             raise Told("42601", "COPY ... TO STDOUT is for queries: this one has no rows.")
         portal.result, columns = result, result.columns
