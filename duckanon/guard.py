@@ -251,12 +251,13 @@ class Guard:
 
         The decisions of all guards without temporary tables are the same.
         """
-        key = None if self._temporary() or not self._shared.locked else _key(statement, parameters)
+        key = _key(statement, parameters) if self._shared.locked else None
         known = None if key is None else self._shared.decided(key)
-        if known is not None:
+        if known is not None and not self._temporary():
             return known
         made = Decided(*self._decide(statement, parameters))
-        if key is not None:
+        # ROLLBACK, which has no query, is decided about even where temporary tables cannot be read.
+        if key is not None and made.decision.query is not None and not self._temporary():
             self._shared.keep(key, made)
         return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ import duckdb
 from duckanon.errors import InvalidInput
 from duckanon.server import commands, wire
 from duckanon.server.backends import Backend, Catalogs, Column, Result, catalog_columns, listed
+from duckanon.server.catalog_query import MENTIONS
 from duckanon.server.codecs import decoder
 from duckanon.server.errors import (
     CANCELLED,
@@ -53,13 +53,6 @@ _CATALOG_SECONDS = 10.0
 _MOST_SAVEPOINTS = 1000
 # What a transaction that has failed still takes.
 _ENDS = ("commit", "rollback", "rollback to")
-
-
-# A quick look: text without any of these words is about no catalog.
-_CATALOG = re.compile(
-    r"pg_|information_schema|current_|session_user|version|set_config|_privilege|_description|format_type|to_reg|::\s*reg",
-    re.IGNORECASE,
-)
 
 
 class Session:
@@ -541,24 +534,22 @@ class Session:
             if result is not None:
                 portal.started(result, first)
                 return
+        catalogs = await self._catalog_of(portal.text)
+        await self._work(lambda: portal.started(self._answer(catalogs, portal.text, portal.values), first))
+
+    def _answer(self, catalogs: Catalogs | None, text: str, values: Sequence[Any]) -> Result:
+        """The result of a statement: from the catalog instance, if it is one for that. Called from worker threads."""
         assert self._backend is not None
-        backend, catalogs = self._backend, await self._catalog_of(portal.text)
-
-        def run() -> None:
-            if catalogs is not None:
-                answer = catalogs.run(portal.text, portal.values, _CATALOG_SECONDS)
-                found = listed("SELECT", catalog_columns(answer), answer.rows)
-            else:
-                found = backend.run(portal.text, portal.values)
-            portal.started(found, first)
-
-        await self._work(run)
+        if catalogs is None:
+            return self._backend.run(text, values)
+        answer = catalogs.run(text, values, _CATALOG_SECONDS)
+        return listed("SELECT", catalog_columns(answer), answer.rows)
 
     async def _catalog_of(self, text: str) -> Catalogs | None:
         """The catalog instance, if a statement is one for it. It is filled anew when there is something else to see."""
         assert self._backend is not None
         backend, make = self._backend, self._service.catalogs
-        if make is None or not _CATALOG.search(text):
+        if make is None or not MENTIONS.search(text):
             return None
 
         def filled() -> Catalogs | None:
@@ -605,10 +596,10 @@ class Session:
         return min(limits, default=None)
 
     async def _copy_out(self, portal: Portal, command: commands.CopyOut) -> None:
-        assert self._backend is not None
-        backend, options = self._backend, command.options
+        options = command.options
         portal.began = perf_counter()
-        result = await self._work(lambda: backend.run(command.query, portal.values))
+        catalogs = await self._catalog_of(command.query)
+        result = await self._work(lambda: self._answer(catalogs, command.query, portal.values))
         if result.columns is None:
             raise Told("42601", "COPY ... TO STDOUT is for queries: this one has no rows.")
         portal.result, columns = result, result.columns

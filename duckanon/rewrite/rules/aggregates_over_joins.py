@@ -32,14 +32,14 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
     except NotFollowed as no:
         reason = str(no)
     else:
-        _put(context, part, around)
+        context.put(part, around)
         if context.releases.follows(context, inner):
             return
         refused = context.releases.with_noise(context, inner)
         if refused is None:
             context.steps[-1] = replace(context.steps[-1], reason=context.steps[-1].reason + _ADDED)
             return
-        _put(context, around, part)
+        context.put(around, part)
         reason = refused
     # It says more than that there is more than one source.
     context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
@@ -54,10 +54,3 @@ def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, s
     if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
         raise NotFollowed("Write the columns out that the query in FROM shows, with names.")
     return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
-
-
-def _put(context: RuleContext, old: Node, new: Node) -> None:
-    if old is context.bound.query:
-        context.bound.query = new
-    else:
-        old.replace(new)
