@@ -25,7 +25,7 @@ from duckanon.catalog.names import quoted
 from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Measurements
-from duckanon.errors import PolicyRefusal
+from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import draw
 from duckanon.releases.paid_questions import (
@@ -89,8 +89,8 @@ def questions(con: Analyst, unit: str | None) -> Iterator[PaidQuestion]:
     for sql in (*QUESTIONS, *_SIZES, *([_DISTINCT.format(unit)] if unit else [])):
         try:
             yield from con._guard.decide(sql).answers
-        except PolicyRefusal:
-            # Of some policies.
+        except (PolicyRefusal, UnsupportedQuery):
+            # Of some policies, or hidden by a temporary view.
             continue
 
 

@@ -19,7 +19,14 @@ import pyarrow as pa
 
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import GroupSizesQuestion, PaidQuestion
+from duckanon.releases.paid_questions import (
+    AggregatesQuestion,
+    GroupSizesQuestion,
+    Measure,
+    PaidQuestion,
+    Quantiles,
+    Sums,
+)
 from duckanon.rewrite import rule_context
 
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be
@@ -47,15 +54,30 @@ _SEEN = (
 def injected(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: object = None) -> pa.Table:
     """An answer that follows from the question's key and its form: no record is read."""
     keys, noise = mechanisms.form(con, asked), np.random.default_rng(int(asked.key[:12], 16))
-    if not isinstance(asked, GroupSizesQuestion):
-        shown = [one for one in keys.column_names if one[0] in "ke"]
-        return keys.select(shown).append_column("n", pa.array(noise.integers(-5, 50, len(keys))))
+    if isinstance(asked, AggregatesQuestion):
+        noisy = [noise.integers(*_range(one), (len(keys), _width(one))) for one, _ in asked.measures]
+        return mechanisms.answer(asked, keys, noisy)
+    assert isinstance(asked, GroupSizesQuestion)
     ranks = mechanisms._ranks(keys, len(asked.hierarchy))
     levels = []
     for level, rank in enumerate(ranks):
-        groups = noise.integers(0, 9, (len(np.unique(rank)), asked.max_size))
+        groups = noise.integers(0, 9, (len(np.unique(rank)), asked.sizes))
         levels.append(mechanisms._level(asked, keys, ranks, level, groups, groups, groups + 1))
     return pa.concat_tables(levels)
+
+
+def _range(measure: Measure) -> tuple[int, int]:
+    """Between which numbers the totals of a measure lie; of quantiles, the places among the steps."""
+    if isinstance(measure, Quantiles):
+        return 0, measure.number.steps + 1
+    return (-5 * measure.whole, 50 * measure.whole) if isinstance(measure, Sums) else (-5, 50)
+
+
+def _width(measure: Measure) -> int:
+    """How many totals a measure has."""
+    if isinstance(measure, Quantiles):
+        return len(measure.at)
+    return measure.degree + 1 + measure.missing if isinstance(measure, Sums) else 1
 
 
 @contextmanager
