@@ -222,7 +222,7 @@ class Guard:
 
     def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
         text = _text(statement)
-        key = _key(text, parameters) if self._shared.locked and not self._temporary() else None
+        key = _key(text, parameters) if self._shared.locked and self._sees_what_all_see() else None
         if key is not None:
             kept, ledgers = self._shared.decided(key)
             if kept is not None:
@@ -239,6 +239,14 @@ class Guard:
         if key is not None:
             self._shared.keep(key, priced, states)
         return priced, states
+
+    def _sees_what_all_see(self) -> bool:
+        """Whether the connection has no temporary tables and views, so its decisions are those of every connection."""
+        try:
+            return not self._temporary()
+        except duckdb.TransactionException:
+            # In a transaction that failed they cannot be read, and are not needed to decide about its ROLLBACK.
+            return False
 
     def _catalog(self, admitted: Statement) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What the analyst may see. It is not read for a statement made of constants alone.
