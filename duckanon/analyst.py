@@ -6,6 +6,7 @@ file, has access to the data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from threading import RLock
@@ -19,8 +20,9 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
 from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
-from duckanon.guard import Guard, SharedCatalog
+from duckanon.guard import Guard, SharedCatalog, statement_text
 from duckanon.rewrite.decision import Decision
+from duckanon.rewrite.normalize.pivot_values import with_values
 from duckanon.rewrite.rule_context import Refused
 from duckanon.specification import macros
 
@@ -75,6 +77,7 @@ class Answer:
         return len(self.fetchall())
 
 
+_PIVOT = re.compile(r"\bPIVOT", re.IGNORECASE)
 _GIVES = frozenset(
     """alias arrow columns description df dtypes fetch_arrow_reader fetch_arrow_table fetch_df_chunk fetch_record_batch
     fetchall fetchdf fetchmany fetchnumpy fetchone pl shape show to_arrow_table to_df torch tf types""".split()
@@ -111,6 +114,7 @@ class Analyst:
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
         with self._lock:
+            query = self._with_values(query, params)
             text = self._admitted(query, params)
             named = {} if params is None or self._is_filled else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named))
@@ -123,6 +127,7 @@ class Analyst:
     def execute(self, query: Any, parameters: Any = None) -> Analyst:
         """Run a statement, and return this connection to fetch from."""
         with self._lock:
+            query = self._with_values(query, parameters)
             text = self._admitted(query, parameters)
             given = () if parameters is None or self._is_filled else (parameters,)
             _unnamed(lambda: self._con.execute(text, *given))
@@ -197,6 +202,13 @@ class Analyst:
             word = self.decision.target.split(maxsplit=1)[0].upper()
             self._in_transaction = word == "BEGIN" or (self._in_transaction and word not in ("COMMIT", "ROLLBACK"))
         return text
+
+    def _with_values(self, query: Any, parameters: Any) -> Any:
+        """The statement with the values of its PIVOTs, which are asked for as by any other statement."""
+        text = statement_text(query)
+        if not _PIVOT.search(text) or parameters:
+            return query
+        return with_values(text, lambda values: [one for (one,) in self.execute(values).fetchall()])
 
     def _bind(self, text: str) -> None:
         """Let DuckDB plan a query that has no rows: what it cannot run is not charged for."""

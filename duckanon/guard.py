@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from threading import RLock
 from typing import Any
@@ -31,7 +31,7 @@ from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import without_rows
-from duckanon.rewrite.parameters import Parameters
+from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
@@ -39,12 +39,15 @@ from duckanon.specification import table_functions
 _SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
 # The most cells of an answer; most of more would be noise.
 _MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
-# How many decisions are kept while nothing changes on which they depend, and the longest statement of one.
-_KEPT, _LONGEST_KEPT = 512, 5_000
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
+# How many decisions are kept, and the longest text of one, in characters.
+_MOST_DECISIONS, _LONGEST_KEPT = 500, 5_000
 # The node classes of a statement of constants, such as `SELECT 1 AS one`.
 _CONSTANTS = (exp.Select, exp.Alias, exp.Identifier, exp.Literal, exp.Boolean, exp.Null)
+
+# Of a decision that depends on no catalog.
+_NO_STATES: Mapping[str, LedgerState] = {}
 
 Temporary = Callable[[], Mapping[TableName, Stored | View]]
 
@@ -52,6 +55,15 @@ Temporary = Callable[[], Mapping[TableName, Stored | View]]
 def none() -> Mapping[TableName, Stored | View]:
     """No temporary tables or views."""
     return {}
+
+
+@dataclass
+class Decided:
+    """A decision, and the states of the ledgers that it was made from. stands: whether all its answers are stored."""
+
+    decision: Decision
+    states: Mapping[str, LedgerState]
+    stands: bool = False
 
 
 class SharedCatalog:
@@ -70,7 +82,9 @@ class SharedCatalog:
         self._databases: list[str] = []
         self._everything: Everything | None = None
         self._known: tuple[Mapping[str, int], Mapping[str, Governed], AvailableReleases] | None = None
-        self._decisions: dict[Hashable, Decision] = {}
+        self._states: tuple[int, Mapping[str, LedgerState]] | None = None
+        # Decisions of guards without temporary tables, by statement, parameters and day; the oldest first.
+        self._decided: dict[Hashable, Decided] = {}
 
     def join(self) -> SharedCatalog:
         """Count one more guard, and return this object."""
@@ -88,24 +102,47 @@ class SharedCatalog:
     def forget(self) -> None:
         """Read the catalog again for the next statement: somebody has changed it without a line in a ledger."""
         with self.lock:
-            self._known, self._databases = None, []
+            self._known, self._states, self._databases = None, None, []
 
     def numbers(self) -> dict[str, int]:
         """The number of the last line of each database's ledger. Decisions hold while these do not change."""
+        return {database: state.number for database, state in self.states().items()}
+
+    def states(self) -> Mapping[str, LedgerState]:
+        """The state of each database's ledger: the same object while nothing changes in a locked instance."""
         with self.lock:
-            return {fold(one): self.governance.ledger.state(one, self.own).number for one in self._databases}
+            added = self.governance.ledger.added
+            if not self.locked or self._states is None or self._states[0] != added:
+                if not self.locked or not self._databases:
+                    self._databases = self.governance.ledger.databases()
+                found = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
+                self._states = added, found
+            return self._states[1]
+
+    def decided(self, key: Hashable) -> Decided | None:
+        """The decision that was kept under a key, if it still holds."""
+        with self.lock:
+            found = self._decided.get(key)
+            if found is None or found.states is _NO_STATES or found.states is self.states():
+                return found
+            return None
+
+    def keep(self, key: Hashable, decided: Decided) -> None:
+        """Keep a decision."""
+        with self.lock:
+            self._decided.pop(key, None)
+            self._decided[key] = decided
+            if len(self._decided) > _MOST_DECISIONS:
+                del self._decided[next(iter(self._decided))]
 
     def catalog(
         self, own: Mapping[TableName, Stored | View]
     ) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What an analyst may see now, the available releases, and the state of each database's ledger."""
         with self.lock:
-            if not self.locked or not self._databases:
-                self._databases = self.governance.ledger.databases()
-            states = {fold(one): self.governance.ledger.state(one, self.own) for one in self._databases}
+            states = self.states()
             numbers = {database: state.number for database, state in states.items()}
             if self._known is None or self._known[0] != numbers or not self.locked:
-                self._decisions.clear()
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
@@ -113,21 +150,6 @@ class SharedCatalog:
             assert self._everything is not None
             _, governed, releases = self._known
             return visible(self._everything, governed, own), releases, states
-
-    def decided(self, key: Hashable) -> tuple[Decision | None, Mapping[str, LedgerState]]:
-        """The decision that was kept under a key, if all that it depends on is still as it was; and the ledgers."""
-        with self.lock:
-            _, _, states = self.catalog({})
-            return self._decisions.get(key), states
-
-    def keep(self, key: Hashable, decision: Decision, states: Mapping[str, LedgerState]) -> None:
-        """Keep a decision until a ledger or the catalog changes. states: the ledgers by which it was made."""
-        with self.lock:
-            numbers = {database: state.number for database, state in states.items()}
-            if self.locked and self._known is not None and self._known[0] == numbers:
-                if len(self._decisions) >= _KEPT:
-                    self._decisions.pop(next(iter(self._decisions)))
-                self._decisions[key] = decision
 
 
 class Guard:
@@ -146,7 +168,7 @@ class Guard:
         statement: text, or what DuckDB's `extract_statements` gives. parameters: the values of its parameters. Raises
         UnsupportedQuery and PolicyRefusal.
         """
-        return self._decide(statement, parameters)[0]
+        return self._decided(statement, parameters).decision
 
     def admit(
         self,
@@ -163,19 +185,23 @@ class Guard:
         Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
-            decision, states = self._decide(statement, parameters)
+            decided = self._decided(statement, parameters)
+            decision = decided.decision
             if decision.answers and in_transaction:
                 raise UnsupportedQuery(
                     "A protected table answers outside of transactions only: COMMIT or ROLLBACK, and ask again."
                 )
-            self._affordable(decision, states)
-            if self._unpaid(decision):
-                bind(self.without_answers(decision))
-            try:
-                for question in decision.answers:
-                    self._stand(question)
-            except Stale:
-                continue
+            if not decided.stands:
+                self._affordable(decision, decided.states)
+                if self._unpaid(decision):
+                    bind(self.without_answers(decision))
+                try:
+                    for question in decision.answers:
+                        self._stand(question)
+                except Stale:
+                    continue
+                # Nothing is charged for an answer that stands, and only a change takes it away.
+                decided.stands = all(step.drawn is not None for step in decision.steps if step.epsilon is not None)
             return decision
         raise UnsupportedQuery("The policy changes faster than the statement is decided about: try again later.")
 
@@ -212,22 +238,30 @@ class Guard:
     def explain(self, statement: object, parameters: Parameters = None) -> Decision:
         """As `decide`, but a refusal is returned as a decision, not raised."""
         try:
-            decision, states = self._decide(statement, parameters)
-            self._affordable(decision, states)
-            return decision
+            decided = self._decided(statement, parameters)
+            self._affordable(decided.decision, decided.states)
+            return decided.decision
         except Refused as refused:
             return Decision([refused.step], None)
         except DuckanonError as error:
             return Decision([Step("statement", None, Verdict.REFUSED, str(error))], None)
 
-    def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
-        text = _text(statement)
-        key = _key(text, parameters) if self._shared.locked and self._sees_what_all_see() else None
+    def _decided(self, statement: object, parameters: Parameters) -> Decided:
+        """As `_decide`; a decision that was made before and still holds is not made again.
+
+        The decisions of all guards without temporary tables are the same.
+        """
+        key = _key(statement, parameters) if self._shared.locked and self._sees_what_all_see() else None
+        known = None if key is None else self._shared.decided(key)
+        if known is not None:
+            return known
+        made = Decided(*self._decide(statement, parameters))
         if key is not None:
-            kept, ledgers = self._shared.decided(key)
-            if kept is not None:
-                return kept, ledgers
-        admitted = admit(text)
+            self._shared.keep(key, made)
+        return made
+
+    def _decide(self, statement: object, parameters: Parameters = None) -> tuple[Decision, Mapping[str, LedgerState]]:
+        admitted = admit(statement_text(statement))
         try:
             catalog, releases, states = self._catalog(admitted)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
@@ -235,10 +269,7 @@ class Guard:
                 self._verify(decision, catalog)
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
-        priced = self._priced(decision)
-        if key is not None:
-            self._shared.keep(key, priced, states)
-        return priced, states
+        return self._priced(decision), states
 
     def _sees_what_all_see(self) -> bool:
         """Whether the connection has no temporary tables and views, so its decisions are those of every connection."""
@@ -256,7 +287,7 @@ class Guard:
         if admitted.kind is Kind.TRANSACTION or (
             admitted.kind is Kind.QUERY and all(isinstance(one, _CONSTANTS) for one in admitted.tree.walk())
         ):
-            return Catalog(), AvailableReleases(), {}
+            return Catalog(), AvailableReleases(), _NO_STATES
         return self._shared.catalog(self._temporary())
 
     def _priced(self, decision: Decision) -> Decision:
@@ -338,16 +369,19 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
     return found
 
 
-def _key(text: str, parameters: Parameters) -> Hashable | None:
+def _key(statement: object, parameters: Parameters) -> Hashable | None:
     """What a decision depends on besides catalog and ledgers; None for what is not kept."""
-    if len(text) > _LONGEST_KEPT:
+    if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT:
+        return None
+    if parameters is not None and not is_given(parameters):
         return None
     given = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters or ())
     # 1 and TRUE are equal in Python.
-    return text, date.today(), parameters is None, tuple((name, type(value), repr(value)) for name, value in given)
+    return statement, date.today(), parameters is None, tuple((name, type(one), repr(one)) for name, one in given)
 
 
-def _text(statement: object) -> str:
+def statement_text(statement: object) -> str:
+    """The text of a statement. Raises UnsupportedQuery for what is none."""
     if isinstance(statement, str):
         return statement
     if isinstance(statement, duckdb.Statement):

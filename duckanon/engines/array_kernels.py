@@ -1,4 +1,4 @@
-"""What NumPy says in a line, as loops for compiled code: numba's own versions take seconds to compile.
+"""Sorting and copying for compiled code: numba's versions of NumPy's functions take seconds to compile.
 
 An assignment to a slice, `a[:] = b`, compiles the making of a message about shapes, with all of Python's text handling;
 `np.argsort` takes three times as long as the one below.

@@ -152,7 +152,7 @@ def _classes(
     threads: pa.Scalar,
 ) -> pa.Array:
     from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
-    from duckanon.engines.kanon.control import Work
+    from duckanon.engines.kanon.control import Control
     from duckanon.engines.kanon.criteria.enforcement import settle_classes
 
     k, method, workers = request.k, request.method, max(1, int(threads.as_py()))
@@ -160,10 +160,10 @@ def _classes(
     check_seconds(request.seconds, method)
     check_options(request.options, [method])
     check_k(k, len(rows.values) if rows.is_valid else 0)
-    work = Work(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
+    control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
     records = records_of(rows, request.categorical, request.weights, workers)
-    labels = anonymize(records, k, method, content=hashes.values.to_numpy(), work=work)
+    labels = anonymize(records, k, method, content=hashes.values.to_numpy(), control=control)
     if sensitive.is_valid:
-        wanted = request.criteria.conditions(k)
+        wanted = request.criteria.engine_criteria(k)
         labels = settle_classes(records, labels, sensitive_columns(sensitive), wanted, workers).labels
     return classes(labels)

@@ -115,7 +115,7 @@ def _compare(
         learned = encode("target", column, categorical=True).codes
     asked = Comparison(
         methods=request.methods,
-        conditions=[request.criteria.conditions(k) for k in request.k],
+        criteria=[request.criteria.engine_criteria(k) for k in request.k],
         seconds=request.seconds,
         options=request.options,
         content=hashes.values.to_numpy() if hashes.is_valid else None,

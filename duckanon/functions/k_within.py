@@ -119,7 +119,7 @@ def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.
 
     check_k(request.k, len(rows.values) if rows.is_valid else 0)
     workers = max(1, int(threads.as_py()))
-    wanted = request.criteria.conditions(request.k)
+    wanted = request.criteria.engine_criteria(request.k)
     cells, several, place = rows.values, table.values if table.is_valid else None, 0
     released, together = [], []
     for i, weight in enumerate(request.weights):

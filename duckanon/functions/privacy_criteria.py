@@ -1,4 +1,4 @@
-"""The extra conditions of a k-anonymous release, on sensitive columns: from a call to SQL, and to the engine."""
+"""What a k-anonymous release is asked beyond k, on sensitive columns: from a call to SQL, and to the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duckanon.functions import arguments
 from duckanon.functions.k_report import KReport
 
 if TYPE_CHECKING:
-    from duckanon.engines.kanon.criteria.criteria import Conditions
+    from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 
 # What the engine's float may miss of the exact distance that the search went by.
 _ROUNDING = 1e-9
@@ -21,7 +21,7 @@ _KINDS = ("distinct", "entropy", "recursive")
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a call asks of sensitive columns. l, t: None where they are no condition. c: of recursive diversity."""
+    """What a call asks of sensitive columns. l, t: None where they are not asked for. c: of recursive diversity."""
 
     sensitive: tuple[str, ...]
     l: int | Fraction | None  # noqa: E741 - the argument's name
@@ -30,11 +30,11 @@ class Criteria:
     t: Fraction | None
     max_suppression: Fraction
 
-    def conditions(self, k: int) -> Conditions:
+    def engine_criteria(self, k: int) -> PrivacyCriteria:
         """As the engine takes them."""
-        from duckanon.engines.kanon.criteria.criteria import Conditions
+        from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 
-        return Conditions(k, self.l, self.t, self.max_suppression, self.diversity, self.c)
+        return PrivacyCriteria(k, self.l, self.t, self.max_suppression, self.diversity, self.c)
 
     def allowed(self, records: str) -> str:
         """SQL: how many of `records` may be missing."""
@@ -59,7 +59,7 @@ class Criteria:
 
 
 def read(given: Mapping[str, Any], apart: Sequence[str], *, bare: bool = False) -> Criteria:
-    """The conditions of a call. apart: columns that cannot be sensitive ones. bare: max_suppression may stand alone."""
+    """The criteria of a call. apart: columns that cannot be sensitive ones. bare: max_suppression may stand alone."""
     columns = arguments.names(given["sensitive"], "sensitive", empty=True)
     kind, least, ratio = _diversity(given["l"], given["diversity"], given["c"])
     t, share = given["t"], given["max_suppression"]

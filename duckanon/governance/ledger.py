@@ -83,6 +83,8 @@ class Ledger:
         self._cursors = cursors
         # Writers of this module take turns; the primary key keeps others out.
         self._turn = Lock()
+        # How many lines this object has added.
+        self.added = 0
         self.askers = Askers()
         # What a line waits for that is no charge: a server lets statements end that were decided about before.
         self.before_change: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -211,6 +213,7 @@ class Ledger:
             ).fetchall()
             if write_too is not None:
                 write_too(cursor, state.number + 1)
+        self.added += 1
         if values["action"] == "charge":
             self.askers.current().spent += Fraction(values["epsilon"])
         return state.number + 1

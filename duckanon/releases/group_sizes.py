@@ -74,12 +74,14 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     reason = _call_objection(call, policy, keys)
     if reason is not None:
         return f"{reason}: FROM {paste}."
+    hierarchy, epsilon, max_size = call.texts("hierarchy"), _epsilon(call), call.number("max_size")
+    assert hierarchy is not None and epsilon is not None and max_size is not None  # noqa: PT018
     question = question_of(
         context,
         name,
-        keys[: len(call.texts("hierarchy") or [])],
-        epsilon=_epsilon(call) or Fraction(0),
-        max_size=int(call.number("max_size") or 0),
+        keys[: len(hierarchy)],
+        epsilon=epsilon,
+        max_size=int(max_size),
         mechanism=call.text("mechanism") or "auto",
         split=_split(call),
     )

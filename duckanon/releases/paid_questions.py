@@ -270,7 +270,7 @@ def columns_of(at: int, measure: Measure) -> list[str]:
 
 
 # A key's value in an expression.
-_PLACE = re.compile(r"\bk(\d+)\b")
+_PLACE = re.compile(r'"k(\d+)"')
 
 
 def _told(measure: Measure, unit: str | None) -> str:

@@ -18,7 +18,7 @@ from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import empty, is_empty
-from duckanon.rewrite.normalize import staging
+from duckanon.rewrite.normalize import quantile_lists, staging
 from duckanon.rewrite.parameters import Parameters, filled
 from duckanon.rewrite.rule_context import Releases, RuleContext, literal
 from duckanon.rewrite.rules import RULES
@@ -57,6 +57,7 @@ def decide(
     query: Node = statement.query
     bound = bind(query, catalog, frozenset(functions))
     if bound.protected:
+        quantile_lists.split(bound.query)
         staging.move(bound.query, lambda node: named(node) in catalog.protected)
         tables = bound.query.find_all(exp.Table)
         bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]

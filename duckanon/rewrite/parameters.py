@@ -43,14 +43,28 @@ def filled(query: Node, parameters: Parameters) -> Node:
     """The query with constants in place of its parameters. Raises UnsupportedQuery."""
     if parameters is None:
         raise UnsupportedQuery("The statement has parameters: give their values beside it, or write them out.")
+    if not is_given(parameters):
+        raise UnsupportedQuery("Values of parameters are a list, for ? and $1, or a dictionary, for $name.")
     found = query.copy()
-    for node in list(found.find_all(exp.Placeholder, exp.Parameter)):
+    nodes = list(found.find_all(exp.Placeholder, exp.Parameter))
+    if len({_name(node) for node in nodes}) < len(parameters):
+        raise UnsupportedQuery("There are more values than parameters in the statement: give one for each.")
+    for node in nodes:
         node.replace(_constant(_value(node, parameters)))
     return found
 
 
+def is_given(parameters: Any) -> bool:
+    """Whether something can be the values of parameters."""
+    return isinstance(parameters, Mapping | Sequence) and not isinstance(parameters, str | bytes)
+
+
+def _name(node: Node) -> str:
+    return node.this.name if isinstance(node.this, ROOT) else str(node.this or "")
+
+
 def _value(node: Node, parameters: Sequence[Any] | Mapping[str, Any]) -> Any:
-    name = node.this.name if isinstance(node.this, ROOT) else str(node.this or "")
+    name = _name(node)
     try:
         if isinstance(parameters, Mapping):
             return parameters[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -94,9 +94,15 @@ class RuleContext:
             first = found[0]
             self.reasons += [(first.shown, name, reason) for name in dict.fromkeys((first.table, *first.tables))]
 
+    def parts(self) -> Iterator[Node]:
+        """The SELECTs that read what no rule has settled yet, the outermost first; not those that a rule cuts off."""
+        for part in list(self.bound.query.find_all(exp.Select)):
+            if within(part, self.bound.query) and any(within(read, part) for _, read in self.reads):
+                yield part
+
     def alone(self, part: Node) -> Sequence[Finding]:
         """The findings about a SELECT inside the query, taken by itself."""
-        return self.recognised(self._with_above(part, part))
+        return self.recognised(with_above(part, part))
 
     def aggregates(self, grouped: Grouped) -> Aggregates:
         """What a SELECT inside the query tells by keys. Raises NotFollowed."""
@@ -119,32 +125,12 @@ class RuleContext:
     def _relation(self, part: Node, place: Node) -> Relation | None:
         """A SELECT in resolved form; None if a recogniser fails. place: where it stands in the query."""
         try:
-            return relation(self._with_above(part, place), self.schema)
+            return relation(with_above(part, place), self.schema)
         except Exception:
             if STRICT:
                 raise
             _LOG.error(_FAILED)
             return None
-
-    @staticmethod
-    def _with_above(part: Node, place: Node) -> Node:
-        """A copy of a SELECT with the common table expressions that can be seen at a place in the query."""
-        query = part.copy()
-        above: list[Node] = []
-        holder = place.parent
-        while holder is not None:
-            given = arg(holder, "with")
-            if given is not None and not given.args.get("recursive"):
-                above = [one.copy() for one in given.expressions if not within(place, one)] + above
-            holder = holder.parent
-        if above:
-            own = arg(query, "with")
-            names = {fold(one.alias) for one in own.expressions} if own is not None else set()
-            mine = [*own.expressions] if own is not None else []
-            outer = [one for one in above if fold(one.alias) not in names]
-            key = "with_" if "with_" in exp.Select.arg_types else "with"
-            query.set(key, exp.With(expressions=[*outer, *mine]))
-        return query
 
     def recognised(self, query: Node) -> Sequence[Finding]:
         """The findings of the recognisers about a query; none if one of them fails, and then nothing is released."""
@@ -269,6 +255,26 @@ def within(node: Node, whole: Node) -> bool:
             return True
         one = one.parent
     return False
+
+
+def with_above(part: Node, place: Node) -> Node:
+    """A copy of a SELECT with the common table expressions that can be seen at a place in the query."""
+    query = part.copy()
+    above: list[Node] = []
+    holder = place.parent
+    while holder is not None:
+        given = arg(holder, "with")
+        if given is not None and not given.args.get("recursive"):
+            above = [one.copy() for one in given.expressions if not within(place, one)] + above
+        holder = holder.parent
+    if above:
+        own = arg(query, "with")
+        names = {fold(one.alias) for one in own.expressions} if own is not None else set()
+        mine = [*own.expressions] if own is not None else []
+        outer = [one for one in above if fold(one.alias) not in names]
+        key = "with_" if "with_" in exp.Select.arg_types else "with"
+        query.set(key, exp.With(expressions=[*outer, *mine]))
+    return query
 
 
 def pruned(query: Node) -> Node:

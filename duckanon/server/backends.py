@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import Lock
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import duckdb
 
@@ -28,7 +29,7 @@ _QUERIES = {"select", "with", "from", "values", "table", "("}
 # Statements about tables and queries. They read no record of a protected table, so they may run to tell their columns.
 _ABOUT = {"show", "describe", "desc", "explain", "pragma"}
 _CHUNK = 2_000
-# The most rows of an unfinished result that are kept in memory when another statement runs.
+# The most rows of unfinished results that a connection keeps in memory when another statement runs.
 _MOST_KEPT = 200_000
 _COLUMNS = """
 SELECT table_catalog, table_schema, table_name, column_name, data_type, is_nullable
@@ -115,11 +116,12 @@ class Catalogs(Protocol):
 class Gate:
     """What all users of one server share: the turns of statements and changes.
 
-    epoch: grows with each change of the catalog or of a policy. forget: told of each.
+    epoch: grows with each change of the catalog or of a policy. forget: called after each, and after rows were written,
+    which may be duckanon's own.
     """
 
     def __init__(self, askers: Askers, forget: Callable[[], None]) -> None:
-        self.turns, self.askers, self._forget, self.epoch = Turns(), askers, forget, 0
+        self.turns, self.askers, self.forget, self.epoch = Turns(), askers, forget, 0
         self._lock = Lock()
 
     @contextmanager
@@ -129,7 +131,7 @@ class Gate:
             try:
                 yield
             finally:
-                self._forget()
+                self.forget()
                 with self._lock:
                     self.epoch += 1
 
@@ -137,7 +139,7 @@ class Gate:
 class Backend:
     """A user's connection. One statement runs at a time; only `cancel` may be called meanwhile.
 
-    check: called where a statement waits; raises what ends it.
+    check: called where a statement waits, and before it runs; raises what ends it.
     """
 
     role = ""
@@ -145,6 +147,8 @@ class Backend:
     def __init__(self, con: Analyst | Connection, gate: Gate, user: str) -> None:
         self._con, self._gate, self._user = con, gate, user
         self._open: _Rows | None = None
+        self._kept: WeakSet[_Rows] = WeakSet()
+        self.check: Callable[[], None] = lambda: None
         self._own_changes = 0
         self._visible: tuple[tuple[int, int], Visible] | None = None
 
@@ -158,7 +162,7 @@ class Backend:
         if self._visible is None or self._visible[0] != self.stamp:
             self._keep_open()
             stamp = self.stamp
-            with self._gate.turns.statement():
+            with self._gate.turns.statement(self.check):
                 columns, tables = (self._con.execute(one).fetchall() for one in (_COLUMNS, _TABLES))
             self._visible = stamp, Visible(columns, tables)
         return self._visible[1]
@@ -190,16 +194,16 @@ class Backend:
         written = [f"CAST(NULL AS {_name(one)})" for one in oids]
         filled = with_parameters(text, written)
         self._keep_open()
-        with self._gate.turns.statement():
+        with self._gate.turns.statement(self.check):
             if first in _QUERIES:
                 rows = self._con.execute(f"DESCRIBE {filled}").fetchall()
                 return [Column(name, pg_type(kind)) for name, kind, *_ in rows]
-            self._con.execute("SUMMARIZE SELECT 1 AS one" if first == "summarize" else filled)
+            self._con.execute(self._like(first) or filled)
             found = self._described()
             self._con.fetchall()
             return found
 
-    def run(self, text: str, values: Sequence[Any], check: Callable[[], None]) -> Result:
+    def run(self, text: str, values: Sequence[Any]) -> Result:
         """Run a statement. Its rows are fetched before the next one runs, or kept then.
 
         Raises what the guard and DuckDB raise.
@@ -208,7 +212,7 @@ class Backend:
 
     def begin(self) -> None: ...
 
-    def commit(self, check: Callable[[], None]) -> None: ...
+    def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
 
@@ -218,17 +222,22 @@ class Backend:
     def close(self) -> None:
         self._con.close()
 
+    def _like(self, first: str) -> str:
+        """A statement with the columns of one with this first word; '' if the statement itself may run for them."""
+        return "SUMMARIZE SELECT 1 AS one" if first == "summarize" else ""
+
     def _described(self) -> list[Column]:
         return [Column(str(one[0]), pg_type(str(one[1]))) for one in self._con.description or ()]
 
     def _keep_open(self) -> None:
         """Keep what is left of the last result, which the next statement on the connection would end."""
         if self._open is not None:
-            self._open.keep()
+            self._open.keep(_MOST_KEPT - sum(one.kept for one in self._kept))
             self._open = None
 
     def _rows(self) -> _Rows:
         self._open = _Rows(self._con)
+        self._kept.add(self._open)
         return self._open
 
 
@@ -250,10 +259,15 @@ class _Rows:
             raise Told("54000", "The result is too long to be kept beside another statement: fetch it first.")
         return found
 
-    def keep(self) -> None:
-        """Fetch what is left, so that another statement can run."""
+    @property
+    def kept(self) -> int:
+        """How many rows are kept in memory."""
+        return len(self._kept)
+
+    def keep(self, most: int) -> None:
+        """Fetch what is left, so that another statement can run; of more rows than `most` only the first are kept."""
         con, self._con = self._con, None
-        while con is not None and len(self._kept) < _MOST_KEPT:
+        while con is not None and len(self._kept) < most:
             rows = con.fetchmany(_CHUNK)
             self._kept += rows
             if len(rows) < _CHUNK:
@@ -270,11 +284,11 @@ class AnalystBackend(Backend):
         super().__init__(con, gate, user)
         self._analyst = con
 
-    def run(self, text: str, values: Sequence[Any], check: Callable[[], None]) -> Result:
+    def run(self, text: str, values: Sequence[Any]) -> Result:
         self._keep_open()
         asker = Asker(self._user)
         # Once the statement has begun, it reads what was committed then: its rows may be fetched later.
-        with self._gate.turns.statement(check), asking(asker):
+        with self._gate.turns.statement(self.check), asking(asker):
             try:
                 self._analyst.execute(text, list(values) or None)
             except Exception as error:
@@ -299,7 +313,7 @@ class StewardBackend(Backend):
         super().__init__(con, gate, user)
         self._steward = con
 
-    def run(self, text: str, values: Sequence[Any], check: Callable[[], None]) -> Result:
+    def run(self, text: str, values: Sequence[Any]) -> Result:
         self._keep_open()
         found = self._steward.extract_statements(text)
         if len(found) != 1:
@@ -312,8 +326,17 @@ class StewardBackend(Backend):
                 result = self._run(text, values)
                 rows = _all(result)
                 return Result(result.tag, result.columns, rows.fetch, result.changed, None, asker.spent)
-        with asking(asker), self._gate.change(check) if changes else _nothing():
-            return self._run(text, values)
+        with asking(asker), self._gate.change(self.check) if changes else _nothing():
+            result = self._run(text, values)
+        if found[0].type not in _READ_ONLY:
+            self._gate.forget()
+        return result
+
+    def _like(self, first: str) -> str:
+        # EXPLAIN ANALYZE runs what it explains, and a PRAGMA may do anything.
+        if first == "pragma":
+            raise Told("0A000", "A PRAGMA is not described before it runs: send it without preparing it.")
+        return "EXPLAIN SELECT 1" if first == "explain" else super()._like(first)
 
     def _run(self, text: str, values: Sequence[Any]) -> Result:
         first = _first(text)
@@ -329,9 +352,9 @@ class StewardBackend(Backend):
         self._keep_open()
         self._steward.execute("BEGIN")
 
-    def commit(self, check: Callable[[], None]) -> None:
+    def commit(self) -> None:
         self._keep_open()
-        with self._gate.change(check):
+        with self._gate.change(self.check):
             self._steward.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -347,6 +370,7 @@ _ROWS_ONLY = {
     duckdb.StatementType.DELETE,
     duckdb.StatementType.EXPLAIN,
 }
+_READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 _RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functions().items() if one.kind == "scalar")}
 
 

@@ -39,22 +39,22 @@ def encoder(kind: PgType, *, binary: bool) -> Encoder:
     return (_BINARY if binary else _TEXT).get(kind.oid, _text)
 
 
-def data_rows(rows: Iterable[Sequence[Any]], encoders: Sequence[Encoder]) -> list[bytes]:
+def data_rows(rows: Sequence[Sequence[Any]], encoders: Sequence[Encoder]) -> list[bytes]:
     """Rows as frames."""
-    count, found = len(encoders).to_bytes(2), []
-    pack = _INT4.pack
-    for row in rows:
-        parts = [count]
-        for value, encode in zip(row, encoders, strict=True):
-            if value is None:
-                parts.append(_NULL)
-            else:
-                written = encode(value)
-                parts.append(pack(len(written)))
-                parts.append(written)
-        body = b"".join(parts)
-        found.append(b"D" + pack(len(body) + 4) + body)
-    return found
+    count, pack = len(encoders).to_bytes(2), _INT4.pack
+    if not encoders:
+        return [b"D" + pack(6) + count] * len(rows)
+    columns = [
+        [_NULL if value is None else sized(encode(value)) for value in column]
+        for column, encode in zip(zip(*rows, strict=True), encoders, strict=False)
+    ]
+    bodies = map(b"".join, zip(*columns, strict=True))
+    return [b"D" + pack(len(body) + 6) + count + body for body in bodies]
+
+
+def sized(written: bytes) -> bytes:
+    """A value behind its length."""
+    return _INT4.pack(len(written)) + written
 
 
 # To text.
@@ -158,6 +158,7 @@ def _quoted(text: str) -> str:
 
 _TEXT: dict[int, Encoder] = {
     types.BOOL.oid: lambda value: b"t" if value else b"f",
+    **dict.fromkeys((types.INT2.oid, types.INT4.oid, types.INT8.oid), b"%d".__mod__),
     types.BYTEA.oid: lambda value: b"\\x" + value.hex().encode(),
     types.FLOAT4.oid: _float4_text,
     types.FLOAT8.oid: _float_text,
@@ -276,7 +277,7 @@ def _array_encoder(element: PgType, *, binary: bool) -> Encoder:
         items = []
         for one in value:
             written = None if one is None else encode(one)
-            items.append(_NULL if written is None else _INT4.pack(len(written)) + written)
+            items.append(_NULL if written is None else sized(written))
         head = struct.pack("!iiiii", 1, int(_NULL in items), element.oid, len(value), 1)
         return head + b"".join(items)
 
@@ -558,7 +559,9 @@ def _array_text(text: str, element: int) -> list[Any]:
         if one == "{" and due and len(levels) < _DEEPEST:
             levels.append([])
             at += 1
-        elif one == "}" and levels and (not due or text[at - 1] == "{"):
+        elif one.isspace():
+            at += 1
+        elif one == "}" and levels and (not due or text[:at].rstrip()[-1] == "{"):
             done = levels.pop()
             if levels:
                 levels[-1].append(done)

@@ -15,9 +15,10 @@ from duckanon.server.lexer import Token, tokens
 
 @dataclass(frozen=True)
 class Transaction:
-    """action: 'begin', 'commit', 'rollback', or 'savepoint' for what needs savepoints."""
+    """action: 'begin', 'commit', 'rollback', 'savepoint', 'release' or 'rollback to'. name: of the savepoint."""
 
     action: str
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,13 @@ _Reads: TypeAlias = "Callable[[_Words], Command | None]"
 
 
 def _transaction(action: str) -> _Reads:
-    def read(words: _Words) -> Command:
+    def read(words: _Words) -> Command | None:
         words.skip("transaction", "work")
         if action == "begin":
             # Isolation and access modes change nothing: each statement sees what is committed.
             words.rest()
         if action == "rollback" and words.skip("to"):
-            words.rest()
-            return Transaction("savepoint")
+            return _savepoint("rollback to")(words)
         words.end()
         return Transaction(action)
 
@@ -191,9 +191,15 @@ def _start(words: _Words) -> Command | None:
     return _transaction("begin")(words) if words.skip("transaction") else None
 
 
-def _savepoint(words: _Words) -> Command:
-    words.rest()
-    return Transaction("savepoint")
+def _savepoint(action: str) -> _Reads:
+    def read(words: _Words) -> Command:
+        if action != "savepoint":
+            words.skip("savepoint")
+        name = words.name()
+        words.end()
+        return Transaction(action, name)
+
+    return read
 
 
 def _set(words: _Words) -> Command | None:
@@ -405,10 +411,10 @@ _READS = {
     "listen": _listen,
     "move": _fetch(move=True),
     "notify": _listen,
-    "release": _savepoint,
+    "release": _savepoint("release"),
     "reset": _reset,
     "rollback": _transaction("rollback"),
-    "savepoint": _savepoint,
+    "savepoint": _savepoint("savepoint"),
     "set": _set,
     "show": _show,
     "start": _start,

@@ -29,6 +29,11 @@ class Log:
         with self._lock:
             print(text, file=self._file, flush=True)
 
+    def close(self) -> None:
+        """Close the file, if it is one."""
+        if self._file is not sys.stderr:
+            self._file.close()
+
 
 def _opened(path: Path) -> TextIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")

@@ -23,6 +23,14 @@ _PAIRS = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod),
 )
 _TEXTS = (exp.Like, exp.ILike, exp.DPipe, exp.SimilarTo)
+# sqlglot's short names of types.
+_SHOWN_AS = {
+    "INT": "INTEGER",
+    "REAL": "FLOAT",
+    "TEXT": "VARCHAR",
+    "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",
+    "TIMETZ": "TIME WITH TIME ZONE",
+}
 _FAILURES = (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError)
 
 
@@ -49,6 +57,13 @@ def _number(node: _Node) -> int:
     return int(said) if said.isdecimal() else 0
 
 
+def _kind(cast: _Node) -> str:
+    """The type of a cast, by the name that DuckDB shows."""
+    written = str(cast.to.sql("duckdb"))
+    base = written.partition("(")[0].rstrip("[]0123456789")
+    return _SHOWN_AS.get(base, base) + written[len(base) :]
+
+
 class _Scope:
     """The tables that a statement names, and what is known of their columns."""
 
@@ -63,7 +78,7 @@ class _Scope:
         while isinstance(above, exp.Paren | exp.Neg):
             node, above = above, above.parent
         if isinstance(above, exp.Cast):
-            return str(above.to.sql("duckdb"))
+            return _kind(above)
         if isinstance(above, exp.Limit | exp.Offset):
             return "BIGINT"
         if isinstance(above, _TEXTS):
@@ -97,7 +112,7 @@ class _Scope:
         if isinstance(node, exp.Paren | exp.Neg | exp.Min | exp.Max | exp.Any):
             return self._type(node.this)
         if isinstance(node, exp.Cast):
-            return str(node.to.sql("duckdb"))
+            return _kind(node)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal):

@@ -8,7 +8,7 @@ import ipaddress
 import signal
 import ssl
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from duckanon.functions.udf import Instance
 from duckanon.governance.instance import governance_of
 from duckanon.guard import SharedCatalog
 from duckanon.server.backends import AnalystBackend, Backend, Catalogs, Gate, StewardBackend
+from duckanon.server.catalog import UserCatalog
 from duckanon.server.errors import STOPPING, TOO_MANY, Told
 from duckanon.server.log import Log
 from duckanon.server.scram import end_point
@@ -76,7 +77,7 @@ class Service:
     """
 
     def __init__(self, path: Path, options: Options, catalogs: CatalogMaker | None = None) -> None:
-        self.options, self.catalogs = options, catalogs
+        self.options, self.catalogs = options, catalogs or self._catalog
         self.users = UserFile(path)
         self.users.read()
         self.tls = _tls(options)
@@ -100,6 +101,7 @@ class Service:
         self._light_workers.shutdown()
         self._shared.leave()
         self._con.close()
+        self.log.close()
 
     async def serve(self, started: Callable[[str, int], None]) -> None:
         """Serve until the process is told to end. started: told the address, once clients can connect."""
@@ -150,21 +152,23 @@ class Service:
 
     # What sessions use.
 
-    async def work(self, do: Callable[[], _T]) -> _T:
+    def submit(self, do: Callable[[], _T]) -> Future[_T]:
         """Do something in a thread for statements."""
-        return await asyncio.get_running_loop().run_in_executor(self._workers, do)
+        return self._workers.submit(do)
 
     async def light_work(self, do: Callable[[], _T]) -> _T:
         """Do something that takes little time in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._light_workers, do)
 
-    def backend(self, user: User | None) -> Backend:
+    def backend(self, user: User) -> Backend:
         """A new connection of a user."""
-        assert user is not None
         cursor = self._con.cursor()
         if user.role == "steward":
             return StewardBackend(Connection(register(cursor)), self._gate, user.name)
         return AnalystBackend(Analyst(cursor, self._shared.join()), self._gate, user.name)
+
+    def _catalog(self, role: str, name: str) -> Catalogs:
+        return UserCatalog(name, self.database, writes=role == "steward" and not self.options.read_only)
 
     def joined(self, session: Session) -> None:
         """A user has logged in. Raises Told if there are too many connections."""

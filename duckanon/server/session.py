@@ -6,6 +6,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from fractions import Fraction
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,10 +44,15 @@ _LOGIN, _FRAME, _TAKES = 10.0, 60.0, 60.0
 _FAILURE, _AGAIN = 0.5, 0.05
 # In bytes: what is collected before it is sent.
 _PIECE = 1 << 16
+# In characters, of what an analyst sends at once.
+_LONGEST_TEXT = 100_000
 # The most prepared statements and portals of one session.
 _MOST_STATEMENTS, _MOST_PORTALS = 1_000, 100
 # In seconds: the most that a statement about the catalog may take.
 _CATALOG_SECONDS = 10.0
+_MOST_SAVEPOINTS = 1000
+# What a transaction that has failed still takes.
+_ENDS = ("commit", "rollback", "rollback to")
 
 
 # A quick look: text without any of these words is about no catalog.
@@ -74,9 +80,12 @@ class Session:
         # A portal of which the columns were asked and not yet told.
         self._undescribed: Portal | None = None
         self._status = b"I"
+        # By name: how many changes of its own the session had made before.
+        self._savepoints: dict[str, int] = {}
         self._is_skipping = self._is_working = self._has_noticed = False
         # Why what runs is to end.
         self._ending: tuple[str, str] | None = None
+        self._running: Future[Any] | None = None
         # By the event loop's clock.
         self._deadline: float | None = None
 
@@ -105,6 +114,10 @@ class Session:
             self._stream.close()
 
     async def _release(self) -> None:
+        if self._running is not None and not self._running.done():
+            # A connection is not closed under what runs on it.
+            self.finish(STOPPING)
+            await asyncio.wait({asyncio.wrap_future(self._running)})
         self._portals.clear()
         backend, self._backend = self._backend, None
         catalogs, self._catalogs = self._catalogs, None
@@ -182,10 +195,9 @@ class Session:
         if given.get("database", "") not in names:
             raise Told("3D000", f"There is one database here: connect to {self._service.database}.")
         self._service.joined(self)
-        self._backend = await self._service.light_work(lambda: self._service.backend(self.user))
-        steward = self.user.role == "steward"
+        await self._connect()
         self._settings = Settings(
-            {"session_authorization": self.user.name, "is_superuser": "on" if steward else "off"}
+            {"session_authorization": self.user.name, "is_superuser": "on" if self._is_steward else "off"}
             | ({"default_transaction_read_only": "on"} if self._service.options.read_only else {})
         )
         self._settings.begin(given)
@@ -194,6 +206,12 @@ class Session:
             self._out += wire.parameter_status(name, value)
         self._out += wire.backend_key(self.process, self.key) + wire.ready(self._status)
         return True
+
+    async def _connect(self) -> None:
+        user = self.user
+        assert user is not None
+        self._backend = await self._service.light_work(lambda: self._service.backend(user))
+        self._backend.check = self._check
 
     async def _log_in(self, name: str) -> None:
         """Find out who it is. Raises Told."""
@@ -246,12 +264,13 @@ class Session:
 
     async def _message(self) -> wire.Message:
         header = self._stream.has(5)
-        if header is None or self._stream.buffered < 5 + wire.body_length(header[1:], wire.LONGEST):
+        longest = wire.LONGEST if self._is_steward else wire.LONGEST_ANALYST
+        if header is None or self._stream.buffered < 5 + wire.body_length(header[1:], longest):
             # Everything is sent before the session waits for the client.
             if self._undescribed is None:
                 await self._flush()
             header = await self._peek()
-        body_length = wire.body_length(header[1:], wire.LONGEST)
+        body_length = wire.body_length(header[1:], longest)
         async with asyncio.timeout(_FRAME):
             frame = await self._stream.read(5 + body_length)
         return wire.message(header[:1], frame[5:])
@@ -298,7 +317,7 @@ class Session:
             return False
 
     def _tell(self, error: Exception) -> None:
-        said = told(error, all_words=self.user is not None and self.user.role == "steward")
+        said = told(error, all_words=self._is_steward)
         if said.code == "XX000":
             self._service.log.write("internal error", user=self._name, kind=type(error).__name__)
         self._out += wire.error(said.code, said.text)
@@ -310,7 +329,7 @@ class Session:
     async def _query(self, text: str) -> None:
         """The simple protocol: all statements of a text, until one fails."""
         self._portals.pop("", None)
-        parts = statements(text)
+        parts = statements(self._limited(text))
         if not parts:
             self._out += wire.EMPTY_QUERY
         for part in parts:
@@ -341,12 +360,22 @@ class Session:
         elif message is wire.FLUSH:
             await self._flush()
 
+    def _limited(self, text: str) -> str:
+        """The text, if it is no longer than what the guard reads."""
+        if len(text) > _LONGEST_TEXT and not self._is_steward:
+            raise Told("54000", f"A text has {_LONGEST_TEXT:,} characters at most: split it with temporary tables.")
+        return text
+
+    @property
+    def _is_steward(self) -> bool:
+        return self.user is not None and self.user.role == "steward"
+
     def _parse(self, message: wire.Parse) -> None:
         if message.name and message.name in self._prepared:
             raise Told("42P05", "There is a prepared statement of that name: deallocate it first.")
         if len(self._prepared) >= _MOST_STATEMENTS:
             raise Told("54000", f"A session has {_MOST_STATEMENTS:,} prepared statements at most: deallocate some.")
-        parts = statements(message.text)
+        parts = statements(self._limited(message.text))
         if len(parts) > 1:
             raise Told("42601", "A prepared statement is one statement: send each of them alone.")
         text = parts[0] if parts else ""
@@ -445,7 +474,7 @@ class Session:
     async def _execute(self, portal: Portal, limit: int, *, tell: bool) -> None:
         """Run a portal, or go on with it, and send its rows. tell: whether its columns are told first."""
         self._deadline = asyncio.get_running_loop().time() + self._seconds if self._seconds else None
-        ends = isinstance(portal.command, commands.Transaction) and portal.command.action in ("commit", "rollback")
+        ends = isinstance(portal.command, commands.Transaction) and portal.command.action in _ENDS
         if self._status == b"E" and not ends:
             raise Told(*FAILED_TRANSACTION)
         if not portal.text:
@@ -520,7 +549,7 @@ class Session:
                 answer = catalogs.run(portal.text, portal.values, _CATALOG_SECONDS)
                 found = listed("SELECT", catalog_columns(answer), answer.rows)
             else:
-                found = backend.run(portal.text, portal.values, self._check)
+                found = backend.run(portal.text, portal.values)
             portal.started(found, first)
 
         await self._work(run)
@@ -560,8 +589,9 @@ class Session:
             self._check()
             return do()
 
+        running = self._running = self._service.submit(checked)
         try:
-            return await self._service.work(checked)
+            return await asyncio.wrap_future(running)
         except duckdb.InterruptException:
             raise Told(*(self._ending or CANCELLED)) from None
         finally:
@@ -578,7 +608,7 @@ class Session:
         assert self._backend is not None
         backend, options = self._backend, command.options
         portal.began = perf_counter()
-        result = await self._work(lambda: backend.run(command.query, portal.values, self._check))
+        result = await self._work(lambda: backend.run(command.query, portal.values))
         if result.columns is None:
             raise Told("42601", "COPY ... TO STDOUT is for queries: this one has no rows.")
         portal.result, columns = result, result.columns
@@ -613,7 +643,7 @@ class Session:
     async def _command(self, portal: Portal, command: commands.Command) -> Result | None:
         """Do what a statement about the session says. None: it is one of DuckDB's after all."""
         if isinstance(command, commands.Transaction):
-            return await self._transaction(command.action)
+            return await self._transaction(command)
         if isinstance(command, commands.Declare):
             return await self._declare(command, portal.values)
         if isinstance(command, commands.Fetch):
@@ -653,11 +683,11 @@ class Session:
             raise Told("26000", "There is no prepared statement of that name.")
         return Result("DEALLOCATE")
 
-    async def _transaction(self, action: str) -> Result:
+    async def _transaction(self, command: commands.Transaction) -> Result:
         assert self._backend is not None
-        backend = self._backend
-        if action == "savepoint":
-            raise Told("0A000", "There are no savepoints here: COMMIT or ROLLBACK the whole transaction.")
+        backend, action = self._backend, command.action
+        if command.name:
+            return self._savepoint(action, command.name)
         if action == "begin":
             if self._status != b"I":
                 self._notice("25001", "A transaction has begun already.", "WARNING")
@@ -673,9 +703,30 @@ class Session:
             return Result(action.upper())
         is_kept = action == "commit" and self._status == b"T"
         self._status = b"I"
+        self._savepoints.clear()
         self._end_portals()
-        await self._work((lambda: backend.commit(self._check)) if is_kept else backend.rollback)
+        await self._work(backend.commit if is_kept else backend.rollback)
         return Result("COMMIT" if is_kept else "ROLLBACK")
+
+    def _savepoint(self, action: str, name: str) -> Result:
+        """Savepoints are kept by name: drivers set them around each statement. What was written stays written."""
+        assert self._backend is not None
+        if self._status == b"I":
+            raise Told("25P01", f"{action.upper()} is for a transaction: BEGIN one first.")
+        if action == "savepoint":
+            if len(self._savepoints) >= _MOST_SAVEPOINTS:
+                raise Told("54000", f"A transaction has {_MOST_SAVEPOINTS} savepoints at most: release some.")
+            self._savepoints[name] = self._backend.stamp[1]
+            return Result("SAVEPOINT")
+        if name not in self._savepoints:
+            raise Told("3B001", "There is no savepoint of that name.")
+        if action == "release":
+            del self._savepoints[name]
+            return Result("RELEASE")
+        if self._backend.role == "steward" and self._backend.stamp[1] != self._savepoints[name]:
+            raise Told("0A000", "What was written since the savepoint is not undone alone: ROLLBACK the transaction.")
+        self._status = b"T"
+        return Result("ROLLBACK")
 
     def _end_portals(self) -> None:
         """Close all cursors that end with their transaction."""
@@ -691,7 +742,7 @@ class Session:
                 self._out += wire.parameter_status(name, value)
             return Result("RESET")
         known = self._settings.get(command.name) is not None
-        if not known and self.user is not None and self.user.role == "steward":
+        if not known and self._is_steward:
             # DuckDB's own, as far as the server's configuration lets it be set.
             return None
         told_of = self._settings.set(command.name, command.value)
@@ -751,8 +802,7 @@ class Session:
             self._out += wire.parameter_status(name, value)
         self._prepared.clear()
         await self._release()
-        user = self.user
-        self._backend = await self._service.light_work(lambda: self._service.backend(user))
+        await self._connect()
         return Result("DISCARD ALL")
 
     # What is sent and what is logged.

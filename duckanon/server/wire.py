@@ -13,10 +13,11 @@ from typing import TypeAlias
 
 from duckanon.server.types import PgType
 
-# The longest frames in bytes, with their length field: before and after a client has shown who it is.
+# The longest frames in bytes, with their length field: before a client has shown who it is, a steward's, an analyst's.
 LONGEST_STARTUP = 10_000
 LONGEST_SASL = 4_096
-LONGEST = 16 << 20
+LONGEST = 64 << 20
+LONGEST_ANALYST = 2 << 20
 _CANCEL, _TLS, _GSS = 80877102, 80877103, 80877104
 _INT = struct.Struct("!i")
 

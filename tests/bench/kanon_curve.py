@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 
 from duckanon.engines.kanon.anonymize import anonymize
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.records import Attribute, Records, records
 from duckanon.engines.kanon.utility import utility
 from duckanon.functions.encoding import encode
@@ -40,7 +40,7 @@ def synthetic(n: int, m: int = 8) -> Records:
 def run(table: Records, k: int, method: str, seconds: float | None = None) -> tuple[float, float, float]:
     """Loss, seconds on the clock, seconds of CPU."""
     cpu, clock = time.process_time(), time.perf_counter()
-    labels = anonymize(table, k, method, work=Work(THREADS, seconds=seconds))
+    labels = anonymize(table, k, method, control=Control(THREADS, seconds=seconds))
     return utility(table, labels).information_loss, time.perf_counter() - clock, time.process_time() - cpu
 
 
@@ -87,7 +87,7 @@ def main(parts: list[str]) -> int:
         for n, m, k, limit in ((100, 8, 3, None), (100, 4, 3, None), (1000, 8, 3, 60.0)):
             proven: list[float] = []
             table, clock, cpu = synthetic(n, m), time.perf_counter(), time.process_time()
-            labels = anonymize(table, k, "exact", work=Work(THREADS, seconds=limit, certify=proven.append))
+            labels = anonymize(table, k, "exact", control=Control(THREADS, seconds=limit, certify=proven.append))
             loss = utility(table, labels).information_loss
             took, spent = time.perf_counter() - clock, time.process_time() - cpu
             gap = max(0.0, 1 - proven[-1] / loss)

@@ -81,7 +81,12 @@ ADULT = (
 PERSONS = (
     Question("persons by state and county", "count(*)", "FROM persons GROUP BY ALL", "state, county"),
     Question("different persons by state", "count(DISTINCT pid)", "FROM persons GROUP BY ALL", "state"),
-    Question("by month of arrival", "count(*)", "FROM persons GROUP BY ALL", "date_trunc('month', arrived) AS month"),
+    Question(
+        "by month of arrival",
+        "count(*)",
+        "FROM persons GROUP BY ALL",
+        "CAST(date_trunc('month', arrived) AS DATE) AS month",
+    ),
     Question("sum of income by county", "sum(income)", "FROM persons GROUP BY ALL", "state, county"),
     Question("mean of income by sex", "avg(income)", "FROM persons GROUP BY ALL", "sex"),
     Question("mean of income by county", "avg(income)", "FROM persons GROUP BY ALL", "state, county"),

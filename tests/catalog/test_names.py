@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from duckanon.catalog.names import TableName, candidates, fold, parts, quoted, search_path
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.snapshot import Catalog, Protected, Stored
+from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
 
 LETTERS = "abAB.\"' $äÄßİıΣ_0"
 
@@ -75,6 +75,26 @@ def test_a_name_means_what_duckdb_takes_it_for(tmp_path: Path, path: str, name: 
         assert found is not None
         assert f"{found.catalog}.{found.schema}" == wanted
     assert found is None or found in candidates(TableName.of(name), search)
+
+
+def test_the_table_of_a_name() -> None:
+    """Open, behind an open view, or protected; a view is none, and a policy's table may be gone."""
+    opened, behind, held = (Stored(("x", "main", name), {"a": "INTEGER"}) for name in ("opened", "behind", "held"))
+    view, policy = View(("x", "main", "view"), "CREATE VIEW view AS FROM behind;"), Policy(Fraction(1))
+
+    def named(name: str) -> TableName:
+        return TableName("x", "main", name)
+
+    catalog = Catalog(
+        tables={named("opened"): opened},
+        views={named("view"): view},
+        protected={named("held"): Protected(policy, held), named("gone"): Protected(policy)},
+        behind={named("behind"): behind, named("inner"): view},
+    )
+    found = {name: catalog.stored(named(name)) for name in ("opened", "behind", "held")}
+    assert found == {"opened": opened, "behind": behind, "held": held}
+    for name in ("view", "inner", "gone", "nothing"):
+        assert catalog.stored(named(name)) is None
 
 
 def test_a_publication_is_found_last_and_a_temporary_table_first() -> None:

@@ -11,8 +11,10 @@ import pytest
 import duckanon
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from tests.engines.test_randomness import p_value
+from tests.guard.truthful import truthful
 
 PLACES = 6_000
+__all__ = ["truthful"]  # a fixture
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,36 @@ def test_shares_have_the_same_noise(path: Path) -> None:
         con.execute("SELECT place, count(*) AS n FROM visits GROUP BY place").fetchall()
         con.execute("SELECT place, count(*) / sum(count(*)) OVER () AS p FROM visits GROUP BY place").fetchall()
         assert con.execute("SELECT charges FROM privacy_budget()").fetchall()[0][0] - before[0][0] <= 1
+
+
+KEYS = [
+    "sick", "NOT sick", "coalesce(sick, true)", "coalesce(sick, NULL)", "sick IS NULL", "age > 3", "age % 2",
+    "CASE WHEN sick THEN 'yes' WHEN age > 3 THEN 'old' END", "CASE WHEN sick THEN 1 ELSE 2 END", "if(sick, 'a', 'b')",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_computed_key_has_its_own_values(key: str, tmp_path: Path, truthful: None) -> None:
+    path, sql = tmp_path / "x.duckdb", f"SELECT {key} AS k, count(*) AS n FROM people GROUP BY ALL ORDER BY ALL"
+    with duckanon.connect(path) as con:
+        con.execute("CREATE TABLE people AS SELECT i % 7 AS age, [true, false, NULL][i % 3 + 1] AS sick FROM range(90) "
+                    "r(i)").fetchall()  # fmt: skip
+        expected = con.execute(sql).fetchall()
+        con.execute(
+            "SELECT protect('people', epsilon := 1, per_query := 1, public := ['sick', 'age'], "
+            "domains := {'sick': ['true', 'false', NULL], 'age': [0, 1, 2, 3, 4, 5, 6]})"
+        ).fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        # Keys that are there by the domains alone have zeros.
+        assert [row for row in con.execute(sql).fetchall() if row[1]] == expected
+
+
+def test_a_key_must_depend_on_a_column(path: Path) -> None:
+    with (
+        duckanon.connect(path, role="analyst") as con,
+        pytest.raises(PolicyRefusal, match="computed from columns of the table"),
+    ):
+        con.execute("SELECT upper('a') AS k, count(*) AS n FROM visits GROUP BY ALL")
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,20 @@ from pathlib import Path
 import duckdb
 import pytest
 
-import duckanon
 from duckanon.analyst import Analyst
 from duckanon.errors import UnsupportedQuery
+from tests.guard.residents import analyst, decide
 
 
 @pytest.fixture
 def con(tmp_path: Path) -> Iterator[Analyst]:
-    with duckanon.connect(tmp_path / "x.duckdb") as steward:
-        steward.execute("CREATE TABLE salaries_of_the_board AS SELECT 1 AS x").fetchall()
-        steward.execute("CREATE TABLE persons AS SELECT 1 AS x; SELECT protect('persons', epsilon := 1)").fetchall()
-    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
-        assert isinstance(con, Analyst)
+    path = tmp_path / "x.duckdb"
+    decide(
+        path,
+        "CREATE TABLE salaries_of_the_board AS SELECT 1 AS x",
+        "CREATE TABLE persons AS SELECT 1 AS x; SELECT protect('persons', epsilon := 1)",
+    )
+    with analyst(path) as con:
         yield con
 
 

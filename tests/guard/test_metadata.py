@@ -136,6 +136,9 @@ def test_explain_is_for_open_tables_and_else_the_decision(con: duckanon.Analyst)
     told = con.execute("EXPLAIN SELECT count(*) FROM raw.visits").fetchall()
     assert [one[1:3] for one in told] == [("raw.visits", "refused")]
     assert [one[2] for one in con.execute("EXPLAIN FROM raw.visits").fetchall()] == ["refused"]
+    # What is refused before it is known which table it is about has no table.
+    (step,) = con.explain("COPY raw.visits TO 'out.csv'").steps
+    assert (step.kind, step.object, str(step.verdict)) == ("statement", None, "refused")
     con.execute("CREATE TEMP VIEW mine AS FROM raw.visits")
     assert [one[:3] for one in con.execute("EXPLAIN SELECT count(*) FROM mine").fetchall()] == [one[:3] for one in told]
     con.execute("DROP VIEW mine")
@@ -153,6 +156,7 @@ EMPTY = [
     ("SELECT q.* FROM (SELECT count(*) AS n FROM raw.visits) AS q WHERE 1 = 0", ["n"]),
     ("SELECT pid FROM raw.visits WHERE false AND pid > 3", ["pid"]),
     ("(SELECT pid FROM raw.visits) LIMIT 0", ["pid"]),
+    ("SELECT one.pid, other.m AS n FROM raw.visits AS one JOIN raw.visits AS other USING (pid) LIMIT 0", ["pid", "n"]),
 ]
 
 

@@ -14,6 +14,7 @@ import pytest
 import duckanon
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.parameters import numbered
+from tests.guard.residents import analyst, decide
 
 KEY = UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
 
@@ -21,15 +22,15 @@ KEY = UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
 @pytest.fixture
 def con(tmp_path: Path) -> Iterator[duckanon.Analyst]:
     path = tmp_path / "x.duckdb"
-    with duckanon.connect(path) as steward:
-        steward.execute(
-            "CREATE TABLE persons AS SELECT i AS pid, i % 90 AS age, 'S' || i % 3 AS state, i % 2 = 0 AS vote, "
-            "(i / 10)::DECIMAL(8,2) AS d, DATE '2000-01-01' + i::INT AS born, TIMESTAMP '2000-01-01' AS at, "
-            f"TIME '01:02:03' AS t, UUID '{KEY}' AS u, i / 7 AS f FROM range(100) r(i); "
-            "CREATE TABLE lookup AS SELECT 1 AS a; SELECT open_table('lookup'), protect('persons', epsilon := 1000, "
-            "per_query := 1, public := ['age', 'state', 'vote', 'd', 'born', 'at', 't', 'u', 'f'])"
-        ).fetchall()
-    with duckanon.connect(path, role="analyst") as con:
+    decide(
+        path,
+        "CREATE TABLE persons AS SELECT i AS pid, i % 90 AS age, 'S' || i % 3 AS state, i % 2 = 0 AS vote, "
+        "(i / 10)::DECIMAL(8,2) AS d, DATE '2000-01-01' + i::INT AS born, TIMESTAMP '2000-01-01' AS at, "
+        f"TIME '01:02:03' AS t, UUID '{KEY}' AS u, i / 7 AS f FROM range(100) r(i); "
+        "CREATE TABLE lookup AS SELECT 1 AS a; SELECT open_table('lookup'), protect('persons', epsilon := 1000, "
+        "per_query := 1, public := ['age', 'state', 'vote', 'd', 'born', 'at', 't', 'u', 'f'])",
+    )
+    with analyst(path) as con:
         yield con
 
 
@@ -78,7 +79,7 @@ def test_other_values_are_refused(con: duckanon.Analyst, value: Any) -> None:
     assert con.execute("SELECT spent FROM privacy_budget()").fetchall() == [(0.0,)]
 
 
-@pytest.mark.parametrize("given", [None, [], {}, {"y": 1}])
+@pytest.mark.parametrize("given", [None, [], {}, {"y": 1}, [1, 2], {"1": 1, "y": 2}, 5, "5"])
 def test_each_parameter_has_a_value(con: duckanon.Analyst, given: Any) -> None:
     with pytest.raises(UnsupportedQuery, match="parameter"):
         con.execute("SELECT count(*) FROM persons WHERE age > ?", given)

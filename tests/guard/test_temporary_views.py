@@ -9,18 +9,19 @@ import pytest
 
 import duckanon
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
+from tests.guard.residents import analyst, decide
 
 
 @pytest.fixture
 def con(tmp_path: Path) -> Iterator[duckanon.Analyst]:
     path = tmp_path / "x.duckdb"
-    with duckanon.connect(path) as steward:
-        steward.execute(
-            "CREATE TABLE persons AS SELECT i AS pid, i % 90 AS age FROM range(1000) r(i); "
-            "CREATE TABLE lookup AS SELECT 1 AS a; CREATE TABLE shut AS SELECT 7 AS secret; "
-            "SELECT protect('persons', epsilon := 4, per_query := 1, public := ['age']); SELECT open_table('lookup')"
-        ).fetchall()
-    with duckanon.connect(path, role="analyst") as con:
+    decide(
+        path,
+        "CREATE TABLE persons AS SELECT i AS pid, i % 90 AS age FROM range(1000) r(i); "
+        "CREATE TABLE lookup AS SELECT 1 AS a; CREATE TABLE shut AS SELECT 7 AS secret; "
+        "SELECT protect('persons', epsilon := 4, per_query := 1, public := ['age']); SELECT open_table('lookup')",
+    )
+    with analyst(path) as con:
         yield con
 
 

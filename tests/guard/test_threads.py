@@ -11,19 +11,20 @@ import pytest
 
 import duckanon
 from duckanon.errors import DuckanonError
+from tests.guard.residents import analyst, decide
 
 
 @pytest.fixture
 def con(tmp_path: Path) -> Iterator[duckanon.Analyst]:
     path = tmp_path / "x.duckdb"
-    with duckanon.connect(path, role="steward") as steward:
-        steward.execute(
-            "CREATE TABLE people AS SELECT i AS id, 'canary ' || i AS name, i % 2 AS sex FROM range(90) r(i); "
-            "CREATE TABLE hidden AS SELECT 'canary' AS canary_column; CREATE TABLE lookup AS FROM range(3000) r(a); "
-            "SELECT open_table('lookup'), protect('people', privacy_unit := 'id', rows_per_unit := 1, epsilon := 100, "
-            "per_query := 0.5, public := ['sex'], domains := {'sex': ['0', '1']})"
-        ).fetchall()
-    with duckanon.connect(path, role="analyst") as con:
+    decide(
+        path,
+        "CREATE TABLE people AS SELECT i AS id, 'canary ' || i AS name, i % 2 AS sex FROM range(90) r(i); "
+        "CREATE TABLE hidden AS SELECT 'canary' AS canary_column; CREATE TABLE lookup AS FROM range(3000) r(a); "
+        "SELECT open_table('lookup'), protect('people', privacy_unit := 'id', rows_per_unit := 1, epsilon := 100, "
+        "per_query := 0.5, public := ['sex'], domains := {'sex': ['0', '1']})",
+    )
+    with analyst(path) as con:
         yield con
 
 

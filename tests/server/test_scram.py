@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
-import secrets
 from pathlib import Path
 
 import pytest
@@ -13,36 +11,15 @@ import pytest
 from duckanon.server import scram
 from duckanon.server.scram import PLAIN, PLUS, Exchange, LoginFailed, mock_verifier, new_verifier, read_verifier
 from tests.server.certificates import certificate
+from tests.server.client import ScramClient
 
 BINDING = b"the certificate's hash"
-
-
-class Client:
-    """The client's side. header: what it says about binding."""
-
-    def __init__(self, password: str, header: bytes = b"n,,", bound: bytes = b"") -> None:
-        self._password, self._header, self._bound = password, header, bound
-        self._nonce = secrets.token_hex(8)
-
-    def first(self) -> bytes:
-        return self._header + f"n=,r={self._nonce}".encode()
-
-    def final(self, answer: bytes) -> bytes:
-        said = dict(part.split("=", 1) for part in answer.decode().split(","))
-        salted = hashlib.pbkdf2_hmac("sha256", self._password.encode(), base64.b64decode(said["s"]), int(said["i"]))
-        key = hmac.digest(salted, b"Client Key", "sha256")
-        without = f"c={base64.b64encode(self._header + self._bound).decode()},r={said['r']}"
-        whole = f"n=,r={self._nonce},{answer.decode()},{without}".encode()
-        signature = hmac.digest(hashlib.sha256(key).digest(), whole, "sha256")
-        self.server = base64.b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), whole, "sha256"))
-        proof = bytes(one ^ other for one, other in zip(key, signature, strict=True))
-        return f"{without},p={base64.b64encode(proof).decode()}".encode()
 
 
 VERIFIER = new_verifier("open sesame", iterations=4096)
 
 
-def log_in(client: Client, exchange: Exchange, mechanism: str = PLAIN) -> bytes:
+def log_in(client: ScramClient, exchange: Exchange, mechanism: str = PLAIN) -> bytes:
     return exchange.final(client.final(exchange.first(mechanism, client.first())))
 
 
@@ -63,18 +40,18 @@ def _with_nonce(base64_of):
 
 
 def test_a_login_that_succeeds_proves_the_server_too() -> None:
-    client = Client("open sesame")
+    client = ScramClient("open sesame")
     assert log_in(client, Exchange(VERIFIER, None)) == b"v=" + client.server
 
 
 def test_a_wrong_password_fails() -> None:
     with pytest.raises(LoginFailed):
-        log_in(Client("open barley"), Exchange(VERIFIER, None))
+        log_in(ScramClient("open barley"), Exchange(VERIFIER, None))
 
 
 def test_an_unknown_user_fails_with_the_password_of_the_mock() -> None:
     with pytest.raises(LoginFailed):
-        log_in(Client("open sesame"), Exchange(VERIFIER, None, known=False))
+        log_in(ScramClient("open sesame"), Exchange(VERIFIER, None, known=False))
 
 
 def test_an_unknown_user_looks_like_a_known_one() -> None:
@@ -85,13 +62,13 @@ def test_an_unknown_user_looks_like_a_known_one() -> None:
 
 
 def test_binding() -> None:
-    client = Client("open sesame", b"p=tls-server-end-point,,", BINDING)
+    client = ScramClient("open sesame", b"p=tls-server-end-point,,", BINDING)
     assert log_in(client, Exchange(VERIFIER, BINDING), PLUS) == b"v=" + client.server
 
 
 def test_somebody_between_with_another_certificate_fails() -> None:
     with pytest.raises(LoginFailed):
-        log_in(Client("open sesame", b"p=tls-server-end-point,,", b"another"), Exchange(VERIFIER, BINDING), PLUS)
+        log_in(ScramClient("open sesame", b"p=tls-server-end-point,,", b"another"), Exchange(VERIFIER, BINDING), PLUS)
 
 
 @pytest.mark.parametrize(
@@ -107,16 +84,16 @@ def test_somebody_between_with_another_certificate_fails() -> None:
 )
 def test_a_weaker_way_is_refused(mechanism: str, header: bytes, binding: bytes | None) -> None:
     with pytest.raises(LoginFailed):
-        Exchange(VERIFIER, binding).first(mechanism, Client("open sesame", header).first())
+        Exchange(VERIFIER, binding).first(mechanism, ScramClient("open sesame", header).first())
 
 
 def test_a_client_without_binding_may_log_in() -> None:
-    assert log_in(Client("open sesame"), Exchange(VERIFIER, BINDING)).startswith(b"v=")
-    assert log_in(Client("open sesame", b"y,,"), Exchange(VERIFIER, None)).startswith(b"v=")
+    assert log_in(ScramClient("open sesame"), Exchange(VERIFIER, BINDING)).startswith(b"v=")
+    assert log_in(ScramClient("open sesame", b"y,,"), Exchange(VERIFIER, None)).startswith(b"v=")
 
 
 def test_a_replay_fails() -> None:
-    client, exchange = Client("open sesame"), Exchange(VERIFIER, None)
+    client, exchange = ScramClient("open sesame"), Exchange(VERIFIER, None)
     final = client.final(exchange.first(PLAIN, client.first()))
     assert exchange.final(final)
     with pytest.raises(LoginFailed):  # in the same exchange

@@ -1,10 +1,10 @@
-"""From quasi-identifiers to class labels: the engine's front door."""
+"""From quasi-identifiers to class labels: where the engine is entered."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.methods.freeform import FREEFORM
@@ -58,7 +58,7 @@ def check_options(options: Mapping[str, int], methods: Sequence[str]) -> None:
 
 
 def anonymize(
-    records: Records, k: int, method: str = "auto", *, content: Hashes | None = None, work: Work | None = None
+    records: Records, k: int, method: str = "auto", *, content: Hashes | None = None, control: Control | None = None
 ) -> Labels:
     """Partition n records into classes of at least k that lose little. Returns labels of shape (n,), int32.
 
@@ -69,9 +69,9 @@ def anonymize(
     check_k(k, len(records))
     check_method(method)
     order = canonical(records)
-    work = work or Work()
-    ordered = records.take(order, work.threads)
-    found = METHODS[method].run(ordered, k, work)
+    control = control or Control()
+    ordered = records.take(order, control.threads)
+    found = METHODS[method].run(ordered, k, control)
     if content is not None:
         order = settle(ordered, order, found, content)
     labels = np.empty_like(found)

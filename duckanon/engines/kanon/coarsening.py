@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import allocating, compiled
-from duckanon.engines.kanon.criteria.classes import Words, empty_units
-from duckanon.engines.kanon.criteria.criteria import Conditions
-from duckanon.engines.kanon.criteria.enforcement import settle_units
+from duckanon.engines.kanon.criteria.classes import Words, empty_boxes
+from duckanon.engines.kanon.criteria.enforcement import settle_boxes
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.orders import canonical, hilbert, lexicographic
 from duckanon.engines.kanon.points import runs
@@ -69,14 +69,14 @@ class Cells:
 
 
 def coarser(
-    released: Sequence[Cells], whole: Records, sensitive: Sequence[Sensitive], wanted: Conditions, threads: int = 1
+    released: Sequence[Cells], whole: Records, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria, threads: int = 1
 ) -> Labels:
     """Labels of the released records, shape (n,), -1 where they are dropped: unions of the finer release's classes.
 
-    whole: the attributes of `released`, with their weights. Raises InvalidInput as `settle_units` does.
+    whole: the attributes of `released`, with their weights. Raises InvalidInput as `settle_boxes` does.
     """
     first, unit = _distinct(released)
-    units = empty_units(len(first), whole)
+    units = empty_boxes(len(first), whole)
     units.size[:] = np.bincount(unit)
     ordered, words = 0, 0
     for cell, a in zip(released, whole.attributes, strict=True):
@@ -89,7 +89,7 @@ def coarser(
             units.holds[:, words : words + held.shape[1]] = held
             words += held.shape[1]
     amid = _placed(whole, [cell.middle(first) for cell in released])
-    return settle_units(units, amid, unit, sensitive, wanted, threads).labels[unit]
+    return settle_boxes(units, amid, unit, sensitive, wanted, threads).labels[unit]
 
 
 def _placed(records: Records, codes: Sequence[Codes]) -> Records:

@@ -6,9 +6,9 @@ from time import perf_counter
 
 from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
 from duckanon.engines.kanon.bounds import box_bound
-from duckanon.engines.kanon.control import Work
-from duckanon.engines.kanon.criteria.criteria import Conditions
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.criteria.enforcement import Released, released
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.methods.freeform import FREEFORM, measure
 from duckanon.engines.kanon.orders import canonical
@@ -47,14 +47,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and how. conditions: one for each k; they may ask more than k.
+    """What is compared, and how. criteria: one for each k; they may ask more than k.
 
-    seconds: as in `Work`, for methods that have a time limit. content: hashes of the rows, as for `anonymize`. target:
-    codes that a user of the release would predict. progress: told what runs and the share done (0 to 1).
+    seconds: as in `Control`, for methods that have a time limit. content: hashes of the rows, as for `anonymize`.
+    target: codes that a user of the release would predict. progress: told what runs and the share done (0 to 1).
     """
 
     methods: Sequence[str]
-    conditions: Sequence[Conditions]
+    criteria: Sequence[PrivacyCriteria]
     seconds: float | None = None
     options: Mapping[str, int] = field(default_factory=dict)
     content: Hashes | None = None
@@ -87,7 +87,7 @@ def compare(records: Records, asked: Comparison) -> list[Run]:
     """A row for each k and method, in the order of the call, which `check` has checked."""
     ordered = records.take(canonical(records), asked.threads)
     found = []
-    for wanted in asked.conditions:
+    for wanted in asked.criteria:
         told = _told(asked, f"lower bound, k = {wanted.k}")
         bounds = [box_bound(ordered, wanted.k, asked.threads, told)]
         runs = []
@@ -105,10 +105,10 @@ def _told(asked: Comparison, step: str) -> Callable[[float], None]:
     return lambda share: asked.progress(step, share)
 
 
-def _run(records: Records, asked: Comparison, wanted: Conditions, name: str) -> tuple[Run, list[float]]:
+def _run(records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str) -> tuple[Run, list[float]]:
     """A method's run, not bounded yet, and the losses that it proved no partition to be below."""
     method, proven, options = METHODS.get(name), list[float](), asked.options
-    work = Work(
+    control = Control(
         asked.threads,
         _told(asked, f"{name}, k = {wanted.k}"),
         asked.seconds if method and method.timed else None,
@@ -117,9 +117,9 @@ def _run(records: Records, asked: Comparison, wanted: Conditions, name: str) -> 
     )
     started = perf_counter()
     if name in FREEFORM:
-        found = Released(measure(records, wanted.k, name, asked.target, work))
+        found = Released(measure(records, wanted.k, name, asked.target, control))
     else:
-        labels = anonymize(records, wanted.k, name, content=asked.content, work=work)
+        labels = anonymize(records, wanted.k, name, content=asked.content, control=control)
         found = released(records, labels, asked.sensitive, wanted, asked.target, asked.threads)
     took = perf_counter() - started
     facts = asdict(found.utility) | found.told()

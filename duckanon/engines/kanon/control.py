@@ -1,12 +1,12 @@
-"""How a method may work, and whom it tells how far it has come."""
+"""How a method may go about its work, and whom it tells how far it has come."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Work:
-    """How a method may work.
+class Control:
+    """How a method may go about its work.
 
     threads: how many it may use. progress: told the share of work done (0 to 1). seconds: how long a method with a
     time limit may take; None leaves it to the method, whose result is then the same every time. certify: told an

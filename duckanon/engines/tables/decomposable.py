@@ -14,9 +14,8 @@ import numpy as np
 from duckanon.engines.tables.cells import Ints, keys, places
 from duckanon.engines.tables.clique import clique_cells
 from duckanon.engines.tables.junction import Variables, acyclic
-from duckanon.engines.tables.margins import margin
 from duckanon.engines.tables.part import Part
-from duckanon.engines.tables.released import Counts, Released, Releases
+from duckanon.engines.tables.released import Counts, Released, Releases, margin
 
 
 def decomposable(

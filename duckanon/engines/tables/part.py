@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from duckanon.engines.tables.junction import JunctionTree, Variables, component, tree, triangulate
-from duckanon.engines.tables.margins import margin
-from duckanon.engines.tables.released import Released, Releases
+from duckanon.engines.tables.released import Released, Releases, margin
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,21 @@ SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE sex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from itertools import product
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.normalize.select_list import unnamed
 
+# More columns than that are no table that somebody reads.
+_MOST_VALUES = 1_000
 _KEY = "from_" if "from_" in exp.Select.arg_types else "from"
-# A PIVOT without values makes two statements: DuckDB reads the values first.
 _UNLISTED = (
     "PIVOT is followed with its values written out, as in PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state: "
     "write them out, or use GROUP BY."
@@ -69,6 +73,55 @@ def _select(pivot: Node, source: Node) -> Node:
     query.set(_KEY, exp.From(this=source.copy()))
     query.set("group", exp.Group(all=True))
     return query
+
+
+def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
+    """The statement with the values of its PIVOTs written out, where it leaves them out.
+
+    ask: gives the values of a query of one column. As DuckDB does, each column's values are asked for first. A text
+    that is not one statement stays as it is. Raises UnsupportedQuery for too many values.
+    """
+    try:
+        trees = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        return text
+    if len(trees) != 1 or trees[0] is None:
+        return text
+    tree = trees[0]
+    pivots = [one for one in tree.find_all(exp.Pivot) if not one.args.get("unpivot") and not one.args.get("fields")]
+    # Inside out: the source of a PIVOT may have another one.
+    for pivot in reversed(pivots):
+        for axis in [one for one in pivot.expressions if isinstance(one, exp.Column) and pivot.args.get("using")]:
+            found = ask(_values_of(axis, pivot))
+            if len(found) > _MOST_VALUES:
+                raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
+            axis.replace(exp.In(this=axis.copy(), expressions=list(map(_literal, found))))
+    return str(tree.sql("duckdb")) if pivots else text
+
+
+def _values_of(axis: Node, pivot: Node) -> str:
+    """The query for the values of a PIVOT's column, with the common table expressions that can be seen there."""
+    query = exp.Select(expressions=[axis.copy()], distinct=exp.Distinct())
+    query.set(_KEY, exp.From(this=pivot.this.copy()))
+    query = query.where(exp.Not(this=exp.Is(this=axis.copy(), expression=exp.Null()))).order_by("1")
+    above: list[Node] = []
+    holder: Node | None = pivot
+    while holder is not None:
+        given = arg(holder, "with")
+        seen = given.expressions if given is not None else []
+        above = [one.copy() for one in seen if all(part is not pivot for part in one.walk())] + above
+        holder = holder.parent
+    if above:
+        query.set("with_" if _KEY == "from_" else "with", exp.With(expressions=above))
+    return str(query.sql("duckdb"))
+
+
+def _literal(value: object) -> Node:
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int | Decimal):
+        return exp.Literal.number(str(value))
+    return exp.Literal.string(str(value))
 
 
 def _is_listed(axis: Node) -> bool:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.split import split
 from duckanon.rewrite.recognize import GroupSizes
-from duckanon.rewrite.rule_context import RuleContext, within
+from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
     """Split each remaining part into numbers and the rest, if the numbers by themselves can be released."""
-    for part in list(context.bound.query.find_all(exp.Select)):
-        if not within(part, context.bound.query) or not any(within(node, part) for _, node in context.reads):
-            continue
+    for part in context.parts():
         parts = split(part)
         if parts is None:
             continue

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon.coarsening import Cells, coarser, is_release, strangers
-from duckanon.engines.kanon.criteria.criteria import Conditions
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.records import Attribute, Records, attribute, records
 from tests.engines.kanon import plain
 from tests.engines.kanon.strategies import tables
@@ -57,13 +57,15 @@ def test_unions_of_classes_of_at_least_k(found: Records, data: st.DataObject) ->
     labels = (np.arange(n) // 2).astype(np.int32)
     k = data.draw(st.integers(1, n))
     cells = shown(found, labels)
-    joined = coarser(cells, Records(tuple(cell.attribute for cell in cells)), [], Conditions(k))
+    joined = coarser(cells, Records(tuple(cell.attribute for cell in cells)), [], PrivacyCriteria(k))
     assert np.bincount(joined).min() >= k
     for c in range(labels.max() + 1):
         assert len(set(joined[labels == c].tolist())) == 1
     order = np.array(data.draw(st.permutations(range(n))))
     moved = shown(found.take(order.astype(np.int32)), labels[order])
-    assert (coarser(moved, Records(tuple(cell.attribute for cell in moved)), [], Conditions(k)) == joined[order]).all()
+    assert (
+        coarser(moved, Records(tuple(cell.attribute for cell in moved)), [], PrivacyCriteria(k)) == joined[order]
+    ).all()
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -115,7 +117,7 @@ def test_many_classes(k: int) -> None:
     labels[order] = np.arange(3000) // 5
     cells = shown(found, labels)
     assert strangers(cells, threads=2) == 0
-    joined = coarser(cells, found, [], Conditions(k), threads=2)
+    joined = coarser(cells, found, [], PrivacyCriteria(k), threads=2)
     sizes = np.bincount(joined)
     assert sizes.min() >= k
     assert sizes.mean() < 2 * k

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from duckanon.engines.kanon.anonymize import anonymize
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.consecutive import best_consecutive
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.methods.greedy import greedy
@@ -89,7 +89,7 @@ def test_the_variance_order_scales_with_the_weights() -> None:
 def test_the_initial_solution() -> None:
     found = fars()
     order = canonical(found)
-    classes = plain.classes_of(METHODS["initial"].run(found.take(order), 3, Work()))
+    classes = plain.classes_of(METHODS["initial"].run(found.take(order), 3, Control()))
     # The text prints {8,2,5} and {17,0,8,18,3}; record 15 and record 4 are what it means.
     assert as_indices(order, classes) == {
         frozenset(c) for c in ({12, 1, 11}, {14, 7, 10}, {16, 19, 13}, {6, 9, 5}, {8, 2, 15}, {17, 0, 4, 18, 3})

@@ -1,4 +1,4 @@
-"""Classes that may be joined but no longer split: their boxes, and what joining some of them loses."""
+"""Units, which are classes that may be joined but no longer split: their boxes, and what joining some loses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = 256
 _ORDERS, _WINDOW, _NEAR = 8, 12, 24
 
 
-class Units(NamedTuple):
+class ClassBoxes(NamedTuple):
     """The boxes of u classes, on the scale of `Space`, and what the loss of a box is made of."""
 
     low: Floats  # (u, p): least position on each ordered attribute
@@ -48,7 +48,7 @@ def _ones(word: np.uint64) -> int:
 
 
 @inner
-def joined_loss(units: Units, a: int, b: int) -> float:
+def joined_loss(units: ClassBoxes, a: int, b: int) -> float:
     """Loss of a record of the class that joins a and b; of a alone if both are the same."""
     loss = 0.0
     for j in range(units.caps.shape[0]):
@@ -67,14 +67,14 @@ def joined_loss(units: Units, a: int, b: int) -> float:
 
 
 @inner
-def added_loss(units: Units, a: int, b: int) -> float:
+def added_loss(units: ClassBoxes, a: int, b: int) -> float:
     """What joining a and b adds to the loss, summed over their records."""
     together = (units.size[a] + units.size[b]) * joined_loss(units, a, b)
     return float(together - units.size[a] * joined_loss(units, a, a) - units.size[b] * joined_loss(units, b, b))
 
 
 @inner
-def absorb(boxes: Units, a: int, units: Units, b: int) -> None:
+def absorb(boxes: ClassBoxes, a: int, units: ClassBoxes, b: int) -> None:
     """Stretch box a over box b, which may be of others."""
     for j in range(units.caps.shape[0]):
         low, high = units.low[b, j], units.high[b, j]
@@ -87,7 +87,7 @@ def absorb(boxes: Units, a: int, units: Units, b: int) -> None:
     boxes.size[a] += units.size[b]
 
 
-def _cover(space: Space, members: Codes, starts: Codes, units: Units) -> None:
+def _cover(space: Space, members: Codes, starts: Codes, units: ClassBoxes) -> None:
     """Write the boxes of classes into `units`. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
     first = starts[:-1]
     for j in range(len(units.caps)):
@@ -103,12 +103,12 @@ def _cover(space: Space, members: Codes, starts: Codes, units: Units) -> None:
     units.size[:] = np.diff(starts)
 
 
-def empty_units(count: int, records: Records) -> Units:
+def empty_boxes(count: int, records: Records) -> ClassBoxes:
     """Boxes that hold nothing yet, for `count` classes of records with these attributes."""
     ordered = [a for a in records.attributes if not a.categorical]
     categorical = [a for a in records.attributes if a.categorical]
     words = np.cumsum([0, *(a.distinct // 64 + 1 for a in categorical)]).astype(np.int32)
-    return Units(
+    return ClassBoxes(
         low=np.full((count, len(ordered)), np.inf),
         high=np.full((count, len(ordered)), -np.inf),
         holds=np.zeros((count, int(words[-1])), np.uint64),
@@ -121,19 +121,19 @@ def empty_units(count: int, records: Records) -> Units:
     )
 
 
-def take(units: Units, kept: npt.NDArray[np.intp]) -> Units:
+def take(units: ClassBoxes, kept: npt.NDArray[np.intp]) -> ClassBoxes:
     """Some of the units, copied."""
     return units._replace(low=units.low[kept], high=units.high[kept], holds=units.holds[kept], size=units.size[kept])
 
 
-def units_of(records: Records, labels: Labels) -> tuple[Units, Labels]:
+def class_boxes(records: Records, labels: Labels) -> tuple[ClassBoxes, Labels]:
     """The classes of a partition as units, those with the same box as one; and the unit of each record.
 
-    labels: shape (n,), from 0, without gaps. Units are numbered as the labels are, the least of each counting.
+    labels: shape (n,), from 0, without gaps. ClassBoxes are numbered as the labels are, the least of each counting.
     """
     members = by_label(labels)
     starts = np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
-    units = empty_units(len(starts) - 1, records)
+    units = empty_boxes(len(starts) - 1, records)
     _cover(records.space, members, starts, units)
     # Columns of fixed-size bytes, so that equal rows are equal values. (No position is -0.0: none is below zero.)
     rows = np.concatenate([units.low.view(np.uint64), units.high.view(np.uint64), units.holds], axis=1)
@@ -147,9 +147,9 @@ def units_of(records: Records, labels: Labels) -> tuple[Units, Labels]:
     return one, unit[labels]
 
 
-def units_one_by_one(records: Records) -> Units:
+def record_boxes(records: Records) -> ClassBoxes:
     """Each record as a unit of its own."""
-    units = empty_units(len(records), records)
+    units = empty_boxes(len(records), records)
     every = np.arange(len(records) + 1, dtype=np.int32)
     _cover(records.space, every[:-1], every, units)
     return units
@@ -172,7 +172,7 @@ def placed(records: Records, codes: Sequence[Codes]) -> Records:
     return Records(tuple(replace(a, codes=c) for a, c in zip(records.attributes, codes, strict=True)))
 
 
-def near_units(amid: Records, threads: int = 1) -> Codes:
+def near_boxes(amid: Records, threads: int = 1) -> Codes:
     """Units near each unit, shape (u, w), -1 where there are no more; w = 0 stands for all others."""
     if len(amid) <= FEW:
         return np.empty((len(amid), 0), np.int32)

@@ -1,4 +1,4 @@
-"""Classes that fail a condition are dropped, as far as that is allowed, or joined with others."""
+"""Classes that fail a privacy criterion are dropped, as far as that is allowed, or joined with others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.kanon.criteria.classes import Units, centres, near_units, take, units_of
-from duckanon.engines.kanon.criteria.criteria import Conditions, Demands, demands, present
+from duckanon.engines.kanon.criteria.classes import ClassBoxes, centres, class_boxes, near_boxes, take
 from duckanon.engines.kanon.criteria.diversity import are_diverse
 from duckanon.engines.kanon.criteria.local_search import ROOM, move
 from duckanon.engines.kanon.criteria.merging import failing, join, penalties
+from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, PrivacyCriteria, criteria_arrays, present
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Records
@@ -35,13 +35,18 @@ class Settled:
     dropped: int
 
 
-def settle_units(
-    units: Units, amid: Records, unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions, threads: int = 1
+def settle_boxes(
+    units: ClassBoxes,
+    amid: Records,
+    unit: Labels,
+    sensitive: Sequence[Sensitive],
+    wanted: PrivacyCriteria,
+    threads: int = 1,
 ) -> Settled:
     """Drop units that fail, as long as `wanted.suppress` lasts, the dearest to join first; join what still fails.
 
     amid: a record amid each unit, which tells what is near. unit: shape (n,), the unit of each record. Closeness is to
-    the records that are not dropped. Raises InvalidInput if the whole table fails a condition.
+    the records that are not dropped. Raises InvalidInput if the whole table fails a criterion.
     """
     allowed = int(wanted.suppress * len(unit))
     kept = np.arange(len(units.size))
@@ -50,9 +55,9 @@ def settle_units(
         number[kept] = np.arange(len(kept), dtype=np.int32)
         mine = number[unit]
         columns = [replace(column, codes=column.codes[mine >= 0]) for column in sensitive]
-        asked = demands(mine[mine >= 0], columns, wanted)
+        asked = criteria_arrays(mine[mine >= 0], columns, wanted)
         some = take(units, kept)
-        near = near_units(amid.take(kept.astype(np.int32)), threads)
+        near = near_boxes(amid.take(kept.astype(np.int32)), threads)
         fails = failing(asked, some)
         light = fails & (some.size <= allowed)
         gone = _dearest(some, light, penalties(some, near, light) / some.size, asked, allowed)
@@ -72,9 +77,9 @@ def settle_units(
 
 
 def _dearest(
-    units: Units, light: npt.NDArray[np.bool_], price: Floats, asked: Demands, allowed: int
+    units: ClassBoxes, light: npt.NDArray[np.bool_], price: Floats, asked: CriteriaArrays, allowed: int
 ) -> npt.NDArray[np.bool_]:
-    """Which of the units `light` to drop: by falling price, as long as all others together hold what is demanded."""
+    """Which of the units `light` to drop: by falling price, while all others together meet the criteria."""
     gone = np.zeros(len(light), np.bool_)
     left = np.zeros(int(asked.first[-1]), np.int64)  # of each value, column after column
     for s in range(len(asked.ordered)):
@@ -109,17 +114,17 @@ def _numbered(owner: Labels) -> Labels:
 
 
 def settle_classes(
-    records: Records, labels: Labels, sensitive: Sequence[Sensitive], wanted: Conditions, threads: int = 1
+    records: Records, labels: Labels, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria, threads: int = 1
 ) -> Settled:
     """The same for a partition of records: labels of shape (n,), from 0 without gaps, -1 where a record is dropped."""
-    units, unit = units_of(records, labels)
-    settled = settle_units(units, centres(records, unit), unit, sensitive, wanted, threads)
+    units, unit = class_boxes(records, labels)
+    settled = settle_boxes(units, centres(records, unit), unit, sensitive, wanted, threads)
     return replace(settled, labels=settled.labels[unit])
 
 
 @dataclass(frozen=True)
 class Released:
-    """What a release under conditions would be like.
+    """What a release under privacy criteria would be like.
 
     utility: records that are dropped count as suppressed, with a loss of 1. risk: None without sensitive columns.
     joined, dropped: as in `Settled`.
@@ -141,7 +146,7 @@ def released(
     records: Records,
     labels: Labels,
     sensitive: Sequence[Sensitive],
-    wanted: Conditions,
+    wanted: PrivacyCriteria,
     target: Codes | None = None,
     threads: int = 1,
 ) -> Released:

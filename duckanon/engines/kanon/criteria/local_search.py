@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.criteria.classes import Counts, Units, absorb, joined_loss
-from duckanon.engines.kanon.criteria.criteria import Demands, meets, tally_for
+from duckanon.engines.kanon.criteria.classes import ClassBoxes, Counts, absorb, joined_loss
 from duckanon.engines.kanon.criteria.diversity import Tally
+from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, meets, tally_for
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Floats
 
@@ -24,7 +24,7 @@ ROOM = 4
 
 
 @inner
-def _box(boxes: Units, at: int, units: Units, members: Codes, count: int, without: int, extra: int) -> None:
+def _box(boxes: ClassBoxes, at: int, units: ClassBoxes, members: Codes, count: int, without: int, extra: int) -> None:
     """Write into box `at` the hull of the members, less one and with another; -1 for none."""
     for j in range(boxes.caps.shape[0]):
         boxes.low[at, j] = np.inf
@@ -74,7 +74,7 @@ def _transfer(heads: Codes, after: Codes, owner: Labels, many: Codes, u: int, to
 
 
 @inner
-def _loss(boxes: Units, at: int) -> float:
+def _loss(boxes: ClassBoxes, at: int) -> float:
     return float(boxes.size[at] * joined_loss(boxes, at, at))
 
 
@@ -91,10 +91,12 @@ class _Chains(NamedTuple):
     seen: Counts  # (u,): in which look at a unit each class was met
 
 
-def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Labels, passes: int) -> float:
+def move(
+    units: ClassBoxes, boxes: ClassBoxes, near: Codes, criteria: CriteriaArrays, owner: Labels, passes: int
+) -> float:
     """Change `owner`, shape (u,), in place: the class of each unit, below u. Returns what was gained.
 
-    boxes: room for u + ROOM boxes. Every class must hold what is demanded, and does so afterwards.
+    boxes: room for u + ROOM boxes. Every class must meet the criteria, and does so afterwards.
     """
     count = len(owner)
     many = np.bincount(owner, minlength=count).astype(np.int32)
@@ -108,15 +110,15 @@ def move(units: Units, boxes: Units, near: Codes, demands: Demands, owner: Label
         np.zeros(count),
         np.full(count, -1, np.int64),
     )
-    return _move(units, boxes, near, demands, tally_for(demands), owner, chains, passes)
+    return _move(units, boxes, near, criteria, tally_for(criteria), owner, chains, passes)
 
 
 @compiled
 def _move(
-    units: Units,
-    boxes: Units,
+    units: ClassBoxes,
+    boxes: ClassBoxes,
     near: Codes,
-    demands: Demands,
+    criteria: CriteriaArrays,
     tally: Tally,
     owner: Labels,
     chains: _Chains,
@@ -149,7 +151,7 @@ def _move(
                 continue
             left = _listed(heads, after, mine, u, -1, one)
             _box(boxes, rest, units, one, left, -1, -1)
-            stays = meets(demands, one, left, boxes.size[rest], tally)
+            stays = meets(criteria, one, left, boxes.size[rest], tally)
             freed = held - _loss(boxes, rest)
             most = _NOTHING
             look += 1
@@ -157,7 +159,7 @@ def _move(
             partner = -1
             if stays:
                 one[left] = u
-                if meets(demands, one[left:], 1, int(units.size[u]), tally):
+                if meets(criteria, one[left:], 1, int(units.size[u]), tally):
                     _box(boxes, grown, units, one, 0, -1, u)
                     most = max(freed - _loss(boxes, grown), 0.0) + 2 * _NOTHING
                     target = int(free[unused - 1])
@@ -176,7 +178,7 @@ def _move(
                     gain = freed - (_loss(boxes, grown) - theirs)
                     if gain > most:
                         inside = _listed(heads, after, other, -1, u, two)
-                        if meets(demands, two, inside, boxes.size[grown], tally):
+                        if meets(criteria, two, inside, boxes.size[grown], tally):
                             most = gain
                             target = other
                             partner = -1
@@ -189,9 +191,9 @@ def _move(
                 inside = _listed(heads, after, other, v, u, two)
                 _box(boxes, took, units, two, inside, -1, -1)
                 gain += theirs - _loss(boxes, took)
-                if gain > most and meets(demands, two, inside, boxes.size[took], tally):
+                if gain > most and meets(criteria, two, inside, boxes.size[took], tally):
                     inside = _listed(heads, after, mine, u, v, two)
-                    if meets(demands, two, inside, boxes.size[swapped], tally):
+                    if meets(criteria, two, inside, boxes.size[swapped], tally):
                         most = gain
                         target = other
                         partner = v

@@ -1,4 +1,4 @@
-"""Join classes that fail with those where they add least, then move and swap them while that loses less."""
+"""Join each class that fails with the neighbour where it adds least to the loss, until none fails."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import allocating, compiled, inner, inner_allocating
-from duckanon.engines.kanon.criteria.classes import Counts, Units, absorb, added_loss, joined_loss
-from duckanon.engines.kanon.criteria.criteria import Demands, meets, tally_for
+from duckanon.engines.kanon.criteria.classes import ClassBoxes, Counts, absorb, added_loss, joined_loss
 from duckanon.engines.kanon.criteria.diversity import Tally
+from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, meets, tally_for
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.records import Codes, Floats
 
@@ -21,21 +21,21 @@ Flags = npt.NDArray[np.bool_]
 _ASKED = 64
 
 
-def failing(demands: Demands, units: Units) -> Flags:
+def failing(criteria: CriteriaArrays, units: ClassBoxes) -> Flags:
     """Which units fail by themselves. Shape (u,)."""
     every = np.arange(len(units.size), dtype=np.int32)
     fails = np.empty(len(every), np.bool_)
-    _failing(demands, units.size, tally_for(demands), every, fails)
+    _failing(criteria, units.size, tally_for(criteria), every, fails)
     return fails
 
 
 @compiled
-def _failing(demands: Demands, size: Counts, tally: Tally, every: Codes, fails: Flags) -> None:
+def _failing(criteria: CriteriaArrays, size: Counts, tally: Tally, every: Codes, fails: Flags) -> None:
     for u in range(fails.shape[0]):
-        fails[u] = not meets(demands, every[u:], 1, size[u], tally)
+        fails[u] = not meets(criteria, every[u:], 1, size[u], tally)
 
 
-def penalties(units: Units, near: Codes, asked: Flags) -> Floats:
+def penalties(units: ClassBoxes, near: Codes, asked: Flags) -> Floats:
     """What joining each unit of `asked` with its best neighbour adds to the loss; 0 for the others. Shape (u,)."""
     added = np.zeros(len(units.size))
     if asked.any():
@@ -44,7 +44,7 @@ def penalties(units: Units, near: Codes, asked: Flags) -> Floats:
 
 
 @compiled
-def _penalties(units: Units, near: Codes, asked: Flags, added: Floats) -> None:
+def _penalties(units: ClassBoxes, near: Codes, asked: Flags, added: Floats) -> None:
     count = units.size.shape[0]
     for u in range(count):
         if not asked[u]:
@@ -82,10 +82,10 @@ class _Joins(NamedTuple):
     joins: Codes  # (u, 2): what was joined with what
 
 
-def join(units: Units, near: Codes, demands: Demands, fails: Flags) -> tuple[Labels, Codes]:
+def join(units: ClassBoxes, near: Codes, criteria: CriteriaArrays, fails: Flags) -> tuple[Labels, Codes]:
     """Join until no class fails: of all joins of a failing class with a neighbour always the one that adds least.
 
-    near: as from `near_units`. fails: as from `failing`. Returns the class of each unit, named by one of its units, and
+    near: as from `near_boxes`. fails: as from `failing`. Returns the class of each unit, named by one of its units, and
     the joins in order, shape (joins, 2). The units' boxes are changed. If everything together fails, one class is left.
     """
     count = len(units.size)
@@ -103,12 +103,12 @@ def join(units: Units, near: Codes, demands: Demands, fails: Flags) -> tuple[Lab
         np.empty(count, np.int32),
         np.empty((count, 2), np.int32),
     )
-    joined = _join(units, near, demands, tally_for(demands), state)
+    joined = _join(units, near, criteria, tally_for(criteria), state)
     return state.parent, state.joins[:joined]
 
 
 @allocating
-def _join(units: Units, near: Codes, demands: Demands, tally: Tally, state: _Joins) -> int:
+def _join(units: ClassBoxes, near: Codes, criteria: CriteriaArrays, tally: Tally, state: _Joins) -> int:
     """As `join`; how many joins. state.parent: the name of each unit's class, afterwards."""
     count = units.size.shape[0]
     for u in range(count):
@@ -128,7 +128,7 @@ def _join(units: Units, near: Codes, demands: Demands, tally: Tally, state: _Joi
                 state.joins[joined, 0] = a
                 state.joins[joined, 1] = b
                 joined += 1
-                _unite(units, demands, tally, state, a, b)
+                _unite(units, criteria, tally, state, a, b)
             elif cost != state.best[a]:
                 continue
             state.best[a] = np.inf
@@ -141,7 +141,7 @@ def _join(units: Units, near: Codes, demands: Demands, tally: Tally, state: _Joi
 
 
 @inner
-def _unite(units: Units, demands: Demands, tally: Tally, state: _Joins, a: int, b: int) -> None:
+def _unite(units: ClassBoxes, criteria: CriteriaArrays, tally: Tally, state: _Joins, a: int, b: int) -> None:
     """Join class b to class a."""
     absorb(units, a, units, b)
     state.held[a] = units.size[a] * joined_loss(units, a, a)
@@ -156,7 +156,7 @@ def _unite(units: Units, demands: Demands, tally: Tally, state: _Joins, a: int, 
         state.members[inside] = t
         inside += 1
         t = state.after[t]
-    state.fails[a] = not meets(demands, state.members, inside, units.size[a], tally)
+    state.fails[a] = not meets(criteria, state.members, inside, units.size[a], tally)
 
 
 @inner_allocating

@@ -13,7 +13,7 @@ from time import monotonic
 import numpy as np
 
 from duckanon.engines import registry
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels, best_consecutive, sampled_loss
 from duckanon.engines.kanon.methods.bestcut import bestcut
@@ -37,10 +37,10 @@ GREEDY_WORK = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(registry.Method[Callable[[Records, int, Work], Labels]]):
-    """A method of k-anonymity. Its `limits` are for n records and m attributes; its options come in `Work.options`.
+class Method(registry.Method[Callable[[Records, int, Control], Labels]]):
+    """A method of k-anonymity. Its `limits` are for n records and m attributes; its options come in `Control.options`.
 
-    timed: whether it goes on to improve its result, and so obeys `Work.seconds`.
+    timed: whether it goes on to improve its result, and so obeys `Control.seconds`.
     """
 
     timed: bool = False
@@ -57,7 +57,7 @@ def sequences(records: Records) -> list[tuple[int, ...]]:
 Orders = Sequence[Callable[[], Order]]
 
 
-def _best(records: Records, k: int, orders: Orders, work: Work) -> tuple[float, Labels]:
+def _best(records: Records, k: int, orders: Orders, control: Control) -> tuple[float, Labels]:
     """The best partition over several orders: each is judged by a sample, if the table is large, and the best one cut.
 
     The earlier order wins a tie.
@@ -69,58 +69,60 @@ def _best(records: Records, k: int, orders: Orders, work: Work) -> tuple[float, 
         order = make()
         loss = sampled_loss(space, order, k) if len(orders) > 1 else 0.0
         done += 1
-        work.progress(done / (len(orders) + 1))
+        control.progress(done / (len(orders) + 1))
         return loss, order
 
-    judged = spread(judge, orders, work.threads)
-    return best_consecutive(space, min(judged, key=lambda one: one[0])[1], k, work.threads)
+    judged = spread(judge, orders, control.threads)
+    return best_consecutive(space, min(judged, key=lambda one: one[0])[1], k, control.threads)
 
 
-def _order(records: Records, k: int, work: Work) -> tuple[float, Labels]:
+def _order(records: Records, k: int, control: Control) -> tuple[float, Labels]:
     orders: list[Callable[[], Order]] = [
-        lambda: hilbert(records, work.threads),
+        lambda: hilbert(records, control.threads),
         lambda: np.arange(len(records), dtype=np.int32),
     ]
     if len(records) <= MANY_RECORDS:
         orders += [partial(lexicographic, records, sequence) for sequence in sequences(records)[1:]]
         orders += [lambda: bestcut(records, k)]
-    return _best(records, k, orders, work)
+    return _best(records, k, orders, control)
 
 
-def _bestcut(records: Records, k: int, work: Work) -> tuple[float, Labels]:
-    return _best(records, k, [lambda: bestcut(records, k)], work)
+def _bestcut(records: Records, k: int, control: Control) -> tuple[float, Labels]:
+    return _best(records, k, [lambda: bestcut(records, k)], control)
 
 
-def _start(records: Records, k: int, work: Work) -> Labels:
+def _start(records: Records, k: int, control: Control) -> Labels:
     """The best partition to be had in a moment."""
-    found = [_order(records, k, work)]
+    found = [_order(records, k, control)]
     if len(records) > MANY_RECORDS:
-        found.append(_bestcut(records, k, work))
+        found.append(_bestcut(records, k, control))
     elif len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
-        labels = greedy(records.space, k, work.progress)
+        labels = greedy(records.space, k, control.progress)
         found.append((total_loss(records.space, labels), labels))
     return min(found, key=lambda one: one[0])[1]
 
 
-def _refined(start: Callable[[Records, int, Work], Labels], records: Records, k: int, work: Work) -> Labels:
+def _refined(start: Callable[[Records, int, Control], Labels], records: Records, k: int, control: Control) -> Labels:
     """A start, improved by ruin and recreate. Points with many copies take no part with most of them."""
-    until = None if work.seconds is None else monotonic() + work.seconds
+    until = None if control.seconds is None else monotonic() + control.seconds
     split = core(records, k)
-    inner = records.take(split.core, work.threads)
-    labels = start(inner, k, replace(work, progress=lambda share: work.progress(share / 10)))
+    inner = records.take(split.core, control.threads)
+    labels = start(inner, k, replace(control, progress=lambda share: control.progress(share / 10)))
     budget = replace(default_budget(len(inner), k), until=until)
-    labels = refine(inner, labels, k, budget, work.threads, lambda share: work.progress(0.1 + 0.9 * share))
+    labels = refine(inner, labels, k, budget, control.threads, lambda share: control.progress(0.1 + 0.9 * share))
     return split.join(labels)
 
 
-def _certified(solve: Callable[[Records, int, Labels, Work], Solution], records: Records, k: int, work: Work) -> Labels:
+def _certified(
+    solve: Callable[[Records, int, Labels, Control], Solution], records: Records, k: int, control: Control
+) -> Labels:
     began = monotonic()
     # The better the start, the less is left to prove.
-    start = refine(records, _start(records, k, work), k, default_budget(len(records), k), work.threads)
-    left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
-    solution = solve(records, k, start, replace(work, seconds=left))
-    work.certify(solution.bound / len(records))
-    work.progress(1.0)
+    start = refine(records, _start(records, k, control), k, default_budget(len(records), k), control.threads)
+    left = None if control.seconds is None else max(control.seconds - (monotonic() - began), 0.1)
+    solution = solve(records, k, start, replace(control, seconds=left))
+    control.certify(solution.bound / len(records))
+    control.progress(1.0)
     return solution.labels
 
 
@@ -145,35 +147,35 @@ METHODS = registry.by_name(
         help="the best cuts of several good orders of the records",
         source="dynamic programming over lexicographic orders, the Hilbert curve and the leaves of best cuts",
         limits="O(n k m) for each order; above 100,000 records two orders",
-        run=lambda records, k, work: _order(records, k, work)[1],
+        run=lambda records, k, control: _order(records, k, control)[1],
     ),
     Method(
         name="bestcut",
         help="split top-down at the best place, then cut that order best",
         source="top-down best cuts, then dynamic programming over their leaves",
         limits="O(n m^2 log(n / k))",
-        run=lambda records, k, work: _bestcut(records, k, work)[1],
+        run=lambda records, k, control: _bestcut(records, k, control)[1],
     ),
     Method(
         name="greedy",
         help="grow each class by the record that adds least",
         source="Liang and Samavi 2020, Algorithm 2",
         limits="O(n^2 m)",
-        run=lambda records, k, work: greedy(records.space, k, work.progress),
+        run=lambda records, k, control: greedy(records.space, k, control.progress),
     ),
     Method(
         name="greedy_binary",
         help="as `greedy`, with a binary attribute for each category",
         source="Liang and Samavi 2020, Algorithm 2 with its line 3: a binary attribute for each category",
         limits="O(n^2 m), where every category counts as an attribute",
-        run=lambda records, k, work: greedy(decomposed(records).space, k, work.progress),
+        run=lambda records, k, control: greedy(decomposed(records).space, k, control.progress),
     ),
     Method(
         name="kmember",
         help="as `greedy`, each class starting far from the last one",
         source="Byun, Kamra, Bertino and Li 2007",
         limits="O(n^2 m)",
-        run=lambda records, k, work: greedy(records.space, k, work.progress, farthest=True),
+        run=lambda records, k, control: greedy(records.space, k, control.progress, farthest=True),
     ),
     Method(
         name="mondrian",
@@ -197,8 +199,8 @@ METHODS = registry.by_name(
             "sub-problems by `exact`"
         ),
         limits="linear in n; grows quickly with k",
-        run=lambda records, k, work: split_carry(
-            records, k, work, work.options.get("sets", SETS), work.options.get("boundary")
+        run=lambda records, k, control: split_carry(
+            records, k, control, control.options.get("sets", SETS), control.options.get("boundary")
         ),
         timed=True,
         options={"sets": 1, "boundary": 0},
@@ -211,8 +213,8 @@ METHODS = registry.by_name(
             "unless `options` says otherwise"
         ),
         limits="linear in n, twice as many sub-problems as `split_carry`",
-        run=lambda records, k, work: bubble_carry(
-            records, k, work, work.options.get("size"), work.options.get("accepted", ACCEPTED)
+        run=lambda records, k, control: bubble_carry(
+            records, k, control, control.options.get("size"), control.options.get("accepted", ACCEPTED)
         ),
         timed=True,
         options={"size": 1, "accepted": 1},
@@ -241,7 +243,7 @@ METHODS = registry.by_name(
             "from the classes of `order`"
         ),
         limits="O(n k m) times a fixed number of rounds, or as long as `seconds` says",
-        run=partial(_refined, lambda records, k, work: _order(records, k, work)[1]),
+        run=partial(_refined, lambda records, k, control: _order(records, k, control)[1]),
         timed=True,
     ),
 )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from duckanon.engines.kanon.bounds import box_losses
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import class_losses, total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.kernels.pricing import Found, as_class, price
@@ -120,7 +120,7 @@ def _pooled(found: Found) -> Iterable[tuple[tuple[int, ...], float]]:
         yield as_class(members), float(cost)
 
 
-def exact(records: Records, k: int, start: Labels, work: Work, steps: int = WORK) -> Solution:
+def exact(records: Records, k: int, start: Labels, control: Control, steps: int = WORK) -> Solution:
     """The best partition of a small table, with a proof, or the best found with a bound.
 
     records: in canonical order. start: a good partition, shape (n,), from 0. Without a time limit the effort is limited
@@ -131,10 +131,10 @@ def exact(records: Records, k: int, start: Labels, work: Work, steps: int = WORK
         raise InvalidInput(
             f"Method 'exact' takes at most {MANY_RECORDS:,} rows: use 'refine', or anonymise parts on their own."
         )
-    seconds = work.seconds
+    seconds = control.seconds
     until = None if seconds is None else monotonic() + seconds
     best, loss = start, total_loss(space, start)
-    centre = box_losses(records, k, work.threads)
+    centre = box_losses(records, k, control.threads)
     bound = float(centre.sum())
 
     def over(share: float) -> bool:
@@ -153,7 +153,7 @@ def exact(records: Records, k: int, start: Labels, work: Work, steps: int = WORK
         if until is None and (idle >= _PATIENCE or left <= 0):
             break
         value, prices = classes.prices()
-        work.progress(min(1.0, bound / value) if value else 1.0)
+        control.progress(min(1.0, bound / value) if value else 1.0)
         if value - bound <= 1e-8 * max(1.0, value):
             break
         added = 0

@@ -16,8 +16,8 @@ import numpy as np
 
 from duckanon.engines.array_kernels import assign
 from duckanon.engines.compiled import allocating, compiled, inner_allocating
-from duckanon.engines.kanon.control import Work
-from duckanon.engines.kanon.criteria.classes import Units, joined_loss, take, units_one_by_one
+from duckanon.engines.kanon.control import Control
+from duckanon.engines.kanon.criteria.classes import ClassBoxes, joined_loss, record_boxes, take
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Codes, Floats, Records
 from duckanon.engines.kanon.utility import Utility, freeform_utility
@@ -25,7 +25,7 @@ from duckanon.errors import InvalidInput
 
 
 @allocating
-def _weights(grown: Units, own: Units, members: Codes, rounds: int, both: Units) -> Floats:
+def _weights(grown: ClassBoxes, own: ClassBoxes, members: Codes, rounds: int, both: ClassBoxes) -> Floats:
     """What covering record j too adds to the cell of record i, shape (n, n); infinity where it is covered already.
 
     both: room for two boxes.
@@ -145,7 +145,7 @@ FREEFORM: Mapping[str, Freeform] = {
 }
 
 
-def covered(records: Records, k: int, name: str, work: Work | None = None) -> Codes:
+def covered(records: Records, k: int, name: str, control: Control | None = None) -> Codes:
     """Which k records each record's cell covers, itself first. Shape (n, k).
 
     Raises InvalidInput if there are more records than the method takes.
@@ -154,7 +154,7 @@ def covered(records: Records, k: int, name: str, work: Work | None = None) -> Co
     if n > method.most:
         raise InvalidInput(f"Method '{name}' takes up to {method.most:,} rows: try it on a sample.")
     order = canonical(records)
-    own = units_one_by_one(records.take(order))
+    own = record_boxes(records.take(order))
     grown = take(own, np.arange(n))
     both = take(own, np.zeros(2, np.intp))
     members = np.empty((n, k), np.int32)
@@ -162,15 +162,15 @@ def covered(records: Records, k: int, name: str, work: Work | None = None) -> Co
     for step in range(1, k):
         members[:, step] = method.match(_weights(grown, own, members, step, both))
         _grow(grown, own, members[:, step])
-        if work is not None:
-            work.progress(step / (k - 1))
+        if control is not None:
+            control.progress(step / (k - 1))
     found = np.empty_like(members)
     found[order] = order[members]
     return found
 
 
 @compiled
-def _grow(grown: Units, own: Units, match: Codes) -> None:
+def _grow(grown: ClassBoxes, own: ClassBoxes, match: Codes) -> None:
     n, p = grown.low.shape
     for i in range(n):
         for j in range(p):
@@ -180,6 +180,8 @@ def _grow(grown: Units, own: Units, match: Codes) -> None:
             grown.holds[i, w] |= own.holds[match[i], w]
 
 
-def measure(records: Records, k: int, name: str, target: Codes | None = None, work: Work | None = None) -> Utility:
+def measure(
+    records: Records, k: int, name: str, target: Codes | None = None, control: Control | None = None
+) -> Utility:
     """Utility of what a freeform method releases; `min_class` shows that it is not k-anonymous."""
-    return freeform_utility(records, covered(records, k, name, work), target)
+    return freeform_utility(records, covered(records, k, name, control), target)

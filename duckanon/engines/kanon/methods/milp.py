@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods.exact import Solution
@@ -110,7 +110,7 @@ class _Model:
         return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
-def milp(records: Records, k: int, start: Labels, work: Work) -> Solution:
+def milp(records: Records, k: int, start: Labels, control: Control) -> Solution:
     """Solve the paper's model, or go as far as the limit allows. It grows hard quickly: n = 14 takes a minute or two.
 
     records: in canonical order. start: a partition, shape (n,), from 0, returned if the solver finds nothing better.
@@ -123,7 +123,7 @@ def milp(records: Records, k: int, start: Labels, work: Work) -> Solution:
     for j, a in enumerate(records.attributes):
         if a.weight > 0:
             (model.categorical if a.categorical else model.ordered)(str(j), a)
-    left = None if work.seconds is None else max(work.seconds - (monotonic() - began), 0.1)
+    left = None if control.seconds is None else max(control.seconds - (monotonic() - began), 0.1)
     bound = model.solve(left)
     labels, loss = start, total_loss(records.space, start)
     found = model.labels()

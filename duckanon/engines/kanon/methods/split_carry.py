@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import class_losses
 from duckanon.engines.kanon.kernels.consecutive import Labels, best_consecutive
 from duckanon.engines.kanon.methods.exact import exact
@@ -34,7 +34,7 @@ def _solve(records: Records, members: Order, k: int, seconds: float | None) -> l
     """The best classes of some records, of which there are k or more, in their order."""
     piece = records.take(members)
     _, start = best_consecutive(piece.space, np.arange(len(members), dtype=np.int32), k)
-    labels = exact(piece, k, start, Work(seconds=seconds), steps=_STEPS).labels
+    labels = exact(piece, k, start, Control(seconds=seconds), steps=_STEPS).labels
     edges = np.cumsum(np.bincount(labels))[:-1]
     return [members[part] for part in np.split(by_label(labels), edges)]
 
@@ -49,7 +49,7 @@ def _joined(n: int, classes: list[Order]) -> Labels:
 def split_carry(
     records: Records,
     k: int,
-    work: Work,
+    control: Control,
     sets: int = SETS,
     boundary: int | None = None,
     told: Callable[[Order, list[Order]], None] | None = None,
@@ -62,7 +62,7 @@ def split_carry(
     n, size = len(records), sets * k
     last = k if boundary is None else boundary
     pieces = max(n // size, 1)
-    limit = None if work.seconds is None else work.seconds / pieces
+    limit = None if control.seconds is None else control.seconds / pieces
     done: list[Order] = []
     carried = np.zeros(0, dtype=np.int32)
     for piece in range(pieces):
@@ -79,11 +79,13 @@ def split_carry(
             carried = np.concatenate(held) if held else carried[:0]
         else:
             done += classes
-        work.progress((piece + 1) / pieces)
+        control.progress((piece + 1) / pieces)
     return _joined(n, done)
 
 
-def bubble_carry(records: Records, k: int, work: Work, size: int | None = None, accepted: int = ACCEPTED) -> Labels:
+def bubble_carry(
+    records: Records, k: int, control: Control, size: int | None = None, accepted: int = ACCEPTED
+) -> Labels:
     """Pieces of exactly `size` records, of which the `accepted` best classes are kept and all others carried on.
 
     size: the paper's P; 5k if None. accepted: its A. Labels of shape (n,); records in variance order.
@@ -93,7 +95,7 @@ def bubble_carry(records: Records, k: int, work: Work, size: int | None = None, 
     done: list[Order] = []
     piece, read = np.arange(min(size, n), dtype=np.int32), min(size, n)
     while True:
-        classes = _solve(records, piece, k, None if work.seconds is None else work.seconds * size / n)
+        classes = _solve(records, piece, k, None if control.seconds is None else control.seconds * size / n)
         if read == n:
             return _joined(n, done + classes)
         edges = np.append(0, np.cumsum([len(c) for c in classes])).astype(np.int32)
@@ -105,4 +107,4 @@ def bubble_carry(records: Records, k: int, work: Work, size: int | None = None, 
         more = np.arange(read, min(read + size - sum(map(len, rest)), n), dtype=np.int32)
         read += len(more)
         piece = np.sort(np.concatenate([*rest, more])).astype(np.int32)
-        work.progress(read / n)
+        control.progress(read / n)

@@ -1,4 +1,4 @@
-"""Conditions on sensitive columns: decided as defined, and reached by the joins that add least."""
+"""PrivacyCriteria on sensitive columns: decided as defined, and reached by the joins that add least."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.criteria.classes import centres, near_units, take, units_of
-from duckanon.engines.kanon.criteria.criteria import Conditions, Demands, demands, meets, tally_for
+from duckanon.engines.kanon.criteria.classes import centres, class_boxes, near_boxes, take
 from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.criteria.enforcement import released, settle_classes
 from duckanon.engines.kanon.criteria.merging import failing, join
+from duckanon.engines.kanon.criteria.privacy_criteria import (
+    CriteriaArrays,
+    PrivacyCriteria,
+    criteria_arrays,
+    meets,
+    tally_for,
+)
 from duckanon.engines.kanon.records import Records, attribute, records
 from duckanon.engines.kanon.risk import Sensitive, report
 from duckanon.errors import InvalidInput
@@ -37,11 +43,11 @@ def distance(members: Sequence[int], table: Sequence[int], ordered: bool) -> Fra
 
 
 @compiled
-def met(asked: Demands, chosen: np.ndarray, size: int, tally: Tally) -> bool:
+def met(asked: CriteriaArrays, chosen: np.ndarray, size: int, tally: Tally) -> bool:
     return meets(asked, chosen, len(chosen), size, tally)
 
 
-def holds(members: Sequence[int], columns: Sequence[Sensitive], wanted: Conditions, kept: Sequence[int]) -> bool:
+def holds(members: Sequence[int], columns: Sequence[Sensitive], wanted: PrivacyCriteria, kept: Sequence[int]) -> bool:
     """Whether records `members` make a class, of a release of the records `kept`."""
     if len(members) < wanted.k:
         return False
@@ -55,7 +61,7 @@ def holds(members: Sequence[int], columns: Sequence[Sensitive], wanted: Conditio
 
 
 @st.composite
-def problems(draw: st.DrawFn, most: int = 14) -> tuple[Records, np.ndarray, list[Sensitive], Conditions]:
+def problems(draw: st.DrawFn, most: int = 14) -> tuple[Records, np.ndarray, list[Sensitive], PrivacyCriteria]:
     """Records, labels of classes of k or more, sensitive columns, and conditions that the whole table holds."""
     found = draw(tables(min_size=4, max_size=most, max_attributes=3))
     n = len(found)
@@ -71,7 +77,7 @@ def problems(draw: st.DrawFn, most: int = 14) -> tuple[Records, np.ndarray, list
     whole = [list(Counter(column.codes.tolist()).values()) for column in columns]
     asked = draw(st.none() | DIVERSITIES.filter(lambda asked: all(diverse(counts, *asked) for counts in whole)))
     kind, l, c = ("distinct", None, None) if asked is None else asked  # noqa: E741
-    wanted = Conditions(k, l, draw(st.none() | SHARES), draw(st.just(Fraction(0)) | SHARES) / 2, kind, c)
+    wanted = PrivacyCriteria(k, l, draw(st.none() | SHARES), draw(st.just(Fraction(0)) | SHARES) / 2, kind, c)
     return found, labels, columns, wanted
 
 
@@ -79,7 +85,7 @@ def problems(draw: st.DrawFn, most: int = 14) -> tuple[Records, np.ndarray, list
 @given(problem=problems(), data=st.data())
 def test_a_class_is_judged_by_the_definitions(problem: tuple, data: st.DataObject) -> None:
     found, labels, columns, wanted = problem
-    asked = demands(labels, columns, wanted)
+    asked = criteria_arrays(labels, columns, wanted)
     chosen = data.draw(st.lists(st.integers(0, int(labels.max())), min_size=1, unique=True))
     members = np.flatnonzero(np.isin(labels, chosen)).tolist()
     judged = met(asked, np.array(chosen, np.int32), len(members), tally_for(asked))
@@ -91,7 +97,7 @@ def test_the_salary_example_of_t_closeness() -> None:
     column = Sensitive(np.arange(9, dtype=np.int32), 9, True)
     unit = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1], np.int32)
     for t, close in ((Fraction(3, 8), True), (Fraction(3, 8) - Fraction(1, 10**9), False)):
-        asked = demands(unit, [column], Conditions(3, t=t))
+        asked = criteria_arrays(unit, [column], PrivacyCriteria(3, t=t))
         assert met(asked, np.array([0], np.int32), 3, tally_for(asked)) == close
 
 
@@ -99,10 +105,10 @@ def test_the_salary_example_of_t_closeness() -> None:
 @given(problems())
 def test_every_join_is_the_one_that_adds_least(problem: tuple) -> None:
     found, labels, columns, wanted = problem
-    units, unit = units_of(found, labels)
+    units, unit = class_boxes(found, labels)
     every = np.arange(len(units.size))
-    asked = demands(unit, columns, wanted)
-    owner, joins = join(take(units, every), near_units(centres(found, unit)), asked, failing(asked, units))
+    asked = criteria_arrays(unit, columns, wanted)
+    owner, joins = join(take(units, every), near_boxes(centres(found, unit)), asked, failing(asked, units))
     classes = {u: np.flatnonzero(unit == u).tolist() for u in every.tolist()}
 
     def added(a: int, b: int) -> float:
@@ -184,15 +190,15 @@ def many(n: int) -> tuple[Records, np.ndarray, Sensitive, Sensitive]:
 @pytest.mark.parametrize(
     "wanted",
     [
-        Conditions(4, l=3),
-        Conditions(4, t=Fraction(1, 4)),
-        Conditions(4, 3, Fraction(3, 10), Fraction(1, 20)),
-        Conditions(4, Fraction(5, 2), suppress=Fraction(1, 20), diversity="entropy"),
-        Conditions(4, 3, diversity="recursive", c=Fraction(2)),
-        Conditions(15),
+        PrivacyCriteria(4, l=3),
+        PrivacyCriteria(4, t=Fraction(1, 4)),
+        PrivacyCriteria(4, 3, Fraction(3, 10), Fraction(1, 20)),
+        PrivacyCriteria(4, Fraction(5, 2), suppress=Fraction(1, 20), diversity="entropy"),
+        PrivacyCriteria(4, 3, diversity="recursive", c=Fraction(2)),
+        PrivacyCriteria(15),
     ],
 )
-def test_many_classes(wanted: Conditions) -> None:
+def test_many_classes(wanted: PrivacyCriteria) -> None:
     found, labels, illness, pay = many(4000)
     settled = settle_classes(found, labels, [illness, pay], wanted, threads=2)
     again = settle_classes(found, labels, [illness, pay], wanted)
@@ -222,8 +228,8 @@ def test_many_classes(wanted: Conditions) -> None:
 
 def test_dropped_records_lose_everything() -> None:
     found, labels, illness, _ = many(400)
-    free = released(found, labels, [illness], Conditions(4, l=4))
-    some = released(found, labels, [illness], Conditions(4, l=4, suppress=Fraction(1, 10)))
+    free = released(found, labels, [illness], PrivacyCriteria(4, l=4))
+    some = released(found, labels, [illness], PrivacyCriteria(4, l=4, suppress=Fraction(1, 10)))
     assert (free.dropped, some.dropped > 0) == (0, True)
     kept = 400 - some.dropped
     assert some.utility.avg_class * some.utility.classes == pytest.approx(kept)
@@ -236,4 +242,4 @@ def test_dropped_records_lose_everything() -> None:
 def test_more_values_than_there_are() -> None:
     found, labels, illness, _ = many(40)
     with pytest.raises(InvalidInput, match="fewer distinct values"):
-        settle_classes(found, labels, [illness], Conditions(4, l=5))
+        settle_classes(found, labels, [illness], PrivacyCriteria(4, l=5))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon.anonymize import anonymize
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.pricing import as_class, price
 from duckanon.engines.kanon.methods.exact import exact
@@ -27,7 +27,7 @@ engine = import_module("duckanon.engines.kanon.methods.exact")
 @given(tables(max_size=9), st.integers(2, 4), st.integers(0, 5))
 def test_exact_is_the_optimum(records: Records, k: int, seed: int) -> None:
     k = min(k, len(records))
-    found = exact(records, k, dealt(len(records), k, seed), Work())
+    found = exact(records, k, dealt(len(records), k, seed), Control())
     best = plain.optimum(records, k)
     assert found.proven
     assert found.bound <= best + 1e-6
@@ -40,7 +40,7 @@ def test_exact_is_the_optimum(records: Records, k: int, seed: int) -> None:
 @given(tables(max_size=6, max_attributes=3), st.integers(2, 3), st.integers(0, 5))
 def test_milp_is_the_optimum(records: Records, k: int, seed: int) -> None:
     k = min(k, len(records))
-    found = milp(records, k, dealt(len(records), k, seed), Work())
+    found = milp(records, k, dealt(len(records), k, seed), Control())
     best = plain.optimum(records, k)
     assert found.loss == pytest.approx(best, abs=1e-5)
     assert found.bound == pytest.approx(best, abs=1e-5)
@@ -50,7 +50,7 @@ def test_milp_is_the_optimum(records: Records, k: int, seed: int) -> None:
 def test_table_2a_is_solved() -> None:
     proven: list[float] = []
     table = fars()
-    labels = anonymize(table, 3, "exact", work=Work(certify=proven.append))
+    labels = anonymize(table, 3, "exact", control=Control(certify=proven.append))
     printed = ({0, 2, 15, 17}, {1, 11, 12}, {3, 4, 18}, {5, 6, 8, 9}, {7, 10, 16}, {13, 14, 19})
     assert {frozenset(c) for c in plain.classes_of(labels)} == {frozenset(c) for c in printed}
     assert [20 * bound for bound in proven] == pytest.approx([4.816532], abs=1e-6)
@@ -68,7 +68,7 @@ def test_table_1_is_solved_by_the_papers_model() -> None:
     rows = [(37, 0, 22071), (35, 0, 22098), (36, 0, 23061), (61, 1, 55107), (63, 1, 55099), (66, 1, 55324)]
     rows.append((63, 1, 55229))
     table = records(attribute(q, [row[j] for row in rows]) for j, q in enumerate(("age", "sex", "zipcode")))
-    found = milp(table, 3, np.zeros(7, dtype=np.int32), Work())
+    found = milp(table, 3, np.zeros(7, dtype=np.int32), Control())
     assert 3 * found.loss == pytest.approx(0.955090, abs=5e-7)
     assert found.bound == pytest.approx(found.loss, abs=1e-5)
 
@@ -101,7 +101,7 @@ def test_a_bound_holds_wherever_the_work_is_cut_short(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(3)
     table = records(attribute(f"x{j}", rng.integers(0, 30, 40).tolist()) for j in range(3))
     start = dealt(40, 3, 0)
-    best = exact(table, 3, start, Work())
+    best = exact(table, 3, start, Control())
     assert best.proven
     assert best.loss == pytest.approx(total_loss(table.space, best.labels))
     for name, small in (("_PATIENCE", 2), ("_MOST_STEPS", 10), ("_LISTED", 5), ("_NODES", 1)):
@@ -109,9 +109,9 @@ def test_a_bound_holds_wherever_the_work_is_cut_short(monkeypatch: pytest.Monkey
             patch.setattr(engine, name, small)
             if name == "_MOST_STEPS":
                 patch.setattr(engine, "_STEPS", small)
-            cut = exact(table, 3, start, Work())
+            cut = exact(table, 3, start, Control())
         assert cut.bound <= best.loss + 1e-6 <= cut.loss + 2e-6
-    cut = exact(table, 3, start, Work(seconds=0.01))
+    cut = exact(table, 3, start, Control(seconds=0.01))
     assert 0 < cut.bound <= best.loss + 1e-6 <= cut.loss + 2e-6
 
 
@@ -119,6 +119,6 @@ def test_too_many_records() -> None:
     rng = np.random.default_rng(3)
     table = records([attribute("x", rng.integers(0, 30, 2001).tolist())])
     with pytest.raises(InvalidInput, match="at most 2,000 rows"):
-        exact(table, 3, dealt(2001, 3, 0), Work())
+        exact(table, 3, dealt(2001, 3, 0), Control())
     with pytest.raises(InvalidInput, match="at most 200 rows"):
-        milp(table, 3, dealt(2001, 3, 0), Work())
+        milp(table, 3, dealt(2001, 3, 0), Control())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.neighbours import neighbours, shuffled_orders
 from duckanon.engines.kanon.methods import METHODS
@@ -118,7 +118,7 @@ def test_a_time_limit_is_kept() -> None:
         assert monotonic() - began < seconds + 1.5
         assert np.bincount(labels).min() >= 3
     shares: list[float] = []
-    METHODS["refine"].run(table, 3, Work(2, shares.append, seconds=0.3))
+    METHODS["refine"].run(table, 3, Control(2, shares.append, seconds=0.3))
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from duckanon.engines.kanon import methods
 from duckanon.engines.kanon.anonymize import anonymize
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels import consecutive
 from duckanon.engines.kanon.methods.bestcut import bestcut
 from duckanon.engines.kanon.methods.greedy import greedy
@@ -87,7 +87,7 @@ def test_greedy_is_algorithm_2(records: Records, k: int, by_class: bool) -> None
 def test_greedy_on_binary_attributes(records: Records, k: int) -> None:
     k = min(k, len(records))
     split = decomposed(records)
-    labels = methods.METHODS["greedy_binary"].run(records, k, Work())
+    labels = methods.METHODS["greedy_binary"].run(records, k, Control())
     found = sorted(sorted(c) for c in plain.classes_of(labels))
     assert found == sorted(sorted(c) for c in plain.greedy(split, k))
     # Section 2.5: of d values, a class of c > 1 that are not NULL loses c / d of the weight.
@@ -195,7 +195,7 @@ SEARCHES = [name for name in methods.METHODS if name not in ("milp", "exact", "s
 def test_no_method_beats_the_optimum_or_breaks_the_rules(name: str, records: Records, k: int, threads: int) -> None:
     n = len(records)
     k = min(k, n)
-    labels = anonymize(records, k, name, work=Work(threads))
+    labels = anonymize(records, k, name, control=Control(threads))
     assert labels.shape == (n,)
     assert np.unique(labels, return_counts=True)[1].min() >= k
     loss = plain.total_loss(records, plain.classes_of(labels))
@@ -212,9 +212,9 @@ def test_threads_and_input_order_change_nothing(name: str) -> None:
     records = methods_table(rng, 3000)
     content = rng.integers(0, 2**60, 3000).astype(np.uint64)
     first = anonymize(records, 5, name, content=content)
-    assert (anonymize(records, 5, name, content=content, work=Work(4)) == first).all()
+    assert (anonymize(records, 5, name, content=content, control=Control(4)) == first).all()
     shuffle = rng.permutation(3000).astype(np.int32)
-    second = anonymize(records.take(shuffle), 5, name, content=content[shuffle], work=Work(2))
+    second = anonymize(records.take(shuffle), 5, name, content=content[shuffle], control=Control(2))
     pairs = {(int(a), int(b)) for a, b in zip(first[shuffle], second, strict=True)}
     assert len(pairs) == len(set(first.tolist())) == len(set(second.tolist()))
 

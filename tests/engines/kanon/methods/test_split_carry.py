@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckanon.engines.kanon.control import Work
+from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.methods.split_carry import bubble_carry, split_carry
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Order, Records
@@ -23,7 +23,7 @@ def test_worked_example_1() -> None:
     def told(members: Order, classes: list[Order]) -> None:
         pieces.append((set(order[members].tolist()), as_indices(order, [c.tolist() for c in classes])))
 
-    labels = split_carry(found.take(order), 3, Work(), sets=3, told=told)
+    labels = split_carry(found.take(order), 3, Control(), sets=3, told=told)
     (first, solved), (second, solved_too) = pieces
     # Table 5: the first nine records, and their best classes.
     assert first == {12, 1, 11, 14, 7, 10, 16, 19, 13}
@@ -40,25 +40,25 @@ def test_worked_example_1() -> None:
 def test_classes_and_pieces(records: Records, k: int, sets: int, boundary: int) -> None:
     k = min(k, len(records))
     sizes: list[int] = []
-    labels = split_carry(records, k, Work(), sets, boundary, lambda members, classes: sizes.append(len(members)))
+    labels = split_carry(records, k, Control(), sets, boundary, lambda members, classes: sizes.append(len(members)))
     assert np.bincount(labels).min() >= k
     assert len(sizes) == max(len(records) // (sets * k), 1)
     # Lemma 2, with l records at the boundary; the last piece also takes what is left over.
     assert all(size <= sets * k + boundary * (2 * k - 1) for size in sizes[:-1])
     assert sizes[-1] < 2 * sets * k + boundary * (2 * k - 1)
-    labels = bubble_carry(records, k, Work(), accepted=1 + boundary)
+    labels = bubble_carry(records, k, Control(), accepted=1 + boundary)
     assert np.bincount(labels).min() >= k
 
 
 def test_lemma_2_and_what_carrying_gains() -> None:
     table = methods_table(np.random.default_rng(7), 130)
     sizes: list[int] = []
-    carried = split_carry(table, 3, Work(), 3, told=lambda members, classes: sizes.append(len(members)))
+    carried = split_carry(table, 3, Control(), 3, told=lambda members, classes: sizes.append(len(members)))
     assert len(sizes) == 130 // 9
     assert max(sizes[:-1]) <= 3 * (2 * 3 - 1 + 3)
     assert len(set(sizes)) > 3
-    alone = split_carry(table, 3, Work(), 3, boundary=0)
+    alone = split_carry(table, 3, Control(), 3, boundary=0)
     losses = [plain.total_loss(table, plain.classes_of(labels)) for labels in (carried, alone)]
     assert losses[0] < losses[1]
-    limited = split_carry(table, 3, Work(seconds=0.5), 3)
+    limited = split_carry(table, 3, Control(seconds=0.5), 3)
     assert np.bincount(limited).min() >= 3

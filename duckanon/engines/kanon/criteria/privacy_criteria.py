@@ -5,7 +5,7 @@ section 4: equal and ordered distance). A class is t-close if the sum over value
 where c of its s records and N of the table's n have the value; for ordered columns c and N are cumulative, and the sum
 is at most t (m - 1) s n for m distinct values. All are whole numbers, so no rounding decides.
 
-Every condition is monotone: what joins classes that hold it holds it too. (Both distances are convex.)
+Every criterion is monotone: a class joined from classes that meet it meets it too. (Both distances are convex.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from duckanon.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Conditions:
+class PrivacyCriteria:
     """k records in every class; l-diversity, if l is not None, and closeness t, of every sensitive column.
 
     suppress: the share of all records that may be dropped with their classes instead. diversity: one of
@@ -48,8 +48,8 @@ class Conditions:
         return int(self.l) if self.l is not None and self.diversity == "recursive" else 2
 
 
-class Demands(NamedTuple):
-    """The conditions, and how often each unit has each sensitive value, as arrays for the compiled loops.
+class CriteriaArrays(NamedTuple):
+    """The criteria, and how often each unit has each sensitive value, as arrays for the compiled loops.
 
     Pairs that occur, column by column and unit by unit: those of unit u in column s are starts[s, u] ..
     starts[s, u + 1] - 1, by ascending code.
@@ -65,13 +65,13 @@ class Demands(NamedTuple):
     first: Counts  # (columns + 1,): where each column's values start in `overall` and `area`
     overall: Counts  # how often the table has each value; for an ordered column that one and all below
     area: Counts  # sums of `overall` before each value, with one more at the end of each column
-    slope: Counts  # (columns,): the sum may be slope s + (rest s) // part; slope is -1 where t is no condition
+    slope: Counts  # (columns,): the sum may be slope s + (rest s) // part; slope is -1 without t
     rest: Counts
     part: int
 
 
-def demands(unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions) -> Demands:
-    """The conditions on units. unit: shape (n,), the unit of each record, from 0, without gaps.
+def criteria_arrays(unit: Labels, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria) -> CriteriaArrays:
+    """The criteria for units. unit: shape (n,), the unit of each record, from 0, without gaps.
 
     Raises InvalidInput if even the whole table fails, or a column has too many values for exact sums.
     """
@@ -105,7 +105,7 @@ def demands(unit: Labels, sensitive: Sequence[Sensitive], wanted: Conditions) ->
         whole_part, remainder = divmod(wanted.t.numerator * far * n, wanted.t.denominator)
         slope.append(whole_part)
         rest.append(remainder)
-    return Demands(
+    return CriteriaArrays(
         wanted.k,
         asked,
         n,
@@ -128,42 +128,42 @@ def present(column: Sensitive, kept: Order | slice = slice(None)) -> Sensitive:
     return Sensitive(codes.ravel().astype(np.int32), len(occurring), column.ordered)
 
 
-def tally_for(demands: Demands) -> Tally:
+def tally_for(criteria: CriteriaArrays) -> Tally:
     """Room to count the values of any one column."""
-    return new_tally(int(np.diff(demands.first).max(initial=1)))
+    return new_tally(int(np.diff(criteria.first).max(initial=1)))
 
 
 @inner
-def meets(demands: Demands, members: Codes, count: int, size: int, tally: Tally) -> bool:
-    """Whether the first `count` units of `members`, joined, make a class that holds what is demanded.
+def meets(criteria: CriteriaArrays, members: Codes, count: int, size: int, tally: Tally) -> bool:
+    """Whether the first `count` units of `members`, joined, make a class that meets the criteria.
 
     size: their records.
     """
     counts, touched, held = tally.counts, tally.touched, tally.held
-    good = size >= demands.k
+    good = size >= criteria.k
     s = 0
-    while good and s < demands.ordered.shape[0]:
+    while good and s < criteria.ordered.shape[0]:
         found = 0
         for t in range(count):
-            for e in range(demands.starts[s, members[t]], demands.starts[s, members[t] + 1]):
-                code = demands.codes[e]
+            for e in range(criteria.starts[s, members[t]], criteria.starts[s, members[t] + 1]):
+                code = criteria.codes[e]
                 if counts[code] == 0:
                     touched[found] = code
                     found += 1
-                counts[code] += demands.counts[e]
+                counts[code] += criteria.counts[e]
         for t in range(found):
             held[t] = counts[touched[t]]
-        good = diverse(demands.diversity, tally, found, size)
-        if good and demands.slope[s] >= 0:
-            limit = demands.slope[s] * size + (demands.rest[s] * size) // demands.part
-            if demands.ordered[s] != 0:
+        good = diverse(criteria.diversity, tally, found, size)
+        if good and criteria.slope[s] >= 0:
+            limit = criteria.slope[s] * size + (criteria.rest[s] * size) // criteria.part
+            if criteria.ordered[s] != 0:
                 sort(touched, found)
-                good = _ordered_sum(demands, s, found, tally, size) <= limit
+                good = _ordered_sum(criteria, s, found, tally, size) <= limit
             else:
-                apart = demands.total * size
+                apart = criteria.total * size
                 for t in range(found):
-                    expected = demands.overall[demands.first[s] + touched[t]] * size
-                    apart += abs(held[t] * demands.total - expected) - expected
+                    expected = criteria.overall[criteria.first[s] + touched[t]] * size
+                    apart += abs(held[t] * criteria.total - expected) - expected
                 good = apart <= limit
         for t in range(found):
             counts[touched[t]] = 0
@@ -172,7 +172,7 @@ def meets(demands: Demands, members: Codes, count: int, size: int, tally: Tally)
 
 
 @inner
-def _ordered_sum(demands: Demands, s: int, count: int, tally: Tally, size: int) -> int:
+def _ordered_sum(criteria: CriteriaArrays, s: int, count: int, tally: Tally, size: int) -> int:
     """The sum over all values of |cumulative count times n - the table's times size|.
 
     tally.touched: the class's `count` values, ascending.
@@ -180,9 +180,9 @@ def _ordered_sum(demands: Demands, s: int, count: int, tally: Tally, size: int) 
     A class's cumulative count is flat between the values it has, and the table's grows, so a stretch is summed at once:
     up to where they cross the class's is above, from there on below.
     """
-    n, values = demands.total, tally.touched
-    base = demands.first[s]
-    m = demands.first[s + 1] - base
+    n, values = criteria.total, tally.touched
+    base = criteria.first[s]
+    m = criteria.first[s + 1] - base
     area = base + s  # `area` has one entry more in each column
     height = 0
     total = 0
@@ -193,12 +193,12 @@ def _ordered_sum(demands: Demands, s: int, count: int, tally: Tally, size: int) 
         high = stop
         while low < high:
             middle = (low + high) // 2
-            if demands.overall[base + middle] * size < height:
+            if criteria.overall[base + middle] * size < height:
                 low = middle + 1
             else:
                 high = middle
-        total += height * (low - begin) - size * (demands.area[area + low] - demands.area[area + begin])
-        total += size * (demands.area[area + stop] - demands.area[area + low]) - height * (stop - low)
+        total += height * (low - begin) - size * (criteria.area[area + low] - criteria.area[area + begin])
+        total += size * (criteria.area[area + stop] - criteria.area[area + low]) - height * (stop - low)
         if t < count:
             height += tally.counts[values[t]] * n
             begin = stop

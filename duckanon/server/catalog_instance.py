@@ -1,0 +1,153 @@
+"""The in-memory DuckDB that holds one emulated catalog: names and types, and nothing else.
+
+It has no files, no extensions and a locked configuration. It is filled once, so that any number of threads ask it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any
+
+import duckdb
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.functions.sqltext import literal
+from duckanon.server import catalog_facts as facts
+from duckanon.server.catalog_listing import Listing
+from duckanon.server.errors import TOO_LONG, Told
+from duckanon.server.settings import VERSION
+
+_OWNER = "steward"
+_CONFIG: dict[str, Any] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "enable_external_access": False,
+    "memory_limit": "128MB",
+    "python_enable_replacements": False,
+    "threads": 1,
+}
+
+
+class CatalogInstance:
+    """The catalog of a user, who sees what is listed. writes: whether the user may change it. settings: of SHOW."""
+
+    def __init__(self, user: str, listing: Listing, settings: Mapping[str, str], *, writes: bool) -> None:
+        self.listing = listing
+        # Whether DuckDB has given the instance up, after an error of its own.
+        self.is_broken = False
+        spelled = ", ".join(f"{one['oid']}::UINTEGER: {literal(one['spelled'])}" for one in facts.types())
+        self._constants = {
+            "user": literal(user),
+            # Analysts own nothing; who the stewards are is not told to them.
+            "owner": literal(user if writes else _OWNER),
+            "database": literal(listing.database),
+            "version": literal(f"PostgreSQL {VERSION} (duckanon, DuckDB {duckdb.__version__})"),
+            "writes": str(writes).lower(),
+            "spelled": f"MAP {{{spelled}}}",
+        }
+        self._con = duckdb.connect(":memory:", config=dict(_CONFIG))
+        self._create(settings)
+        self._fill()
+        self._con.execute("SET lock_configuration = true")
+
+    def run(self, sql: str, seconds: float, most: int) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+        """The columns, with their DuckDB types, and at most so many rows. Raises UnsupportedQuery and Told."""
+        with self._cursor(seconds) as cursor:
+            cursor.execute(sql)
+            columns = [(str(one[0]), str(one[1])) for one in cursor.description or ()]
+            return columns, cursor.fetchmany(most) if most else []
+
+    def _create(self, settings: Mapping[str, str]) -> None:
+        create = ["CREATE SCHEMA pg", "CREATE SCHEMA info", "CREATE SCHEMA seen", *_STAGING]
+        create += [one.create for one in facts.relations().values()]
+        self._con.execute(";".join(create))
+        rows = facts.types()
+        kinds = facts.relations()[facts.PG, "pg_type"].columns
+        columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0] if name in kinds}
+        columns |= {name: [value] * len(rows) for name, value in _EVERY_TYPE.items()}
+        self._insert("pg.pg_type", columns, {name: facts.held_as(kind) for name, kind in kinds.items()})
+        self._insert("pg.pg_settings", {"name": list(settings), "setting": list(settings.values())}, {})
+        self._run_script(facts.macros())
+        self._run_script(facts.script("constants"))
+
+    def _insert(self, table: str, columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> None:
+        shown = ", ".join(f"CAST(unnest(?) AS {kinds.get(name, 'VARCHAR')}) AS {name}" for name in columns)
+        self._con.execute(f"INSERT INTO {table} BY NAME SELECT {shown}", list(columns.values()))
+
+    def _run_script(self, text: str) -> None:
+        # A colon before a word that is no constant stands before a type.
+        said = re.sub(r"(?<!:):(\w+)\b", lambda found: self._constants.get(found[1], found[0]), text)
+        self._con.execute(said)
+
+    def _fill(self) -> None:
+        for table, rows in (("seen.classes", self.listing.classes()), ("seen.columns", self.listing.fields())):
+            if rows:
+                kinds = _STAGED[table]
+                self._insert(table, dict(zip(kinds, map(list, zip(*rows, strict=True)), strict=True)), kinds)
+        self._run_script(facts.script("fill"))
+
+    @contextmanager
+    def _cursor(self, seconds: float) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that is interrupted when the time is over."""
+        cursor = self._con.cursor()
+        timer = Timer(seconds, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield cursor
+        except duckdb.InterruptException:
+            raise Told(*TOO_LONG) from None
+        except duckdb.OutOfMemoryException:
+            raise Told("53200", "The catalog query needs more memory than it may have: ask for less.") from None
+        except duckdb.FatalException:
+            self.is_broken = True
+            raise UnsupportedQuery("The catalog cannot answer this query: ask for less at once.") from None
+        except duckdb.Error as error:
+            # Only names and types are here, so DuckDB's own words hold no value of the data.
+            raise UnsupportedQuery(f"The catalog cannot answer this: {str(error).splitlines()[0][:200]}") from None
+        finally:
+            timer.cancel()
+            cursor.close()
+
+
+# What is the same for all types of pg_type that are listed.
+_EVERY_TYPE: Mapping[str, Any] = {
+    "typnamespace": 11,
+    "typowner": 10,
+    "typisdefined": True,
+    "typrelid": 0,
+    "typbasetype": 0,
+    "typtypmod": -1,
+    "typnotnull": False,
+    "typndims": 0,
+    "typsubscript": "-",
+    "typmodin": "-",
+    "typmodout": "-",
+    "typanalyze": "-",
+}
+_STAGED = {
+    "seen.classes": {
+        "oid": "UINTEGER",
+        "namespace": "UINTEGER",
+        "schema_name": "VARCHAR",
+        "name": "VARCHAR",
+        "kind": "VARCHAR",
+        "columns": "SMALLINT",
+    },
+    "seen.columns": {
+        "class": "UINTEGER",
+        "name": "VARCHAR",
+        "place": "SMALLINT",
+        "type": "UINTEGER",
+        "modifier": "INTEGER",
+        "dimensions": "INTEGER",
+        "nullable": "BOOLEAN",
+    },
+}
+_STAGING = tuple(
+    f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in columns.items())})"
+    for table, columns in _STAGED.items()
+)

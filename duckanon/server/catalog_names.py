@@ -1,0 +1,96 @@
+"""The names of a query's columns, as PostgreSQL gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.server.catalog_facts import type_name
+from duckanon.server.catalog_query import cast_to
+from duckanon.server.catalog_text import OWN
+
+
+def fold_names(tree: Node) -> None:
+    """Names are in lower case unless they are quoted, as PostgreSQL folds them."""
+    for node in tree.find_all(exp.Identifier):
+        if not node.args.get("quoted"):
+            node.set("this", str(node.this).lower())
+
+
+def branches(tree: Node) -> Iterator[Node]:
+    """The SELECTs whose columns are the query's."""
+    if isinstance(tree, exp.Select):
+        yield tree
+    elif isinstance(tree, exp.Subquery):
+        yield from branches(tree.this)
+    elif isinstance(tree, exp.Union | exp.Except | exp.Intersect):
+        yield from branches(tree.this)
+        yield from branches(tree.expression)
+
+
+def unaliased(node: Node) -> Node:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def name_columns(tree: Node) -> None:
+    """Give each column without a name the one that PostgreSQL gives it (FigureColname in its parser)."""
+    for select in list(tree.find_all(exp.Select)):
+        expressions: list[Node] = []
+        for one in select.expressions:
+            if isinstance(one, exp.Alias | exp.Star | exp.Aliases) or (
+                isinstance(one, exp.Column) and isinstance(one.this, exp.Identifier | exp.Star)
+            ):
+                expressions.append(one)
+            else:
+                expressions.append(exp.alias_(one.copy(), _name(one) or "?column?", quoted=True, copy=False))
+        select.set("expressions", expressions)
+
+
+def _name(node: Node) -> str:
+    """The name of an expression's column, or nothing."""
+    for kind, name in _NAMED:
+        if isinstance(node, kind):
+            return name(node)
+    operator = isinstance(node, exp.Binary | exp.Unary | exp.RegexpLike | exp.RegexpILike)
+    return node.sql_name().lower() if isinstance(node, exp.Func) and not operator else ""
+
+
+def _cast_name(node: Node) -> str:
+    inner = node.this
+    while isinstance(inner, exp.Cast | exp.Paren):
+        inner = inner.this
+    return _name(inner) or type_name(cast_to(node).rstrip("[]"))
+
+
+def _case_name(node: Node) -> str:
+    default = node.args.get("default")
+    return (_name(default) if default is not None else "") or "case"
+
+
+def _subquery_name(node: Node) -> str:
+    inner = next(branches(node), None)
+    if inner is None or not inner.selects:
+        return ""
+    first = inner.selects[0]
+    return str(first.alias) if isinstance(first, exp.Alias) else _name(first)
+
+
+_TRIMS = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+_NAMED: Sequence[tuple[Any, Callable[[Any], str]]] = (
+    (exp.Paren | exp.Bracket, lambda node: _name(node.this)),
+    (exp.Column, lambda node: str(node.name)),
+    (exp.Dot, lambda node: str(node.expression.name)),
+    (exp.Cast, _cast_name),
+    (exp.Case, _case_name),
+    (exp.Subquery, _subquery_name),
+    (exp.Anonymous, lambda node: str(node.name).lower().removeprefix(OWN)),
+    (exp.Boolean, lambda _: "bool"),
+    (exp.Exists | exp.Array | exp.Coalesce, lambda node: type(node).__name__.lower()),
+    (exp.GroupConcat, lambda _: "string_agg"),
+    (exp.Trim, lambda node: _TRIMS.get(str(node.args.get("position")), "btrim")),
+)

@@ -1,0 +1,342 @@
+"""Rewrites a catalog query for DuckDB: catalogs under their in-memory names, objects' numbers, PostgreSQL's types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.server import types
+from duckanon.server.catalog_facts import HELD_IN, INFORMATION, NO_ROWS, PG, columns_of_type, filled, relations
+from duckanon.server.catalog_names import branches, fold_names, name_columns, unaliased
+from duckanon.server.catalog_query import NAMED_BY, CatalogQuery, cast_to, check, column_type, place
+from duckanon.server.codecs import decoder
+from duckanon.server.errors import Told
+from duckanon.server.types import PgType
+
+_read_array = decoder(types.array_of(types.TEXT).oid, binary=False)
+_TEXTS = frozenset("text varchar character bpchar name cstring unknown pg_node_tree aclitem char".split())
+_HELD = {
+    "bytea": "BLOB",
+    "char": "VARCHAR",
+    "cid": "UINTEGER",
+    "int2vector": "SMALLINT[]",
+    "json": "JSON",
+    "jsonb": "JSON",
+    "oid": "UINTEGER",
+    "oid_list": "UINTEGER[]",
+    "oidvector": "UINTEGER[]",
+    "regconfig": "VARCHAR",
+    "regoper": "VARCHAR",
+    "regoperator": "VARCHAR",
+    "regclass_list": "VARCHAR[]",
+    "regproc": "VARCHAR",
+    "regtype_list": "VARCHAR[]",
+    "regprocedure": "VARCHAR",
+    "tid": "VARCHAR",
+    "xid": "UINTEGER",
+    **dict.fromkeys(_TEXTS, "VARCHAR"),
+}
+_SYSTEM_COLUMNS = frozenset("tableoid xmin xmax cmin cmax ctid".split())
+# The types of output that clients tell apart though DuckDB holds them alike.
+_SHOWN = {"name": types.NAME, "char": types.CHAR}
+Finder = Callable[[str, str], int | None]
+_KEYWORDS = "SELECT keyword_name AS word, upper(keyword_category[1]) AS catcode FROM duckdb_keywords()"
+_NAMES = ("name", "text", "sql_identifier")
+_SERIES = ("ExplodingGenerateSeries", "GenerateSeries")
+_SAID = {"regclass": "table", "regtype": "type", "regnamespace": "schema"}
+
+
+def rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> tuple[str, Sequence[PgType | None]]:
+    """The DuckDB query, and the type of each column where it differs from what DuckDB shows.
+
+    find: the number of an object by its kind (regclass, regtype or regnamespace) and name, None if there is none.
+    Raises UnsupportedQuery for a function that is not emulated.
+    """
+    check(query.tree)
+    try:
+        return _rewritten(query, parameters, find)
+    except (RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
+        raise UnsupportedQuery("The catalog cannot answer a query of this shape: ask for less at once.") from error
+
+
+def _rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> tuple[str, Sequence[PgType | None]]:
+    tree = query.tree.copy()
+    for node in list(tree.find_all(exp.Parameter)):
+        at = place(node)
+        value = parameters[at - 1] if 0 < at <= len(parameters) else None
+        node.replace(_constant("" if value is None and _is_key(node) else value))
+    shown = [_shown_type(one, query.reads) for one in tree.selects] if isinstance(tree, exp.Select) else []
+    _in_order(tree)
+    fold_names(tree)
+    name_columns(tree)
+    _drop_unreachable(tree)
+    outermost = [unaliased(one) for select in branches(tree) for one in select.selects]
+    changed = _Rewriter(find, _aliases(tree), outermost).rewrite(tree)
+    return changed.sql(dialect="postgres", identify=True), shown
+
+
+def _in_order(tree: Node) -> None:
+    """Give the columns of tables in their order where a query asks for none: clients count on PostgreSQL's habit."""
+    if not isinstance(tree, exp.Select) or any(tree.args.get(one) for one in ("order", "group", "distinct", "limit")):
+        return
+    if any(isinstance(node, exp.AggFunc | exp.Window) for one in tree.selects for node in one.walk()):
+        return
+    for table in _inner_tables(tree):
+        if isinstance(table, exp.Table) and table.name.lower() == "pg_attribute" and not _is_cte(table, "pg_attribute"):
+            for column in ("attrelid", "attnum"):
+                tree.order_by(exp.column(column, table=table.alias or table.name), copy=False)
+
+
+def _aliases(tree: Node) -> Mapping[str, int]:
+    """The numbers of the catalogs that a query reads, by the names under which its columns are told apart."""
+    found = {}
+    for table in tree.find_all(exp.Table):
+        relation = relations().get((PG, table.name.lower()))
+        if relation is not None and isinstance(table.this, exp.Identifier):
+            found[str(table.alias or table.name).lower()] = relation.oid
+    return found
+
+
+class _Rewriter:
+    """Rewrites a tree from its leaves up.
+
+    find: numbers of objects by name. tables: numbers of catalogs by alias. outermost: the query's own columns; a number
+    that is cast to regclass is shown as a name there.
+    """
+
+    def __init__(self, find: Finder, tables: Mapping[str, int], outermost: Sequence[Node]) -> None:
+        self._find, self._tables = find, tables
+        # The nodes are kept, so that no other gets their identity.
+        self._outermost, self._shown = outermost, {id(one) for one in outermost}
+
+    def rewrite(self, tree: Node) -> Node:
+        for node in reversed(list(tree.walk(bfs=False))):
+            changed = self._changed(node)
+            if changed is not node:
+                if node.parent is None:
+                    tree = changed
+                else:
+                    node.replace(changed)
+        return tree
+
+    def _changed(self, node: Node) -> Node:
+        if isinstance(node, exp.Cast):
+            return self._cast(node)
+        if isinstance(node, exp.Table):
+            return _table(node)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Literal):
+            return _array_literal(node)
+        if isinstance(node, exp.RegexpILike):
+            return _call("regexp_matches", node.this, node.expression, exp.Literal.string("i"))
+        if isinstance(node, exp.EQ | exp.NEQ):
+            return _compared_functions(node)
+        if type(node).__name__ in _SERIES and not isinstance(node.parent, exp.Table):
+            return _call("unnest", node.copy())
+        if type(node).__name__ == "Format":
+            return _call("printf", node.this, *node.expressions)
+        if isinstance(node, exp.Anonymous):
+            return self._function(node)
+        return node
+
+    def _cast(self, node: Node) -> Node:
+        to, of = cast_to(node), node.this
+        if to in NAMED_BY:
+            return self._object(node, to, of)
+        if to == "oid" and isinstance(of, exp.Cast) and cast_to(of) in ("regproc", "regprocedure"):
+            return exp.Literal.number(0)
+        base, brackets = to.rstrip("[]"), to[len(to.rstrip("[]")) :]
+        held = _HELD.get(base)
+        if held is not None:
+            return exp.Cast(this=of, to=_type(held + brackets))
+        return node
+
+    def _object(self, node: Node, kind: str, of: Node) -> Node:
+        """A cast to a kind of object: its number, or its name where the query shows it or makes a text of it."""
+        while isinstance(of, exp.Paren):
+            of = of.this
+        if isinstance(of, exp.Literal):
+            number = int(of.this) if str(of.this).isdigit() else self._find(kind, str(of.this))
+            if number is None:
+                raise UnsupportedQuery(f"There is no {_SAID[kind]} of this name.")
+            of = exp.Literal.number(number)
+        elif _is_text(of):
+            of = _call(f"dk_find_{kind}", of)
+        above = node.parent
+        as_text = isinstance(above, exp.Cast) and cast_to(above) in _TEXTS
+        return _call(NAMED_BY[kind], of) if as_text or id(node) in self._shown else of
+
+    def _column(self, node: Node) -> Node:
+        name = str(node.name)
+        if name not in _SYSTEM_COLUMNS or not isinstance(node.this, exp.Identifier):
+            return node
+        if name == "tableoid":
+            number = self._tables.get(str(node.table).lower()) or next(iter(self._tables.values()), 0)
+            return exp.Cast(this=exp.Literal.number(number), to=_type("UINTEGER"))
+        return exp.Literal.number(1) if self._tables else node
+
+    def _function(self, node: Node) -> Node:
+        name, given = str(node.name).lower(), node.expressions
+        if name in ("to_regclass", "to_regtype"):
+            number = self._find(name[3:], str(given[0].name)) if given and isinstance(given[0], exp.Literal) else None
+            return exp.Null() if number is None else exp.Literal.number(number)
+        if name == "format":
+            return _call("printf", *given)
+        if name == "_pg_expandarray":
+            return _call("unnest", _call("dk_numbered", *given))
+        if name == "generate_subscripts":
+            return _call("unnest", _call("dk_subscripts", *given[:1]))
+        if name in ("json_build_object", "jsonb_build_object"):
+            return _call("json_object", *given)
+        if name in ("pg_partition_ancestors", "pg_partition_tree"):
+            return _call("unnest", exp.Array(expressions=[exp.Cast(this=given[0], to=_type("UINTEGER"))]))
+        if name in NO_ROWS and not isinstance(node.parent, exp.Table):
+            return _call("unnest", exp.Cast(this=exp.Null(), to=_type(f"STRUCT({NO_ROWS[name]})[]")))
+        return node
+
+
+def _drop_unreachable(tree: Node) -> None:
+    """Make the subqueries of a SELECT's columns NULL where a catalog that it reads is always empty.
+
+    DuckDB 1.4 cannot bind some of them.
+    """
+    for select in list(tree.find_all(exp.Select)):
+        if any(_is_empty(one) for one in _inner_tables(select)):
+            for column in select.expressions:
+                for inner in list(column.find_all(exp.Subquery)):
+                    if inner is not column and not isinstance(inner.parent, exp.In):
+                        inner.replace(exp.Cast(this=exp.Null(), to=_type("VARCHAR")))
+
+
+def _inner_tables(select: Node) -> Iterator[Node]:
+    """What a SELECT reads such that it has no rows if one of them has none."""
+    first = next((value for key, value in select.args.items() if key in ("from", "from_") and value), None)
+    joins = select.args.get("joins") or []
+    if first is not None and not any(one.side in ("RIGHT", "FULL") for one in joins):
+        yield first.this
+        yield from (one.this for one in joins if not one.side)
+
+
+def _is_empty(table: Node) -> bool:
+    name = str(table.name).lower()
+    return (
+        isinstance(table, exp.Table)
+        and isinstance(table.this, exp.Identifier)
+        and (PG, name) in relations()
+        and table.db != INFORMATION
+        and f"{HELD_IN[PG]}.{name}" not in filled()
+        and not _is_cte(table, name)
+    )
+
+
+def _table(node: Node) -> Node:
+    """A catalog under its in-memory name; a function with a name for its column."""
+    if isinstance(node.this, exp.Identifier):
+        schema = INFORMATION if node.db.lower() == INFORMATION else PG
+        name = str(node.name).lower()
+        if (schema, name) in relations() and (node.db or not _is_cte(node, name)):
+            if not node.alias:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+            node.set("db", exp.to_identifier(HELD_IN[schema]))
+            node.set("catalog", None)
+        return node
+    name = str(getattr(node.this, "name", "")).lower()
+    if name in NO_ROWS:
+        inner = exp.Select().where(exp.false())
+        for column, kind in (one.split(" ") for one in NO_ROWS[name].split(", ")):
+            inner = inner.select(exp.alias_(exp.Cast(this=exp.Null(), to=_type(kind)), column))
+        return exp.Subquery(this=inner, alias=node.args.get("alias"))
+    if name == "pg_get_keywords":
+        return exp.Subquery(this=_parsed(_KEYWORDS), alias=node.args.get("alias"))
+    alias = node.args.get("alias")
+    if alias is not None and not alias.args.get("columns"):
+        alias.set("columns", [exp.to_identifier(str(alias.name))])
+    return node
+
+
+def _parsed(sql: str) -> Node:
+    return sqlglot.parse_one(sql, read="duckdb")
+
+
+def _is_cte(node: Node, name: str) -> bool:
+    return any(one.alias.lower() == name for one in node.root().find_all(exp.CTE))
+
+
+def _array_literal(node: Node) -> Node:
+    """PostgreSQL's text of an array, such as '{a,b}', as a list."""
+    written = str(node.this) if node.is_string else ""
+    in_json = isinstance(node.parent, exp.Cast) and cast_to(node.parent) in ("json", "jsonb")
+    if not (written.startswith("{") and written.endswith("}")) or in_json:
+        return node
+    try:
+        items = _read_array(written.encode())
+    except Told:
+        return node
+    numbers = bool(items) and all(re.fullmatch(r"-?\d+", str(one)) for one in items)
+    return _constant([int(one) for one in items] if numbers else items)
+
+
+def _compared_functions(node: Node) -> Node:
+    """A function's number compared with zero: functions are held by name, and none is '-'."""
+    for one, other in ((node.this, node.expression), (node.expression, node.this)):
+        if isinstance(one, exp.Column) and str(one.name) in columns_of_type("regproc") and _is_zero(other):
+            other.replace(exp.Literal.string("-"))
+    return node
+
+
+def _is_text(node: Node) -> bool:
+    """Whether an expression gives an object's name, and not its number, as far as is plain to see."""
+    if isinstance(node, exp.Column):
+        name = str(node.name)
+        return name not in columns_of_type("oid") and any(name in columns_of_type(kind) for kind in _NAMES)
+    return isinstance(node, exp.Func | exp.DPipe) and not isinstance(node, exp.Cast | exp.Case | exp.Coalesce)
+
+
+def _is_zero(node: Node) -> bool:
+    return isinstance(node, exp.Literal) and str(node.this) == "0"
+
+
+def _type(duckdb: str) -> Node:
+    """A type that is written as it is given."""
+    return exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=duckdb)
+
+
+def _call(name: str, *given: Node) -> Node:
+    return exp.Anonymous(this=name, expressions=list(given))
+
+
+def _constant(value: Any) -> Node:
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int):
+        number = exp.Literal.number(abs(value))
+        return exp.Neg(this=number) if value < 0 else number
+    if isinstance(value, list | tuple):
+        return exp.Array(expressions=[_constant(one) for one in value])
+    return exp.Literal.string(str(value))
+
+
+def _is_key(node: Node) -> bool:
+    """Whether a parameter is among the names and values of a JSON object, where DuckDB takes no NULL."""
+    above = node.parent.parent if isinstance(node.parent, exp.Cast) else node.parent
+    return isinstance(above, exp.Anonymous) and str(above.name).lower().endswith("build_object")
+
+
+def _shown_type(node: Node, reads: frozenset[tuple[str, str]]) -> PgType | None:
+    """The type of an output column that DuckDB holds as text, where PostgreSQL's is a name or a character."""
+    node = unaliased(node)
+    if isinstance(node, exp.Null):
+        return types.TEXT
+    if not isinstance(node, exp.Column):
+        return None
+    found = column_type(str(node.name).lower(), reads)
+    return found if found in _SHOWN.values() else None

@@ -1,0 +1,183 @@
+"""Many at a time: one budget to its last part, a steward who changes what others ask, a server that is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tests.guard.residents import make
+from tests.server.client import Client, query
+from tests.server.served import Served, add_users, serving
+
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+
+
+def asked(served: Served, sql: str, user: str = "stu") -> list[tuple[str | None, ...]]:
+    with Client(served.host, served.port, seconds=60).log_in(user) as client:
+        found = client.ask(query(sql))
+        assert not found.errors, found.errors
+        return found.rows
+
+
+def test_one_budget_is_spent_exactly(tmp_path: Path) -> None:
+    """64 connections of four users (16 in short) ask for 5 each of a budget of 40."""
+    connections, budget = (64, 40) if LONG else (16, 12)
+    with serving(make(tmp_path / "people.duckdb", epsilon=str(budget))) as served:
+        at_once = threading.Barrier(connections)
+
+        def spend(which: int) -> list[str]:
+            user = ("ana", "bob", "cyd", "dan")[which % 4]
+            with Client(served.host, served.port, seconds=120).log_in(user) as client:
+                at_once.wait(60)
+                return [
+                    client.ask(query(f"SELECT count(*) FROM persons WHERE age < {20 + which * 5 + at}")).error
+                    for at in range(5)
+                ]
+
+        with ThreadPoolExecutor(connections) as pool:
+            found = [error for errors in pool.map(spend, range(connections)) for error in errors]
+        assert sorted(set(found)) == ["", "53400"]
+        assert found.count("") == budget
+        ((spent, charges),) = asked(
+            served, "SELECT spent_exact, charges FROM privacy_budget() WHERE population = 'residents'"
+        )
+        assert Fraction(spent or 0) == budget
+        assert charges == str(budget)
+        ((keys,),) = asked(served, "SELECT count(DISTINCT release) FROM duckanon.ledger WHERE action = 'charge'")
+        assert keys == str(budget)
+
+
+def repeat(served: Served, user: str, seconds: float, step: Callable[[Client, int], None]) -> threading.Thread:
+    """A thread in which a user takes a step again and again."""
+
+    def run() -> None:
+        with Client(served.host, served.port, seconds=60).log_in(user) as client:
+            until, at = time.monotonic() + seconds, 0
+            while time.monotonic() < until:
+                step(client, at)
+                at += 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_a_macro_over_a_protected_table_is_never_called(served: Served) -> None:
+    """A steward makes and drops a macro with the name of a function that analysts call meanwhile."""
+    seconds, seen = (60 if LONG else 4), set()
+
+    def change(client: Client, at: int) -> None:
+        made = "CREATE MACRO upper(x) AS (SELECT max(name) FROM persons)"
+        assert not client.ask(query("DROP MACRO upper" if at % 2 else made)).errors
+
+    def look(client: Client, _: int) -> None:
+        found = client.ask(query("SELECT upper('a'), upper(state) FROM counties LIMIT 1"))
+        seen.add((tuple(found.rows), found.error))
+
+    threads = [repeat(served, user, seconds, look) for user in ("ana", "bob", "ana")]
+    threads.append(repeat(served, "stu", seconds, change))
+    for one in threads:
+        one.join(seconds + 60)
+    assert (("A", "A"),) in {rows for rows, _ in seen}
+    assert all(rows == (("A", "A"),) or (not rows and error) for rows, error in seen), seen
+
+
+def test_a_table_that_is_closed_is_not_read_afterwards(served: Served) -> None:
+    """What is open changes all the time; each answer is one of a moment in which it was asked."""
+    is_open, seconds = [False], (60 if LONG else 4)
+    # Odd while a change is under way: then both outcomes are right.
+    moment, wrong = [0], []
+
+    def change(client: Client, at: int) -> None:
+        moment[0] += 1
+        found = client.ask(query("SELECT open_table('salaries')" if at % 2 == 0 else "SELECT close_table('salaries')"))
+        assert not found.errors, found.errors
+        is_open[0] = at % 2 == 0
+        moment[0] += 1
+
+    def look(client: Client, _: int) -> None:
+        before, expected = moment[0], is_open[0]
+        found = client.ask(query("SELECT x FROM salaries"))
+        if before % 2 == 0 and before == moment[0] and bool(found.rows) != expected:
+            wrong.append((expected, found))
+
+    threads = [repeat(served, user, seconds, look) for user in ("ana", "bob")]
+    threads.append(repeat(served, "stu", seconds, change))
+    for one in threads:
+        one.join(seconds + 60)
+    assert not wrong
+
+
+def test_an_analyst_never_waits_for_a_steward_who_reads(served: Served) -> None:
+    with Client(served.host, served.port).log_in("stu") as steward:
+        steward.send(query("SELECT count(*) FROM " + ", ".join(f"range(100000) r{n}" for n in range(4))))
+        time.sleep(0.3)
+        assert asked(served, "SELECT count(*) FROM counties", "ana") == [("4",)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_kill(tmp_path: Path) -> None:
+    """SIGKILL at random moments of charges: none is lost, none is doubled, and an answer that was given stays."""
+    path, chance = make(tmp_path / "people.duckdb", epsilon="9000"), random.Random(7)
+    add_users(path)
+    given: dict[str, str | None] = {}
+    for turn in range(100 if LONG else 3):
+        process, port = start(path)
+        answered = threading.Event()
+
+        def ask(which: int) -> None:
+            # Questions are asked by several at a time, and again after each start.
+            try:
+                with Client("127.0.0.1", port).log_in(("ana", "bob")[which % 2]) as client:  # noqa: B023
+                    for at in range(200):
+                        sql = f"SELECT count(*) FROM persons WHERE age < {(which // 2 + turn) * 40 + at}"  # noqa: B023
+                        found = client.ask(query(sql))
+                        assert not found.errors, found.errors
+                        assert given.setdefault(sql, found.rows[0][0]) == found.rows[0][0]
+                        answered.set()  # noqa: B023
+            except (ConnectionError, OSError):
+                return
+
+        with ThreadPoolExecutor(4) as pool:
+            asking = [pool.submit(ask, which) for which in range(4)]
+            assert answered.wait(60)
+            time.sleep(chance.uniform(0, 1))
+            process.kill()
+            for one in asking:
+                one.result(60)
+        assert process.wait(30) == -signal.SIGKILL
+    with serving(path) as served:
+        ((lines, keys, spent),) = asked(
+            served,
+            "SELECT count(*), count(DISTINCT release), sum(epsilon::INT) FROM duckanon.ledger WHERE action = 'charge'",
+        )
+        assert lines == keys == spent
+        assert int(lines or 0) >= len(given)
+        for sql, answer in given.items():
+            assert asked(served, sql, "ana") == [(answer,)]
+        assert asked(served, "SELECT count(*) FROM duckanon.ledger WHERE action = 'charge'") == [(lines,)]
+
+
+def start(path: Path) -> tuple[subprocess.Popen[str], int]:
+    """A server in a process of its own, and its port."""
+    command = [sys.executable, "-m", "duckanon.integrations.cli", "serve", str(path), "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--log", str(path.with_suffix(".log"))],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    return process, int(line.split(":")[1].split(",")[0])
