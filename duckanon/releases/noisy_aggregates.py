@@ -349,8 +349,11 @@ class _Plan:
         return f"({self._sum('n', at, *wheres)} + {self._sum('z', at, *wheres)})"
 
     def _share(self, one: Statistic) -> tuple[str, str]:
-        """The two numbers of a share. The cells of the part are among those of the whole: other cells have noise
-        alone, and intervals take the noise of the part for some of the whole's."""
+        """The two numbers of a share.
+
+        The cells of the part are among those of the whole. Others would add noise alone, and more of it than intervals
+        count.
+        """
         return self._records(one.where, one.of), self._records(one.of)
 
     @property

@@ -161,11 +161,12 @@ def test_intervals_hold_the_truth(con: duckanon.Analyst) -> None:
 
 
 def test_intervals_of_shares_hold_beside_other_numbers(tmp_path: Path) -> None:
-    """Beside a count there are cells where the part of a share holds without the whole, in which there is noise alone."""
+    """Beside a count there are cells where the part of a share holds without the whole: they are noise alone."""
     places = 800
     with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
         con.execute(
-            f"CREATE TABLE t AS SELECT i % {places} AS place, i // {places} % 2 = 0 AS ill FROM range(20 * {places}) r(i); "
+            f"CREATE TABLE t AS SELECT i % {places} AS place, i // {places} % 2 = 0 AS ill "
+            f"FROM range(20 * {places}) r(i); "
             "SELECT protect('t', epsilon := 9, per_query := 1, public := ['place'], "
             f"domains := {{'place': {{'from': 0, 'to': {places - 1}, 'step': 1}}}})"
         ).fetchall()
