@@ -251,12 +251,13 @@ class Guard:
 
         The decisions of all guards without temporary tables are the same.
         """
-        key = _key(statement, parameters) if self._shared.locked and self._sees_what_all_see() else None
+        key = _key(statement, parameters) if self._shared.locked else None
         known = None if key is None else self._shared.decided(key)
-        if known is not None:
+        if known is not None and not self._temporary():
             return known
         made = Decided(*self._decide(statement, parameters))
-        if key is not None:
+        # ROLLBACK, which has no query, is decided about even where temporary tables cannot be read.
+        if key is not None and made.decision.query is not None and not self._temporary():
             self._shared.keep(key, made)
         return made
 
@@ -270,14 +271,6 @@ class Guard:
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
         return self._priced(decision), states
-
-    def _sees_what_all_see(self) -> bool:
-        """Whether the connection has no temporary tables and views, so its decisions are those of every connection."""
-        try:
-            return not self._temporary()
-        except duckdb.TransactionException:
-            # In a transaction that failed they cannot be read, and are not needed to decide about its ROLLBACK.
-            return False
 
     def _catalog(self, admitted: Statement) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
         """What the analyst may see. It is not read for a statement made of constants alone.

@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A call that is refused, and how the sentence begins that says why."""
+    """A call that is refused, and the sentence that says why."""
 
     call: str
     says: str

@@ -152,14 +152,17 @@ class RuleContext:
             tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
         )
 
-    def replace(self, node: Node, by: Node) -> None:
-        """Replace a part of the query by a release, and remove what is no longer read from WITH."""
+    def put(self, node: Node, by: Node) -> None:
+        """Replace a part of the query by another."""
         if node is self.bound.query:
             self.bound.query = by
         else:
-            node.replace(
-                exp.Subquery(this=by) if isinstance(node.parent, exp.SetOperation) and by.args.get("order") else by
-            )
+            node.replace(by)
+
+    def replace(self, node: Node, by: Node) -> None:
+        """Replace a part of the query by a release, and remove what is no longer read from WITH."""
+        united = isinstance(node.parent, exp.SetOperation) and by.args.get("order")
+        self.put(node, exp.Subquery(this=by) if united else by)
         self.bound.query = pruned(self.bound.query)
         read = {id(one) for one in self.bound.query.find_all(exp.Table)}
         self.reads = [(name, one) for name, one in self.reads if id(one) in read]

@@ -14,11 +14,9 @@ from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
 
-from duckanon.errors import UnsupportedQuery
 from duckanon.server.catalog_instance import CatalogInstance
 from duckanon.server.catalog_listing import Listing
-from duckanon.server.catalog_query import CatalogQuery, parsed
-from duckanon.server.catalog_rewrite import rewritten
+from duckanon.server.catalog_query import known, parsed
 from duckanon.server.errors import Told
 from duckanon.server.settings import VERSION
 from duckanon.server.types import BY_OID, OID, PgType, array_of, pg_type
@@ -57,7 +55,6 @@ class UserCatalog:
         self._user, self._database, self._writes = user, database, writes
         self._settings = {**_SETTINGS, **(settings or {})}
         self._instance: CatalogInstance | None = None
-        self.fill((), ())
 
     def fill(self, columns: Iterable[Sequence[Any]], tables: Iterable[Sequence[Any]]) -> None:
         """List what the user may see: the answers to COLUMNS and TABLES."""
@@ -69,7 +66,7 @@ class UserCatalog:
 
     def parameters(self, text: str) -> Sequence[PgType]:
         """The types of a catalog query's parameters, by what they are cast to or compared with."""
-        return _known(text).parameters
+        return known(text).parameters
 
     def describe(self, text: str) -> Answer:
         """The columns of a catalog query, without rows; its parameters are NULL."""
@@ -88,11 +85,9 @@ class UserCatalog:
 
     def _run(self, text: str, parameters: Sequence[Any], seconds: float, most: int) -> Answer:
         instance = self._instance
-        if instance is None:
-            raise Told("55000", "The catalog of this session is closed: connect again.")
-        if instance.is_broken:
-            self._instance = instance = self._shared(instance.listing)
-        sql, told = rewritten(_known(text), parameters, instance.listing.find)
+        if instance is None or instance.is_broken:
+            self._instance = instance = self._shared(instance.listing if instance else Listing(self._database))
+        sql, told = instance.rewritten(text, parameters)
         columns, rows = instance.run(sql, seconds, most)
         if len(rows) > _MOST_ROWS:
             raise Told("54000", f"The catalog's answer has more than {_MOST_ROWS:,} rows: ask for less.")
@@ -158,13 +153,6 @@ _SETTINGS = {
     "TimeZone": "UTC",
     "transaction_isolation": "read committed",
 }
-
-
-def _known(text: str) -> CatalogQuery:
-    query = parsed(text)
-    if query is None:
-        raise UnsupportedQuery("This is no query about catalogs alone.")
-    return query
 
 
 def _shown(kind: str) -> PgType:

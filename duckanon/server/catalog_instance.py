@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import Timer
 from typing import Any
 
@@ -17,8 +18,11 @@ from duckanon.errors import UnsupportedQuery
 from duckanon.functions.sqltext import literal
 from duckanon.server import catalog_facts as facts
 from duckanon.server.catalog_listing import Listing
+from duckanon.server.catalog_query import known
+from duckanon.server.catalog_rewrite import rewritten
 from duckanon.server.errors import TOO_LONG, Told
 from duckanon.server.settings import VERSION
+from duckanon.server.types import PgType
 
 _OWNER = "steward"
 _CONFIG: dict[str, Any] = {
@@ -49,9 +53,19 @@ class CatalogInstance:
             "spelled": f"MAP {{{spelled}}}",
         }
         self._con = duckdb.connect(":memory:", config=dict(_CONFIG))
+        find = listing.find
+        # Programs describe what they ask, and ask the same again.
+        self._kept = lru_cache(maxsize=64)(lambda text, given: rewritten(known(text), given, find))
         self._create(settings)
         self._fill()
         self._con.execute("SET lock_configuration = true")
+
+    def rewritten(self, text: str, parameters: Sequence[Any]) -> tuple[str, Sequence[PgType | None]]:
+        """The query for `run`, and the types of its columns that DuckDB does not tell. Raises UnsupportedQuery."""
+        # Other values are equal though their types differ, such as 1 and true.
+        if all(one is None or isinstance(one, str) for one in parameters):
+            return self._kept(text, tuple(parameters))
+        return rewritten(known(text), parameters, self.listing.find)
 
     def run(self, sql: str, seconds: float, most: int) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
         """The columns, with their DuckDB types, and at most so many rows. Raises UnsupportedQuery and Told."""

@@ -24,10 +24,12 @@ from duckanon.server.catalog_facts import INFORMATION, NO_ROWS, PG, macros, rela
 from duckanon.server.catalog_text import plain
 from duckanon.server.types import PgType
 
-_LONGEST = 200_000
-_MENTIONS = re.compile(
+# In characters. A longer statement would take seconds to parse; of those that are kept, each takes up to 10 MB.
+_LONGEST, _LONGEST_KEPT = 100_000, 30_000
+# A quick look: text without any of these is about no catalog.
+MENTIONS = re.compile(
     r"pg_|information_schema|regclass|regtype|current_|session_user|version|to_reg|format_type"
-    r"|has_\w+_privilege|_description|set_config|quote_|generate_subscripts|inet_|txid_|acl|getdatabaseencoding",
+    r"|\buser\b|has_\w+_privilege|_description|set_config|quote_|generate_subscripts|inet_|txid_|acl|getdatabaseencoding",
     re.IGNORECASE,
 )
 _UNREADABLE = (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError)
@@ -77,11 +79,22 @@ class CatalogQuery:
         return [found.get(at, types.TEXT) for at in range(1, max(found, default=0) + 1)]
 
 
-@lru_cache(maxsize=256)
 def parsed(text: str) -> CatalogQuery | None:
     """The query in a text, if it is a single one about catalogs alone; else None."""
-    if len(text) > _LONGEST or not _MENTIONS.search(text):
+    if len(text) > _LONGEST or not MENTIONS.search(text):
         return None
+    return _kept(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
+
+
+def known(text: str) -> CatalogQuery:
+    """As `parsed`. Raises UnsupportedQuery for what is no query about catalogs alone."""
+    query = parsed(text)
+    if query is None:
+        raise UnsupportedQuery("This is no query about catalogs alone.")
+    return query
+
+
+def _parsed(text: str) -> CatalogQuery | None:
     try:
         trees = [tree for tree in sqlglot.parse(plain(text), read="postgres") if tree is not None]
     except _UNREADABLE:
@@ -94,6 +107,9 @@ def parsed(text: str) -> CatalogQuery | None:
     if reads is None or not (reads or _calls(tree) & _emulated() or _names_objects(tree)):
         return None
     return CatalogQuery(tree, reads)
+
+
+_kept = lru_cache(maxsize=32)(_parsed)
 
 
 def _reads(tree: Node) -> frozenset[tuple[str, str]] | None:

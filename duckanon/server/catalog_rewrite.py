@@ -67,28 +67,29 @@ def rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> t
 
 def _rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> tuple[str, Sequence[PgType | None]]:
     tree = query.tree.copy()
+    own = frozenset(one.alias.lower() for one in tree.find_all(exp.CTE))
     for node in list(tree.find_all(exp.Parameter)):
         at = place(node)
         value = parameters[at - 1] if 0 < at <= len(parameters) else None
         node.replace(_constant("" if value is None and _is_key(node) else value))
     shown = [_shown_type(one, query.reads) for one in tree.selects] if isinstance(tree, exp.Select) else []
-    _in_order(tree)
+    _in_order(tree, own)
     fold_names(tree)
     name_columns(tree)
-    _drop_unreachable(tree)
+    _drop_unreachable(tree, own)
     outermost = [unaliased(one) for select in branches(tree) for one in select.selects]
-    changed = _Rewriter(find, _aliases(tree), outermost).rewrite(tree)
+    changed = _Rewriter(find, _aliases(tree), own, outermost).rewrite(tree)
     return changed.sql(dialect="postgres", identify=True), shown
 
 
-def _in_order(tree: Node) -> None:
+def _in_order(tree: Node, own: frozenset[str]) -> None:
     """Give the columns of tables in their order where a query asks for none: clients count on PostgreSQL's habit."""
     if not isinstance(tree, exp.Select) or any(tree.args.get(one) for one in ("order", "group", "distinct", "limit")):
         return
     if any(isinstance(node, exp.AggFunc | exp.Window) for one in tree.selects for node in one.walk()):
         return
     for table in _inner_tables(tree):
-        if isinstance(table, exp.Table) and table.name.lower() == "pg_attribute" and not _is_cte(table, "pg_attribute"):
+        if isinstance(table, exp.Table) and table.name.lower() == "pg_attribute" and "pg_attribute" not in own:
             for column in ("attrelid", "attnum"):
                 tree.order_by(exp.column(column, table=table.alias or table.name), copy=False)
 
@@ -106,12 +107,12 @@ def _aliases(tree: Node) -> Mapping[str, int]:
 class _Rewriter:
     """Rewrites a tree from its leaves up.
 
-    find: numbers of objects by name. tables: numbers of catalogs by alias. outermost: the query's own columns; a number
-    that is cast to regclass is shown as a name there.
+    find: numbers of objects by name. tables: numbers of catalogs by alias. own: the names of the query's CTEs.
+    outermost: the query's columns; a number that is cast to regclass is shown as a name there.
     """
 
-    def __init__(self, find: Finder, tables: Mapping[str, int], outermost: Sequence[Node]) -> None:
-        self._find, self._tables = find, tables
+    def __init__(self, find: Finder, tables: Mapping[str, int], own: frozenset[str], outermost: Sequence[Node]) -> None:
+        self._find, self._tables, self._own = find, tables, own
         # The nodes are kept, so that no other gets their identity.
         self._outermost, self._shown = outermost, {id(one) for one in outermost}
 
@@ -129,7 +130,7 @@ class _Rewriter:
         if isinstance(node, exp.Cast):
             return self._cast(node)
         if isinstance(node, exp.Table):
-            return _table(node)
+            return _table(node, self._own)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal):
@@ -202,13 +203,13 @@ class _Rewriter:
         return node
 
 
-def _drop_unreachable(tree: Node) -> None:
+def _drop_unreachable(tree: Node, own: frozenset[str]) -> None:
     """Make the subqueries of a SELECT's columns NULL where a catalog that it reads is always empty.
 
     DuckDB 1.4 cannot bind some of them.
     """
     for select in list(tree.find_all(exp.Select)):
-        if any(_is_empty(one) for one in _inner_tables(select)):
+        if any(_is_empty(one, own) for one in _inner_tables(select)):
             for column in select.expressions:
                 for inner in list(column.find_all(exp.Subquery)):
                     if inner is not column and not isinstance(inner.parent, exp.In):
@@ -224,7 +225,7 @@ def _inner_tables(select: Node) -> Iterator[Node]:
         yield from (one.this for one in joins if not one.side)
 
 
-def _is_empty(table: Node) -> bool:
+def _is_empty(table: Node, own: frozenset[str]) -> bool:
     name = str(table.name).lower()
     return (
         isinstance(table, exp.Table)
@@ -232,16 +233,16 @@ def _is_empty(table: Node) -> bool:
         and (PG, name) in relations()
         and table.db != INFORMATION
         and f"{HELD_IN[PG]}.{name}" not in filled()
-        and not _is_cte(table, name)
+        and name not in own
     )
 
 
-def _table(node: Node) -> Node:
+def _table(node: Node, own: frozenset[str]) -> Node:
     """A catalog under its in-memory name; a function with a name for its column."""
     if isinstance(node.this, exp.Identifier):
         schema = INFORMATION if node.db.lower() == INFORMATION else PG
         name = str(node.name).lower()
-        if (schema, name) in relations() and (node.db or not _is_cte(node, name)):
+        if (schema, name) in relations() and (node.db or name not in own):
             if not node.alias:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
             node.set("db", exp.to_identifier(HELD_IN[schema]))
@@ -263,10 +264,6 @@ def _table(node: Node) -> Node:
 
 def _parsed(sql: str) -> Node:
     return sqlglot.parse_one(sql, read="duckdb")
-
-
-def _is_cte(node: Node, name: str) -> bool:
-    return any(one.alias.lower() == name for one in node.root().find_all(exp.CTE))
 
 
 def _array_literal(node: Node) -> Node:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 from duckanon.server.backends import Column, Result
-from duckanon.server.codecs import Encoder, data_rows, encoder
+from duckanon.server.codecs import Encoder, data_rows, encoder, sized
 from duckanon.server.commands import Command, CopyOptions
 from duckanon.server.errors import Told
 from duckanon.server.wire import Field
@@ -90,19 +91,34 @@ class Portal:
         return f"{self.result.tag} {count}" if counted and count is not None else self.result.tag
 
 
-def copy_writer(columns: Sequence[Column], options: CopyOptions) -> Callable[[Sequence[Any]], bytes]:
-    """What writes a row as COPY sends it."""
+def copy_writer(columns: Sequence[Column], options: CopyOptions) -> Callable[[Sequence[Any]], list[bytes]]:
+    """What writes rows as COPY sends them: the content of a frame for each, since clients read row by row."""
     if options.form == "binary":
-        return _binary_row([encoder(one.type, binary=True) for one in columns])
-    encoders = [encoder(one.type, binary=False) for one in columns]
-    escape = _csv_item(options) if options.form == "csv" else _text_item(options)
+        count, null = len(columns).to_bytes(2), (-1).to_bytes(4, signed=True)
+        items = [_behind_length(encoder(one.type, binary=True)) for one in columns]
+        return lambda rows: [count + b"".join(row) for row in _written(rows, items, null)]
     null, delimiter = options.null.encode(), options.delimiter.encode()
+    escape = _csv_item(options) if options.form == "csv" else _text_item(options)
+    items = [_escaped(encoder(one.type, binary=False), escape) for one in columns]
+    return lambda rows: [delimiter.join(row) + b"\n" for row in _written(rows, items, null)]
 
-    def write(row: Sequence[Any]) -> bytes:
-        items = [null if value is None else escape(encode(value)) for value, encode in zip(row, encoders, strict=True)]
-        return delimiter.join(items) + b"\n"
 
-    return write
+def _written(rows: Sequence[Any], items: Sequence[Encoder], null: bytes) -> Iterable[Sequence[bytes]]:
+    """Rows of written values, which are written column by column."""
+    columns = zip(*rows, strict=True) if items else ()
+    written = [
+        [null if value is None else item(value) for value in column]
+        for column, item in zip(columns, items, strict=False)
+    ]
+    return zip(*written, strict=True) if items else [()] * len(rows)
+
+
+def _behind_length(encode: Encoder) -> Encoder:
+    return lambda value: sized(encode(value))
+
+
+def _escaped(encode: Encoder, escape: Callable[[bytes], bytes]) -> Encoder:
+    return lambda value: escape(encode(value))
 
 
 def copy_header(columns: Sequence[Column], options: CopyOptions) -> bytes:
@@ -120,38 +136,21 @@ def copy_end(options: CopyOptions) -> bytes:
     return b"\xff\xff" if options.form == "binary" else b""
 
 
-def _binary_row(encoders: Sequence[Encoder]) -> Callable[[Sequence[Any]], bytes]:
-    count, null = len(encoders).to_bytes(2), b"\xff\xff\xff\xff"
-
-    def write(row: Sequence[Any]) -> bytes:
-        parts = [count]
-        for value, encode in zip(row, encoders, strict=True):
-            written = null if value is None else encode(value)
-            parts.append(written if value is None else len(written).to_bytes(4) + written)
-        return b"".join(parts)
-
-    return write
-
-
 def _text_item(options: CopyOptions) -> Callable[[bytes], bytes]:
     escapes = {b"\\": b"\\\\", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t", b"\b": b"\\b", b"\f": b"\\f", b"\v": b"\\v"}
     delimiter = options.delimiter.encode()
     escapes.setdefault(delimiter, b"\\" + delimiter)
-
-    def escape(item: bytes) -> bytes:
-        for plain, escaped in escapes.items():
-            if plain in item:
-                item = item.replace(plain, escaped)
-        return item
-
-    return escape
+    special = re.compile(b"|".join(map(re.escape, escapes)))
+    return lambda item: special.sub(lambda found: escapes[found[0]], item)
 
 
 def _csv_item(options: CopyOptions) -> Callable[[bytes], bytes]:
     quote, delimiter, null = options.quote.encode(), options.delimiter.encode(), options.null.encode()
+    special = re.compile(b"|".join(map(re.escape, (quote, delimiter, b"\n", b"\r"))))
 
     def escape(item: bytes) -> bytes:
-        special = item in (null, b"\\.") or any(one in item for one in (quote, delimiter, b"\n", b"\r"))
-        return quote + item.replace(quote, quote + quote) + quote if special else item
+        if special.search(item) or item in (null, b"\\."):
+            return quote + item.replace(quote, quote + quote) + quote
+        return item
 
     return escape

@@ -40,7 +40,8 @@ _MOST_STRANGERS = 100
 class Options:
     """How a database is served. seconds: the most that a statement may take; None for any.
 
-    workers: how many statements run at a time. grace: seconds that statements have to end when the server is stopped.
+    workers: how many statements run at a time. threads: of DuckDB's, which they share; None: one for each core.
+    grace: seconds that statements have to end when the server is stopped.
     """
 
     host: str = "127.0.0.1"
@@ -55,6 +56,7 @@ class Options:
     connections: int = 500
     connections_per_user: int = 100
     workers: int = 16
+    threads: int | None = None
     grace: float = 30.0
 
 
@@ -202,11 +204,10 @@ def _opened(path: Path, options: Options) -> duckdb.DuckDBPyConnection:
     """The database, locked: no files, no network, no settings."""
     if not path.is_file():
         raise InvalidInput(f"There is no database {path}: name a DuckDB file that is there.")
-    unlocked = {name: value for name, value in LOCKED.items() if name != "lock_configuration"}
+    config = {name: value for name, value in LOCKED.items() if name != "lock_configuration"}
+    config |= {"allow_persistent_secrets": False} | ({"threads": options.threads} if options.threads else {})
     try:
-        con = duckdb.connect(
-            str(path), read_only=options.read_only, config={**unlocked, "allow_persistent_secrets": False}
-        )
+        con = duckdb.connect(str(path), read_only=options.read_only, config=config)
     except duckdb.IOException as error:
         raise InvalidInput(
             f"{path} cannot be opened: another process has it open, or it is no DuckDB database. A server opens it "

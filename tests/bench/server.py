@@ -92,8 +92,10 @@ def duckanon_server(folder: Path) -> Iterator[str]:
     with subprocess.Popen([*command, "--log", str(log)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = process.stdout.readline().split(":")[1].split(",")[0]
-        yield f"host=127.0.0.1 port={port} user=ana password='a long password' dbname=x"
-        process.terminate()
+        try:
+            yield f"host=127.0.0.1 port={port} user=ana password='a long password' dbname=x"
+        finally:
+            process.terminate()
 
 
 @contextmanager

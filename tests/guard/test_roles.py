@@ -326,6 +326,14 @@ def test_explain_runs_nothing(analyst: duckanon.Analyst) -> None:
     assert analyst.sql("FROM privacy_ledger()").fetchall() == before
 
 
+def test_a_transaction_that_failed_can_be_ended(analyst: duckanon.Analyst) -> None:
+    analyst.execute("BEGIN")
+    with pytest.raises(duckdb.ConversionException):
+        analyst.execute("SELECT 'x'::INT FROM cities").fetchall()
+    analyst.execute("ROLLBACK")
+    assert analyst.execute("SELECT 1 FROM cities LIMIT 1").fetchall() == [(1,)]
+
+
 def test_nothing_is_charged_where_its_answer_would_not_be_seen(analyst: duckanon.Analyst) -> None:
     """A transaction sees the database as it was: neither the answer that is made for it, nor the charge."""
     sql = "SELECT sex, count(*) FROM persons WHERE age = 6 GROUP BY sex"

@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from duckanon.releases import mechanisms
-from duckanon.server import session
+from duckanon.server import execution, session
 from tests.server import client as wire
 from tests.server.certificates import Certificate, certificate
 from tests.server.client import SYNC, Client, bind, cancel, describe, execute, frame, parse, query
@@ -284,7 +284,7 @@ def test_a_stop_waits_for_a_charge(served: Served, monkeypatch: pytest.MonkeyPat
 
 def test_a_client_that_does_not_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds up itself alone, and its result does not pile up in memory."""
-    monkeypatch.setattr(session, "_TAKES", 3)
+    monkeypatch.setattr(execution, "_TAKES", 3)
     used = psutil.Process().memory_info().rss
     with Client(served.host, served.port).log_in("ana") as client:
         client.send(query("SELECT repeat('x', 1000) FROM range(1000000)"))

@@ -43,6 +43,9 @@ def serve(
         float, typer.Option("--statement-seconds", min=0, help="The most for a statement; 0: any.")
     ] = 300,
     max_rows: Annotated[int, typer.Option("--max-rows", min=1, help="The most rows of a result.")] = 10_000_000,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Threads of DuckDB. Default: as cores.")
+    ] = None,
     connections: Annotated[int, typer.Option("--connections", min=1, help="The most connections.")] = 500,
     per_user: Annotated[int, typer.Option("--connections-per-user", min=1, help="The most of one user.")] = 100,
 ) -> None:
@@ -67,6 +70,7 @@ def serve(
                 log=log,
                 seconds=seconds or None,
                 max_rows=max_rows,
+                threads=threads,
                 connections=connections,
                 connections_per_user=per_user,
             ),

@@ -34,14 +34,14 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
     except NotFollowed as no:
         reason = str(no)
     else:
-        _put(context, part, around)
+        context.put(part, around)
         if context.releases.follows(context, inner):
             return
         refused = context.releases.with_noise(context, inner)
         if refused is None:
             context.steps[-1] = replace(context.steps[-1], reason=context.steps[-1].reason + _ADDED)
             return
-        _put(context, around, part)
+        context.put(around, part)
         reason = refused
     # It says more than that there is more than one source.
     context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
@@ -72,10 +72,3 @@ def _others(context: RuleContext, part: Node, place: int) -> set[str]:
             elif isinstance(source.this, exp.Select):
                 found |= {fold(one.alias_or_name) for one in source.this.expressions}
     return found
-
-
-def _put(context: RuleContext, old: Node, new: Node) -> None:
-    if old is context.bound.query:
-        context.bound.query = new
-    else:
-        old.replace(new)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.normalize.split import split
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.rule_context import RuleContext
@@ -15,16 +14,9 @@ def apply(context: RuleContext) -> None:
         if parts is None:
             continue
         around, core = parts
-        _put(context, part, around)
+        context.put(part, around)
         found = [one for one in context.alone(core) if one.table in context.catalog.protected]
         sizes = len(found) == 1 and isinstance(found[0], GroupSizes)
         answered = sizes and context.releases.answer(context, found, core) is None
         if not answered and not context.releases.follows(context, core):
-            _put(context, around, part)
-
-
-def _put(context: RuleContext, old: Node, new: Node) -> None:
-    if old is context.bound.query:
-        context.bound.query = new
-    else:
-        old.replace(new)
+            context.put(around, part)

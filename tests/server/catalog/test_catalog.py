@@ -269,6 +269,9 @@ def test_several_threads_ask_at_once():
 def test_text_in_parameters_stays_text(catalog):
     hostile = "x' OR '1'='1"
     assert rows(catalog, "SELECT relname FROM pg_class WHERE relname = $1", hostile) == []
+    assert rows(catalog, "SELECT $1, current_user", "1") == [("1", "ana")]
+    assert rows(catalog, "SELECT $1, current_user", 1) == [(1, "ana")]
+    assert rows(catalog, "SELECT $1, current_user", True) == [(True, "ana")]
     assert rows(
         catalog, "SELECT relname FROM pg_class WHERE relname = $1 OR relname = ANY($2)", hostile, ["adults"]
     ) == [("adults",)]

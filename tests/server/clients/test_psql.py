@@ -84,6 +84,16 @@ def test_copy_out(server, tmp_path):
     assert sorted(place.read_text().splitlines())[0] == "c1\tCounty 1"
 
 
+def test_catalogs_by_copy_and_cursor(server):
+    asked = "SELECT relname FROM pg_catalog.pg_class ORDER BY 1"
+    assert psql(server, rf"\copy ({asked}) TO STDOUT").split() == VISIBLE
+    assert (
+        psql(server, f"BEGIN; DECLARE mine CURSOR FOR {asked}; FETCH 3 FROM mine; COMMIT", options=("-qAt",)).split()
+        == VISIBLE[:3]
+    )
+    assert psql(server, "SELECT 1 AS one; SELECT current_user; SELECT 2").split() == ["1", "ana", "2"]
+
+
 def test_refusals_have_a_sentence(server):
     run = ["psql", "-X", "-v", "VERBOSITY=verbose", server.dsn("ana"), "-c", RECORDS]
     done = subprocess.run(run, text=True, capture_output=True, timeout=60, check=False)

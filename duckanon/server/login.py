@@ -1,0 +1,53 @@
+"""Finds out who a client is: the login of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from duckanon.errors import InvalidInput
+from duckanon.server import wire
+from duckanon.server.errors import LOGIN_FAILED, Told
+from duckanon.server.scram import Exchange, LoginFailed
+from duckanon.server.stream import Stream
+from duckanon.server.users import User
+
+if TYPE_CHECKING:
+    from duckanon.server.service import Service
+
+# In seconds: what a failed login takes at least.
+_FAILURE = 0.5
+
+
+async def log_in(service: Service, stream: Stream, name: str) -> User:
+    """The user, who has proved to know the password. Raises Told.
+
+    The last message of the exchange is sent: it proves that the server knows the verifier.
+    """
+    began = perf_counter()
+    try:
+        users = await service.light_work(service.users.read)
+        tls = service.tls if stream.is_encrypted else None
+        exchange = Exchange(users.verifier(name), None if tls is None else tls.end_point, known=name in users.users)
+        await stream.write(wire.authentication_sasl(exchange.mechanisms))
+        mechanism, first = wire.sasl_initial(await _password(stream))
+        await stream.write(wire.authentication_continue(exchange.first(mechanism, first)))
+        final = exchange.final(await _password(stream))
+    except (LoginFailed, InvalidInput) as error:
+        service.log.write("login failed", user=name[:63], peer=stream.peer, reason=str(error) or None)
+        await asyncio.sleep(max(0.0, _FAILURE - (perf_counter() - began)))
+        raise Told(*LOGIN_FAILED) from None
+    await stream.write(wire.authentication_final(final))
+    user = users.users[name]
+    service.log.write("login", user=name, role=user.role, peer=stream.peer)
+    return user
+
+
+async def _password(stream: Stream) -> bytes:
+    header = await stream.read(5)
+    body = await stream.read(wire.body_length(header[1:], wire.LONGEST_SASL))
+    found = wire.message(header[:1], body)
+    if not isinstance(found, wire.Password):
+        raise wire.FrameError("a password was asked for, and something else was sent")
+    return found.body

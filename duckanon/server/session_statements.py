@@ -1,0 +1,213 @@
+"""The statements that are about the session itself: transactions, settings, cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from duckanon.server import commands, wire
+from duckanon.server.backends import Column, Result, catalog_columns, listed
+from duckanon.server.errors import Told
+from duckanon.server.execution import Execution
+from duckanon.server.portals import CHUNK, Portal
+from duckanon.server.stream import Stream
+from duckanon.server.types import TEXT
+
+if TYPE_CHECKING:
+    from duckanon.server.service import Service
+
+# The most open cursors and savepoints of one session.
+MOST_PORTALS, _MOST_SAVEPOINTS = 100, 1_000
+
+
+class SessionStatements(Execution):
+    """Adds the statements about the session to what it can run."""
+
+    def __init__(self, service: Service, stream: Stream) -> None:
+        super().__init__(service, stream)
+        # By name: how many changes of its own the session had made before.
+        self._savepoints: dict[str, int] = {}
+        self._has_noticed = False
+
+    async def _command(self, portal: Portal, command: commands.Command) -> Result | None:
+        """Do what a statement about the session says. None: it is one of DuckDB's after all."""
+        if isinstance(command, commands.Transaction):
+            return await self._transaction(command)
+        if isinstance(command, commands.Declare):
+            return await self._declare(command, portal.values)
+        if isinstance(command, commands.Fetch):
+            return await self._fetch(command)
+        if isinstance(command, commands.DiscardAll):
+            return await self._discard()
+        return self._at_once(command)
+
+    def _at_once(self, command: commands.Command) -> Result | None:
+        """As `_command`, for statements that wait for nothing."""
+        if isinstance(command, commands.Set):
+            return self._set(command)
+        if isinstance(command, commands.Show):
+            return self._shown(command)
+        if isinstance(command, commands.CloseCursor):
+            return self._close_cursor(command.name)
+        if isinstance(command, commands.Deallocate):
+            return self._deallocate(command.name)
+        if isinstance(command, commands.CopyIn):
+            raise Told("0A000", "COPY ... FROM STDIN is not known here: insert rows with INSERT.")
+        assert isinstance(command, commands.Done)
+        return Result(command.tag)
+
+    def _close_cursor(self, name: str | None) -> Result:
+        if name is None:
+            self._portals.clear()
+            return Result("CLOSE CURSOR ALL")
+        if self._portals.pop(name, None) is None:
+            raise Told("34000", "There is no cursor of that name: it ends with its transaction.")
+        return Result("CLOSE CURSOR")
+
+    def _deallocate(self, name: str | None) -> Result:
+        if name is None:
+            self._prepared.clear()
+            return Result("DEALLOCATE ALL")
+        if self._prepared.pop(name, None) is None:
+            raise Told("26000", "There is no prepared statement of that name.")
+        return Result("DEALLOCATE")
+
+    async def _transaction(self, command: commands.Transaction) -> Result:
+        assert self._backend is not None
+        backend, action = self._backend, command.action
+        if command.name:
+            return self._savepoint(action, command.name)
+        if action == "begin":
+            if self._status != b"I":
+                self._notice("25001", "A transaction has begun already.", "WARNING")
+                return Result("BEGIN")
+            await self._work(backend.begin)
+            self._status = b"T"
+            if backend.role == "analyst" and not self._has_noticed:
+                self._has_noticed = True
+                self._notice("00000", "Each statement is committed by itself: ROLLBACK undoes nothing here.", "NOTICE")
+            return Result("BEGIN")
+        if self._status == b"I":
+            self._notice("25P01", "There is no transaction.", "WARNING")
+            return Result(action.upper())
+        is_kept = action == "commit" and self._status == b"T"
+        self._status = b"I"
+        self._savepoints.clear()
+        self._end_portals()
+        await self._work(backend.commit if is_kept else backend.rollback)
+        return Result("COMMIT" if is_kept else "ROLLBACK")
+
+    def _savepoint(self, action: str, name: str) -> Result:
+        """Savepoints are kept by name: drivers set them around each statement. What was written stays written."""
+        assert self._backend is not None
+        if self._status == b"I":
+            raise Told("25P01", f"{action.upper()} is for a transaction: BEGIN one first.")
+        if action == "savepoint":
+            if len(self._savepoints) >= _MOST_SAVEPOINTS:
+                raise Told("54000", f"A transaction has {_MOST_SAVEPOINTS} savepoints at most: release some.")
+            self._savepoints[name] = self._backend.stamp[1]
+            return Result("SAVEPOINT")
+        if name not in self._savepoints:
+            raise Told("3B001", "There is no savepoint of that name.")
+        if action == "release":
+            del self._savepoints[name]
+            return Result("RELEASE")
+        if self._backend.role == "steward" and self._backend.stamp[1] != self._savepoints[name]:
+            raise Told("0A000", "What was written since the savepoint is not undone alone: ROLLBACK the transaction.")
+        self._status = b"T"
+        return Result("ROLLBACK")
+
+    def _end_portals(self) -> None:
+        """Close all cursors that end with their transaction."""
+        self._portals = {name: one for name, one in self._portals.items() if one.hold}
+
+    def _notice(self, code: str, text: str, severity: str) -> None:
+        if self._settings.get("client_min_messages") not in ("warning", "error") or severity == "WARNING":
+            self._out += wire.notice(code, text, severity=severity)
+
+    def _set(self, command: commands.Set) -> Result | None:
+        if not command.name:
+            for name, value in self._settings.reset():
+                self._out += wire.parameter_status(name, value)
+            return Result("RESET")
+        known = self._settings.get(command.name) is not None
+        if not known and self._is_steward:
+            # DuckDB's own, as far as the server's configuration lets it be set.
+            return None
+        told_of = self._settings.set(command.name, command.value)
+        if told_of is not None:
+            self._out += wire.parameter_status(*told_of)
+        return Result("SET")
+
+    def _shown(self, command: commands.Show) -> Result:
+        if not command.name:
+            rows = self._settings.all()
+            return listed("SHOW", [Column("name", TEXT), Column("setting", TEXT)], rows)
+        value = self._settings.get(command.name)
+        if value is None:
+            raise Told("42704", f"There is no setting {command.name[:60]} here: SHOW ALL lists those that there are.")
+        return listed("SHOW", [Column(command.name, TEXT)], [(value,)])
+
+    async def _declare(self, command: commands.Declare, values: Sequence[Any]) -> Result:
+        if self._status == b"I" and not command.hold:
+            raise Told("25P01", "A cursor is declared in a transaction, or WITH HOLD.")
+        if command.name in self._portals:
+            raise Told("42P03", "There is a cursor of that name: close it first.")
+        if len(self._portals) >= MOST_PORTALS:
+            raise Told("54000", f"A session has {MOST_PORTALS} open cursors at most: close some.")
+        cursor = Portal(command.query, None, values, (), (int(command.binary),), command.hold, declared=True)
+        await self._start(cursor, 0)
+        if cursor.result is None or cursor.result.columns is None:
+            raise Told("42601", "A cursor is declared for a query.")
+        self._portals[command.name] = cursor
+        return Result("DECLARE CURSOR")
+
+    async def _fetch(self, command: commands.Fetch) -> Result:
+        cursor = self._portal(command.name)
+        source = cursor.result
+        if not cursor.declared or source is None:
+            raise Told("34000", "FETCH is for cursors that were declared.")
+        most = self._service.options.max_rows
+        count = most + 1 if command.count is None else min(command.count, most + 1)
+
+        def rows() -> list[Any]:
+            found: list[Any] = []
+            while len(found) < count:
+                more = source.fetch(min(CHUNK, count - len(found)))
+                found += more
+                if not more:
+                    break
+            return found
+
+        found = await self._work(rows)
+        if command.move:
+            return Result(f"MOVE {len(found)}")
+        return listed("FETCH", source.columns or (), found)
+
+    async def _discard(self) -> Result:
+        if self._status != b"I":
+            raise Told("25001", "DISCARD ALL is for outside of transactions.")
+        for name, value in self._settings.reset():
+            self._out += wire.parameter_status(name, value)
+        self._prepared.clear()
+        await self._release()
+        await self._connect()
+        return Result("DISCARD ALL")
+
+    async def _columns(
+        self, text: str, command: commands.Command | None, types: Sequence[int]
+    ) -> Sequence[Column] | None:
+        """The columns of a statement, which does not run for it and costs nothing."""
+        assert self._backend is not None
+        backend = self._backend
+        if isinstance(command, commands.Show):
+            return self._shown(command).columns
+        if isinstance(command, commands.Fetch) and not command.move:
+            portal = self._portal(command.name)
+            return portal.result.columns if portal.result is not None else None
+        if command is not None or not text:
+            return None
+        catalogs = await self._catalog_of(text)
+        if catalogs is not None:
+            return catalog_columns(await self._work(lambda: catalogs.describe(text)))
+        return await self._work(lambda: backend.describe(text, types))
