@@ -355,18 +355,6 @@ def test_nothing_is_charged_where_its_answer_would_not_be_seen(analyst: duckanon
     assert len(analyst.execute(sql).fetchall()) == 2
 
 
-def test_a_transaction_that_failed_is_rolled_back(analyst: duckanon.Analyst) -> None:
-    """Also one that failed as it made a temporary table: what temporary tables there are cannot be read in it."""
-    for end in ("ROLLBACK", "COMMIT"):
-        analyst.execute("BEGIN")
-        with pytest.raises(duckdb.ConversionException):
-            analyst.execute("CREATE TEMP TABLE numbers AS SELECT 'x'::INTEGER AS n FROM cities")
-        with pytest.raises(duckdb.TransactionException):
-            analyst.execute("SELECT sum(size) FROM cities")
-        analyst.execute(end)
-        assert analyst.execute("SELECT sum(size) FROM cities").fetchall() == [(3,)]
-
-
 def test_a_budget_runs_out(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "x.duckdb"
     with duckanon.connect(copy, role="steward") as con:
