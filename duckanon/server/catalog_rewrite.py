@@ -135,8 +135,10 @@ class _Rewriter:
             return self._column(node)
         if isinstance(node, exp.Literal):
             return _array_literal(node)
-        if isinstance(node, exp.RegexpILike):
-            return _call("regexp_matches", node.this, node.expression, exp.Literal.string("i"))
+        if isinstance(node, exp.RegexpLike | exp.RegexpILike):
+            # DuckDB's own ~ matches the whole text up to version 1.4.
+            case = [exp.Literal.string("i")] if isinstance(node, exp.RegexpILike) else []
+            return _call("regexp_matches", node.this, node.expression, *case)
         if isinstance(node, exp.EQ | exp.NEQ):
             return _compared_functions(node)
         if type(node).__name__ in _SERIES and not isinstance(node.parent, exp.Table):
@@ -168,6 +170,8 @@ class _Rewriter:
             if number is None:
                 raise UnsupportedQuery(f"There is no {_SAID[kind]} of this name.")
             of = exp.Literal.number(number)
+        elif isinstance(of, exp.Anonymous) and str(of.name).lower().startswith("pg_get_"):
+            of = exp.Null()  # no definition is told, so there is no name in it either
         elif _is_text(of):
             of = _call(f"dk_find_{kind}", of)
         above = node.parent

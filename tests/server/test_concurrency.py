@@ -179,5 +179,6 @@ def start(path: Path) -> tuple[subprocess.Popen[str], int]:
         cwd=Path(__file__).parents[2],
     )
     assert process.stdout is not None
-    line = process.stdout.readline()
+    with process.stdout as said:
+        line = said.readline()
     return process, int(line.split(":")[1].split(",")[0])
