@@ -53,7 +53,7 @@ def injected(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: object = No
     ranks = mechanisms._ranks(keys, len(asked.hierarchy))
     levels = []
     for level, rank in enumerate(ranks):
-        groups = noise.integers(0, 9, (len(np.unique(rank)), asked.max_size))
+        groups = noise.integers(0, 9, (len(np.unique(rank)), asked.sizes))
         levels.append(mechanisms._level(asked, keys, ranks, level, groups, groups, groups + 1))
     return pa.concat_tables(levels)
 
