@@ -242,12 +242,11 @@ class _Plan:
         found = {one.where for one in self._statistics if not self._is_of_values(one)}
         return {one for one in found | {one.of for one in self._statistics} if one}
 
-    def _filtered(self, where: frozenset[Expr]) -> str:
-        """The FILTER of an aggregate over the answer."""
-        if not where:
-            return ""
-        at, place = self._places[where]
-        return f" FILTER (WHERE {_name(f'e{self._events.index(self._told[at])}')} = {place})"
+    def _filtered(self, *wheres: frozenset[Expr]) -> str:
+        """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
+        met = [self._places[one] for one in dict.fromkeys(wheres) if one]
+        events = [f"{_name(f'e{self._events.index(self._told[at])}')} = {place}" for at, place in met]
+        return f" FILTER (WHERE {' AND '.join(events)})" if events else ""
 
     def _is_of_values(self, one: Statistic) -> bool:
         """Whether it counts the values of a column that is summed, so that this count is there already."""
@@ -338,16 +337,24 @@ class _Plan:
             if isinstance(one, kind) and (column is None or fold(_column_of(one)) == column)
         )
 
-    def _sum(self, letter: str, at: int, where: frozenset[Expr]) -> str:
-        return f"coalesce(sum({_name(f'{letter}{at}')}){self._filtered(where)}, 0)"
+    def _sum(self, letter: str, at: int, *wheres: frozenset[Expr]) -> str:
+        return f"coalesce(sum({_name(f'{letter}{at}')}){self._filtered(*wheres)}, 0)"
 
-    def _records(self, where: frozenset[Expr]) -> str:
-        """The number of records that meet a condition."""
+    def _records(self, *wheres: frozenset[Expr]) -> str:
+        """The number of records that meet all of several conditions."""
         if not self._summed:
             at, _ = self._at(Records)
-            return self._sum("n", at, where)
+            return self._sum("n", at, *wheres)
         at, _ = self._counting
-        return f"({self._sum('n', at, where)} + {self._sum('z', at, where)})"
+        return f"({self._sum('n', at, *wheres)} + {self._sum('z', at, *wheres)})"
+
+    def _share(self, one: Statistic) -> tuple[str, str]:
+        """The two numbers of a share.
+
+        The cells of the part are among those of the whole. Others would add noise alone, and more of it than intervals
+        count.
+        """
+        return self._records(one.where, one.of), self._records(one.of)
 
     @property
     def _counting(self) -> tuple[int, Sums]:
@@ -361,7 +368,7 @@ class _Plan:
             at, _ = self._at(_OF_DIFFERENT[one.name], one.column if one.name == "different" else None)
             return f"CAST({self._sum('n', at, frozenset())} AS BIGINT)"
         if one.name == "share":
-            part, of = self._records(one.where), self._records(one.of)
+            part, of = self._share(one)
             share = f"least(greatest({part} / {of}, 0), 1)"
             return f"(CASE WHEN {of} >= 1 THEN {_times(share, one.factor)} END)"
         assert one.column is not None
@@ -436,8 +443,8 @@ class _Plan:
         return self._clamped(f"({found} {sign} {step!r})", measure)
 
     def _end_of_share(self, one: Statistic, side: str) -> str:
-        part, whole = (f"count(*){self._filtered(where)}" for where in (one.where, one.of))
-        of, found = self._records(one.of), self._records(one.where)
+        part, whole = f"count(*){self._filtered(one.where, one.of)}", f"count(*){self._filtered(one.of)}"
+        found, of = self._share(one)
         ends = [("1", part), ("0", f"({whole} - {part})")]
         end = quotient_end(found, of, ends, self._half(one), side, "0" if side == "low" else "1")
         return _times(f"least(greatest({end}, 0), 1)", one.factor)

@@ -95,6 +95,8 @@ class Service:
         # Logins and closing do not wait for statements.
         self._light_workers = ThreadPoolExecutor(4, "session")
         self._sessions: dict[int, Session] = {}
+        # Those that have not logged in.
+        self._strangers: set[Session] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -145,10 +147,12 @@ class Service:
 
     def _begin(self, stream: Stream) -> None:
         """A client has connected."""
-        if self.is_stopping or len(self._tasks) - len(self._sessions) >= _MOST_STRANGERS:
+        if self.is_stopping or len(self._strangers) >= _MOST_STRANGERS:
             stream.abort()
             return
-        task = asyncio.get_running_loop().create_task(Session(self, stream).run())
+        session = Session(self, stream)
+        self._strangers.add(session)
+        task = asyncio.get_running_loop().create_task(session.run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -181,9 +185,11 @@ class Service:
         while session.process in self._sessions:
             session.renumber()
         self._sessions[session.process] = session
+        self._strangers.discard(session)
 
     def left(self, session: Session) -> None:
         """A session has ended."""
+        self._strangers.discard(session)
         if self._sessions.get(session.process) is session:
             del self._sessions[session.process]
             if session.user is not None:

@@ -160,6 +160,23 @@ def test_intervals_hold_the_truth(con: duckanon.Analyst) -> None:
     assert held >= 92
 
 
+def test_intervals_of_shares_hold_beside_other_numbers(tmp_path: Path) -> None:
+    """Beside a count there are cells where the part of a share holds without the whole: they are noise alone."""
+    places = 800
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(
+            f"CREATE TABLE t AS SELECT i % {places} AS place, i // {places} % 2 = 0 AS ill "
+            f"FROM range(20 * {places}) r(i); "
+            "SELECT protect('t', epsilon := 9, per_query := 1, public := ['place'], "
+            f"domains := {{'place': {{'from': 0, 'to': {places - 1}, 'step': 1}}}})"
+        ).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        share = "avg(ill::INTEGER)"
+        ends = con.execute(f"SELECT low({share}), high({share}), count(*) FROM t GROUP BY place").fetchall()
+    # At 95 % there are 760, give or take 6.
+    assert sum(low <= 0.5 <= high for low, high, _ in ends) >= 720
+
+
 def test_the_price_of_a_wanted_width(con: duckanon.Analyst) -> None:
     """explain_privacy says it before anything is charged, and at that price the counts are as near."""
     before = con.sql("SELECT charges FROM privacy_budget()").fetchall()

@@ -92,6 +92,8 @@ def compare(here: Comparison, rng: random.Random, fixed: list[Sent], count: int)
             change(here.second, rng, 1)
         if at % _LOOKED == 0 or at == count - 1:
             here.look()
+    if here.first._in_transaction:
+        here.send(Sent("ROLLBACK"))
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 from duckanon.releases import mechanisms
-from duckanon.server import execution, session
+from duckanon.server import execution, service, session
 from tests.server import client as wire
 from tests.server.certificates import Certificate, certificate
 from tests.server.client import SYNC, Client, bind, cancel, describe, execute, frame, parse, query
@@ -109,6 +109,23 @@ def test_who_sends_nothing_is_sent_away(served: Served, monkeypatch: pytest.Monk
         assert silent.is_ended()
         assert slow.is_ended()
         assert time.monotonic() - began < 10
+
+
+def test_strangers_are_limited_and_users_are_none(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that are about to end are no strangers: else nobody could log in after many have left."""
+    monkeypatch.setattr(service, "_MOST_STRANGERS", 3)
+    users = [Client(served.host, served.port).log_in("ana") for _ in range(8)]
+    for one in users:
+        one.close()
+    works(served)
+    strangers = [Client(served.host, served.port) for _ in range(3)]
+    time.sleep(0.5)
+    with Client(served.host, served.port) as one_more:
+        assert one_more.is_ended()
+    for one in strangers:
+        one.close()
+    time.sleep(0.5)
+    works(served)
 
 
 def test_statements_before_the_login_end_the_connection(served: Served) -> None:

@@ -8,12 +8,12 @@ anything, and compute from its columns whatever it likes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node, arg, name_of
+from duckanon.rewrite.algebra.nodes import Node, arg, name_of, queries_in
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
 from duckanon.rewrite.normalize.select_list import unnamed
 
@@ -30,13 +30,17 @@ def sources(query: Node) -> list[Node]:
     return [] if given is None else [given.this, *(one.this for one in query.args.get("joins") or [])]
 
 
-def aggregated_first(query: Node, place: int, columns: Mapping[str, str]) -> tuple[Node, Node]:
+def aggregated_first(
+    query: Node, place: int, columns: Mapping[str, str], others: Collection[str] = ()
+) -> tuple[Node, Node]:
     """The query with one of its sources aggregated, and in it the query that does so. Both are new trees.
 
-    place: of the source among `sources`. columns: of that source, as stored, by folded name. Raises NotFollowed.
+    place: of the source among `sources`. columns: of that source, as stored, by folded name. others: folded names of
+    the other sources' columns, as far as they are known. Raises NotFollowed.
     """
     around = query.copy()
     _check(around, place)
+    _check_names(around, set(columns) & set(others))
     eager = _Eager(around, sources(around)[place], columns)
     return around, eager.inner
 
@@ -52,6 +56,19 @@ def _check(query: Node, place: int) -> None:
         kinds = {"INNER", "CROSS", "OUTER", *(("SEMI", "ANTI") if at > place else ())}
         if join.args.get("method") or side not in {"", *sides} or kind not in {"", *kinds}:
             raise NotFollowed(_JOINED)
+
+
+def _check_names(query: Node, shared: Collection[str]) -> None:
+    """Raises NotFollowed for a column without its table where several have one of that name: DuckDB refuses it, too.
+
+    Aliases of the SELECT and columns of USING are one column, and a nested query may have its own.
+    """
+    known = {fold(one.alias) for one in query.expressions if one.alias}
+    known |= {fold(one.name) for join in query.args.get("joins") or [] for one in join.args.get("using") or []}
+    inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in one.walk()}
+    for one in query.find_all(exp.Column):
+        if id(one) not in inside and not one.table and fold(one.name) in shared and fold(one.name) not in known:
+            raise NotFollowed("A column's name is in several of the joined tables: write its table before it.")
 
 
 class SourceColumns:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.rewrite.algebra.nodes import Node, queries_in
+from duckanon.rewrite.bind import named
 from duckanon.rewrite.normalize.eager_aggregation import aggregated_first, sources
 from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself
 from duckanon.rewrite.recognize import Aggregates
@@ -28,7 +29,8 @@ def apply(context: RuleContext) -> None:
 
 def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> None:
     try:
-        around, inner = aggregated_first(part, place, _columns(context, sources(part)[place], name))
+        columns = _columns(context, sources(part)[place], name)
+        around, inner = aggregated_first(part, place, columns, _others(context, part, place))
     except NotFollowed as no:
         reason = str(no)
     else:
@@ -54,3 +56,19 @@ def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, s
     if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
         raise NotFollowed("Write the columns out that the query in FROM shows, with names.")
     return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
+
+
+def _others(context: RuleContext, part: Node, place: int) -> set[str]:
+    """The folded names of the columns that the other sources of a SELECT show, as far as its text tells them.
+
+    What is on the right of a SEMI or ANTI JOIN is seen in its condition alone.
+    """
+    hidden = {id(one.this) for one in part.args.get("joins") or [] if one.args.get("kind") in ("SEMI", "ANTI")}
+    found: set[str] = set()
+    for at, source in enumerate(sources(part)):
+        if at != place and id(source) not in hidden:
+            if isinstance(source, exp.Table):
+                found |= set(map(fold, context.columns(named(source))))
+            elif isinstance(source.this, exp.Select):
+                found |= {fold(one.alias_or_name) for one in source.this.expressions}
+    return found
