@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from duckanon.errors import MachineFailure, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.releases import mechanisms, noise
-from duckanon.releases.paid_questions import AggregatesQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from duckanon.rewrite import bind, metadata
 from duckanon.rewrite.algebra.render import Renderer
 
@@ -46,9 +47,13 @@ def a_count_decides(patch: Patch) -> None:
 
 def domain_of_the_data(patch: Patch) -> None:
     """The keys of an answer are those that records have."""
-    patch.setattr(
-        mechanisms, "_domain", lambda asked, table: f'(FROM "{asked.location.schema}"."{asked.location.name}")'
-    )
+    real = mechanisms._combinations
+
+    def combinations(asked: PaidQuestion, places: Sequence[int]) -> str:
+        records = f'"{asked.location.schema}"."{asked.location.name}"'
+        return re.sub(r'"[^"]*"\.duckanon\."domain_\w+"', records, real(asked, places))
+
+    patch.setattr(mechanisms, "_combinations", combinations)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
