@@ -47,11 +47,19 @@ class NotAvailable(UnsupportedQuery, AttributeError):
 class Answer:
     """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
-    holds: raises UnsupportedQuery if the decision about the query does not hold any more.
+    holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: whether it reads a
+    closed table through an open view.
     """
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation | None, lock: RLock, holds: Callable[[], None]) -> None:
-        self._relation, self._lock, self._holds = relation, lock, holds
+    def __init__(
+        self,
+        relation: duckdb.DuckDBPyRelation | None,
+        lock: RLock,
+        holds: Callable[[], None],
+        *,
+        behind: bool = False,
+    ) -> None:
+        self._relation, self._lock, self._holds, self._behind = relation, lock, holds, behind
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
@@ -61,17 +69,17 @@ class Answer:
         if self._relation is None:
             raise UnsupportedQuery("The statement has no result.")
         self._holds()
-        return _in_turn(self._lock, self._relation, name)
+        return _in_turn(self._lock, self._relation, name, self._behind)
 
     def __repr__(self) -> str:
         with self._lock:
             self._holds()
-            return str(_unnamed(lambda: repr(self._relation)))
+            return str(_unnamed(lambda: repr(self._relation), self._behind))
 
     def __str__(self) -> str:
         with self._lock:
             self._holds()
-            return str(_unnamed(lambda: str(self._relation)))
+            return str(_unnamed(lambda: str(self._relation), self._behind))
 
     def __len__(self) -> int:
         return len(self.fetchall())
@@ -117,8 +125,9 @@ class Analyst:
             query = self._with_values(query, params)
             text = self._admitted(query, params)
             named = {} if params is None or self._is_filled else {"params": params}
-            relation = _unnamed(lambda: self._con.sql(text, **named))
-            return Answer(relation, self._lock, self._guard.holding(query, text, params))
+            relation = _unnamed(lambda: self._con.sql(text, **named), self._is_behind)
+            holds = self._guard.holding(query, text, params)
+            return Answer(relation, self._lock, holds, behind=self._is_behind)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -130,7 +139,7 @@ class Analyst:
             query = self._with_values(query, parameters)
             text = self._admitted(query, parameters)
             given = () if parameters is None or self._is_filled else (parameters,)
-            _unnamed(lambda: self._con.execute(text, *given))
+            _unnamed(lambda: self._con.execute(text, *given), self._is_behind)
         return self
 
     def executemany(self, query: Any, parameters: Any = None) -> Analyst:
@@ -142,7 +151,7 @@ class Analyst:
                 for one in sets:
                     self.execute(query, one)
             else:
-                _unnamed(lambda: self._con.executemany(text, parameters))
+                _unnamed(lambda: self._con.executemany(text, parameters), self._is_behind)
         return self
 
     def begin(self) -> Analyst:
@@ -180,6 +189,11 @@ class Analyst:
     def _is_filled(self) -> bool:
         """Whether the last statement's parameters are written out in its text."""
         return self.decision is not None and self.decision.filled
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether the last statement reads a closed table through an open view."""
+        return self.decision is not None and self.decision.looks_behind
 
     def _admitted(self, query: Any, parameters: Any = None) -> str:
         self.decision = None
@@ -244,36 +258,54 @@ class Analyst:
             raise NotAvailable(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
-        return _in_turn(self._lock, self._con, name)
+        return _in_turn(self._lock, self._con, name, self._is_behind)
 
 
-def _unnamed(run: Callable[[], Any]) -> Any:
+def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
     """The result of `run`. DuckDB's error about a missing table is replaced, since it may name closed tables.
 
     A result is lazy, so its temporary table may be dropped before it runs, and DuckDB would suggest tables with similar
-    names.
+    names. behind: whether errors may quote rows of a closed table that an open view leaves out: DuckDB may compute an
+    expression before it applies the view's conditions. Then all errors are replaced.
     """
+    failed = False
     try:
         return run()
     except duckdb.CatalogException as error:
-        if "already exists" in str(error):
+        if "already exists" in str(error) and not behind:
             raise
+    except duckdb.InterruptException:
+        raise
+    except Exception:  # Arrow has errors of its own.
+        if not behind:
+            raise
+        failed = True
+    if failed:
+        raise UnsupportedQuery(
+            "The statement failed while it ran, and it reads a view over a closed table, so what it failed on is not "
+            "told: cast with TRY_CAST, and divide by nullif(x, 0)."
+        )
     # Raised outside of `except`, so that DuckDB's error is not its context.
     raise UnsupportedQuery(
         "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
     )
 
 
-def _in_turn(lock: RLock, of: Any, name: str) -> Any:
+def _in_turn(lock: RLock, of: Any, name: str, behind: bool = False) -> Any:
     """An attribute of a DuckDB object, which is read and called under the lock."""
     with lock:
-        found = _unnamed(lambda: getattr(of, name))
+        found = _unnamed(lambda: getattr(of, name), behind)
     if not callable(found):
         return found
 
     @wraps(found)
     def called(*arguments: Any, **named: Any) -> Any:
         with lock:
-            return _unnamed(lambda: found(*arguments, **named))
+            return _unnamed(lambda: _read(found(*arguments, **named)) if behind else found(*arguments, **named), behind)
 
     return called
+
+
+def _read(found: Any) -> Any:
+    """A result; what would be read later is read now, so that it fails here."""
+    return found.read_all().to_reader() if hasattr(found, "read_all") else found

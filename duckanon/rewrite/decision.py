@@ -62,7 +62,8 @@ class Decision:
     calls: of duckanon's functions in the query. answers: paid questions whose answers must be stored before it runs.
     target: the text before the query, or all of a statement without one; written by the guard. tables: all that it
     reads besides answers, also through views. view: the name of a temporary view that the statement makes, and the
-    view; None in its place where it is dropped. filled: whether parameters are written out in the query.
+    view; None in its place where it is dropped. filled: whether parameters are written out in the query. looks_behind:
+    whether it reads a closed table through an open view.
     """
 
     steps: Sequence[Step]
@@ -73,6 +74,7 @@ class Decision:
     tables: frozenset[TableName] = frozenset()
     view: tuple[TableName, View | None] | None = None
     filled: bool = False
+    looks_behind: bool = False
 
     @property
     def sql(self) -> str | None:

@@ -207,3 +207,32 @@ def test_publications_are_read_by_their_names(tmp_path: Path) -> None:
         for sql in ("FROM main.by_sex", "FROM duckanon.ledger", "FROM duckanon.answers", "FROM duckanon.meta"):
             with pytest.raises(UnsupportedQuery):
                 con.execute(sql)
+
+
+WAYS = {
+    "execute": lambda con, sql: con.execute(sql).fetchall(),
+    "sql": lambda con, sql: con.sql(sql).fetchall(),
+    "shown": lambda con, sql: str(con.sql(sql)),
+    "frame": lambda con, sql: con.execute(sql).df(),
+    "arrow": lambda con, sql: con.sql(sql).to_arrow_table(),
+    "reader": lambda con, sql: con.execute(sql).fetch_record_batch().read_all(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_behind_an_open_view_quotes_no_row(tmp_path: Path, way: str) -> None:
+    """DuckDB may cast what a join or a condition of the view leaves out, and its error quotes it."""
+    path = tmp_path / "views.duckdb"
+    with duckanon.connect(path, role="steward") as con:
+        con.execute("CREATE TABLE hidden AS SELECT i || ' canary' AS s, i % 2 = 0 AS shown FROM range(5000) r(i)")
+        con.execute("CREATE VIEW part AS SELECT s FROM hidden WHERE shown")
+        con.execute("SELECT open_table('part')").fetchall()
+        con.execute("CREATE TABLE people AS SELECT 1 AS id; SELECT protect('people', epsilon := 1)").fetchall()
+    with duckanon.connect(path, role="analyst") as con:
+        with pytest.raises(UnsupportedQuery, match="failed while it ran") as raised:
+            WAYS[way](con, "SELECT s::INTEGER AS n FROM part")
+        assert "canary" not in f"{raised.value} {raised.value.__context__} {raised.value.__cause__}"
+        assert con.execute("SELECT count(*) FROM part WHERE TRY_CAST(s AS INTEGER) IS NULL").fetchall() == [(2500,)]
+        # What the analyst reads themselves may be quoted.
+        with pytest.raises(duckdb.ConversionException, match="own"):
+            con.execute("SELECT 'own'::INTEGER").fetchall()
