@@ -57,6 +57,8 @@ def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
 
 def plain(value: object) -> object:
     """A value so that numbers that are equal compare equal."""
+    if isinstance(value, list):
+        return tuple(map(plain, value))
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return value
     return round(float(value), 9)
@@ -165,7 +167,7 @@ def test_levels_and_filters_of_group_sizes(con: duckanon.Analyst, sql: str) -> N
         "SELECT grouping(state), size, count(*) FROM {} GROUP BY size, ROLLUP (state)",
         "SELECT state, median(size) FROM {} GROUP BY ROLLUP (state)",
         "SELECT quantile_cont(size, -0.5) FROM {}",
-        "SELECT quantile_cont(size, [0.25, 0.5]) FROM {}",
+        "SELECT quantile_cont(size, [0.25, 1.5]) FROM {}",
         "SELECT avg(hid) FROM {}",
         "SELECT sum(size * hid) FROM {}",
         "SELECT median(hid) FILTER (WHERE size > 2) FROM {}",

@@ -94,7 +94,9 @@ class SourceColumns:
 
         Raises NotFollowed for stars, rows as values, and what differs from one row of the source to the next.
         """
-        inside = {id(node) for one in sources(self._query) for node in one.walk()}
+        above = arg(self._query, "with")
+        apart = [*sources(self._query), *([] if above is None else [above])]
+        inside = {id(node) for one in apart for node in one.walk()}
         if any(name_of(one) in _VOLATILE for one in self._query.find_all(exp.Func) if id(one) not in inside):
             raise NotFollowed("Random values beside statistics are not followed: leave them out.")
         found: dict[str, None] = {}

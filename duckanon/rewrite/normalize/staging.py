@@ -15,13 +15,14 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.normalize.eager_aggregation import sources
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 
 _SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "windows", "sample", "with", "with_")
 
 
 def move(query: Node, is_read: Callable[[Node], bool]) -> None:
-    """Move the expressions of a query's WITH that show records into the later ones that read them.
+    """Move the expressions of a query's WITH that show records into the later ones, and the joins, that read them.
 
     One that groups records is moved if it is read once: then it may be the groups whose sizes are asked for. is_read:
     whether a node reads a protected table. Calls of table functions stay where they are.
@@ -35,13 +36,19 @@ def move(query: Node, is_read: Callable[[Node], bool]) -> None:
         reads = [node for node in query.find_all(exp.Table) if _names(node, one.alias)]
         if aggregates_itself(one.this) and len(reads) != 1:
             continue
-        for later in list(given.expressions):
-            for node in list(later.this.find_all(exp.Table)):
-                if later is not one and _names(node, one.alias) and _is_plain(node):
-                    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
-                    node.replace(exp.Subquery(this=one.this.copy(), alias=alias.copy()))
+        later = [node for each in given.expressions if each is not one for node in each.this.find_all(exp.Table)]
+        for node in [*later, *_joined(query)]:
+            if _names(node, one.alias) and _is_plain(node):
+                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
+                node.replace(exp.Subquery(this=one.this.copy(), alias=alias.copy()))
         if not any(_names(node, one.alias) for node in query.find_all(exp.Table)):
             given.set("expressions", [other for other in given.expressions if other is not one])
+
+
+def _joined(query: Node) -> list[Node]:
+    """The tables in FROM of a query that joins several: records are counted before they are joined."""
+    found = sources(query) if isinstance(query, exp.Select) else []
+    return [one for one in found if isinstance(one, exp.Table)] if len(found) > 1 else []
 
 
 def _shadowed(query: Node) -> bool:

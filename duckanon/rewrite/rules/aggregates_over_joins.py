@@ -48,11 +48,19 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
     context.reasons.append((Aggregates.shown, name, reason))
 
 
+def _shows_all(query: Node) -> bool:
+    """Whether it is SELECT * of one table, perhaps with conditions, as staging models write it."""
+    if not isinstance(query, exp.Select) or len(sources(query)) != 1 or not isinstance(sources(query)[0], exp.Table):
+        return False
+    shown = query.expressions
+    return len(shown) == 1 and isinstance(shown[0], exp.Star) and not any(shown[0].args.values())
+
+
 def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, str]:
     """The columns of a source that reads a protected table, as stored, by folded name. Raises NotFollowed."""
-    if isinstance(source, exp.Table):
-        return {fold(one): one for one in context.columns(name)}
     query = source.this if isinstance(source, exp.Subquery) else None
+    if isinstance(source, exp.Table) or (query is not None and _shows_all(query)):
+        return {fold(one): one for one in context.columns(name)}
     if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
         raise NotFollowed("Write the columns out that the query in FROM shows, with names.")
     return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
