@@ -100,7 +100,7 @@ def test_nothing_that_looks_alike_is_taken_for_it(con: duckanon.Analyst) -> None
                 continue
             mine, wanted = rows(con), rows(raw.execute(entry.sql))
             # A median is told to a step of the bounds.
-            if entry.title != "a median" and not KEEPS.search(entry.sql):
+            if entry.title not in ("a median", "quantiles") and not KEEPS.search(entry.sql):
                 assert not wanted - mine, (entry.title, wanted - mine)
 
 

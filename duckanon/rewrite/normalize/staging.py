@@ -43,6 +43,8 @@ def move(query: Node, is_read: Callable[[Node], bool]) -> None:
                 node.replace(exp.Subquery(this=one.this.copy(), alias=alias.copy()))
         if not any(_names(node, one.alias) for node in query.find_all(exp.Table)):
             given.set("expressions", [other for other in given.expressions if other is not one])
+    if not given.expressions:
+        query.set(given.arg_key, None)
 
 
 def _joined(query: Node) -> list[Node]:
