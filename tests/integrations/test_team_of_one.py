@@ -190,6 +190,7 @@ ANSWERED = {
     "SELECT ward, count(*) AS n FROM raw.visits GROUP BY ward ORDER BY n": FREE,
     "SELECT city, sum(n) AS n FROM (SELECT ward, count(*) AS n FROM raw.visits GROUP BY ward) "
     "JOIN raw.wards USING (ward) GROUP BY city": FREE,
+    "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": FREE,
     "SELECT outcome, count(*) / sum(count(*)) OVER () AS p FROM raw.visits GROUP BY outcome": "conditional table of",
     "SELECT size, count(*) AS n FROM (SELECT household, count(*) AS size FROM raw.persons GROUP BY household) "
     "GROUP BY size": "group sizes of raw.persons: rewritten (epsilon 0.5",
@@ -204,7 +205,7 @@ NOT_ANSWERED = {
     "FROM raw.persons": "Records of raw.persons are protected. What may be asked: ",
     "SELECT avg(age) FROM raw.persons": "The policy declares no bounds for age",
     "SELECT age, count(*) FROM raw.persons GROUP BY age": "Counts are told by columns that the policy calls",
-    "SELECT city, count(*) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": "Statistics are released of one ",
+    "SELECT city, median(visit) FROM raw.visits JOIN raw.wards USING (ward) GROUP BY 1": "Told of a join are count",
     "FROM k_anonymize('raw.persons', ['age'])": "k_anonymize of raw.persons, which is protected, is released by the",
     "FROM raw.staff": CLOSED,
     "FROM payments": CLOSED,
