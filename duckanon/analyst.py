@@ -261,6 +261,13 @@ class Analyst:
         return _in_turn(self._lock, self._con, name, self._is_behind)
 
 
+_GONE = "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
+_BEHIND = (
+    "The statement failed while it ran, and it reads a view over a closed table, so what it failed on is not told: "
+    "cast with TRY_CAST, and divide by nullif(x, 0)."
+)
+
+
 def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
     """The result of `run`. DuckDB's error about a missing table is replaced, since it may name closed tables.
 
@@ -268,27 +275,19 @@ def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
     names. behind: whether errors may quote rows of a closed table that an open view leaves out: DuckDB may compute an
     expression before it applies the view's conditions. Then all errors are replaced.
     """
-    failed = False
     try:
         return run()
-    except duckdb.CatalogException as error:
-        if "already exists" in str(error) and not behind:
-            raise
     except duckdb.InterruptException:
         raise
-    except Exception:  # Arrow has errors of its own.
-        if not behind:
+    except Exception as error:  # Arrow has errors of its own.
+        if isinstance(error, duckdb.CatalogException) and "already exists" not in str(error):
+            said = _GONE
+        elif behind:
+            said = _BEHIND
+        else:
             raise
-        failed = True
-    if failed:
-        raise UnsupportedQuery(
-            "The statement failed while it ran, and it reads a view over a closed table, so what it failed on is not "
-            "told: cast with TRY_CAST, and divide by nullif(x, 0)."
-        )
     # Raised outside of `except`, so that DuckDB's error is not its context.
-    raise UnsupportedQuery(
-        "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
-    )
+    raise UnsupportedQuery(said)
 
 
 def _in_turn(lock: RLock, of: Any, name: str, behind: bool = False) -> Any:

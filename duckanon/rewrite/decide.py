@@ -9,7 +9,7 @@ from datetime import date
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.snapshot import SCHEMA, Catalog, View
+from duckanon.catalog.snapshot import Catalog, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import metadata
 from duckanon.rewrite.admit import Kind, Statement, admit
@@ -87,21 +87,17 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         context.steps.append(Step("columns", about, Verdict.RUNS, "No row is asked for; names and types are public."))
         empty(bound, catalog)
         context.reads = []
+    # Before the rules, which let the query read copies of domains: what is in these is public.
+    behind = not bound.tables <= set(catalog.tables)
     if bound.protected:
         context.findings = context.recognised(bound.query)
     for rule in RULES:
         rule(context)
     text = str(context.bound.query.sql("duckdb", comments=False, normalize_functions=False))
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
-    behind = not bound.tables - _domains(context) <= set(catalog.tables)
     return Decision(
         steps, text, context.approved, context.answers, target, frozenset(bound.tables), looks_behind=behind
     )
-
-
-def _domains(context: RuleContext) -> set[TableName]:
-    """The copies of domains that the query reads: what is in them is public."""
-    return {one for one in context.bound.tables if one.schema == SCHEMA}
 
 
 _OWN = "It is this connection's own."

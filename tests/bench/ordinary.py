@@ -163,11 +163,12 @@ def measure(con: duckdb.DuckDBPyConnection, one: Question, text: str, asked: Pai
                 widths.append((high - low) / 2)
                 held.append(low <= true <= high)
     middle = np.median(np.abs(list(exact.values())))
-    told = f"{_short(np.mean(widths))} | {np.mean(held):.1%}" if one.ends else " | "
-    return f"| {one.what} | {len(exact)} | {_short(middle)} | {_short(np.mean(errors))} | {told} |"
+    told = f"{short(np.mean(widths))} | {np.mean(held):.1%}" if one.ends else " | "
+    return f"| {one.what} | {len(exact)} | {short(middle)} | {short(np.mean(errors))} | {told} |"
 
 
-def _short(number: Any) -> str:
+def short(number: Any) -> str:
+    """A number as the tables show it."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 

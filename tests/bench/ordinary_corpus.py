@@ -9,7 +9,6 @@ Told are, for the numbers of a query together, how many there are, the median of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 import duckanon
 from duckanon.catalog.names import quoted
 from duckanon.errors import DuckanonError
-from tests.bench.ordinary import DATA, Draws, make
+from tests.bench.ordinary import DATA, Draws, make, short
 from tests.guard.test_ordinary import METADATA, QUERIES, REFUSED, day, is_number, parameters
 
 DRAWS = 10
@@ -98,11 +97,7 @@ def measured(con: duckanon.Analyst, raw: duckdb.DuckDBPyConnection, title: str) 
         np.quantile(wrong, 0.95),
         max(widths, default=0),
     ]
-    return f"| {title} | {' | '.join(_short(each) for each in shown)} |"
-
-
-def _short(number: float | Decimal) -> str:
-    return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.3g}"
+    return f"| {title} | {' | '.join(short(each) for each in shown)} |"
 
 
 def main() -> None:
