@@ -117,7 +117,7 @@ def chunk(array: pa.Array) -> Chunk:
 def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0) -> Attribute:
     """One column as an Attribute: dense codes, int32, in the order of the values, NULL last.
 
-    Raises InvalidInput for NaN, infinity and types that have no place among quasi-identifiers.
+    Raises InvalidInput for NaN, infinity and types that quasi-identifiers cannot have.
     """
     whole = chunk(array)
     found = join(name, array.type, [whole.values], categorical=categorical, weight=weight)

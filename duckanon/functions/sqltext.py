@@ -14,11 +14,9 @@ ROW = f'"{RESERVED}"'
 # What our queries add to the rows of a table: a number from 1, a hash of the full content, and the row's class.
 NUMBER, CONTENT, LABEL = (f'"duckanon.{name}"' for name in ("number", "content", "label"))
 RESERVED_NAMES = (RESERVED, "duckanon.number", "duckanon.content", "duckanon.label")
-# A hash of each row's full content.
-HASHES = f"system.main.list(system.main.hash({ROW}))"
 THREADS = "system.main.current_setting('threads')"
 MEMORY = "system.main.current_setting('memory_limit')"
-# Where a query begins with what is common to many.
+# In place of such a comment a query gets a part that many share.
 _INCLUDED = re.compile(r"^-- include (\w+)\.sql\n", re.MULTILINE)
 # What source.sql takes of a table: every column, and none of the names that the empty branch adds.
 _TAKEN = f"* EXCLUDE ({', '.join(quoted([name]) for name in RESERVED_NAMES)})"
@@ -95,7 +93,7 @@ def absent(columns: Iterable[str], *, own: bool = True) -> str:
 
 
 def refusal(sentence: str) -> str:
-    """A query that says `sentence` as DuckDB's own error and does nothing else."""
+    """A query that raises `sentence` as DuckDB's own error and does nothing else."""
     return f"SELECT system.main.error({literal(sentence)})"
 
 
