@@ -137,7 +137,7 @@ class DpGroupSizes(Groups):
 
     @property
     def written(self) -> dict[str, Any]:
-        """The arguments beside the table, as the ledger writes them: fractions as text."""
+        """The arguments other than the table, as the ledger writes them: fractions as text."""
         return {
             "unit": self.unit,
             "hierarchy": list(self.hierarchy),
@@ -155,7 +155,7 @@ class DpGroupSizes(Groups):
 
     @property
     def key(self) -> dict[str, Any]:
-        """What of the call a release depends on. The tables go by their content, and names ignore case."""
+        """What a release depends on. Tables are compared by their content, and names ignore case."""
         parts = self.written
         listed = parts.pop("regions") is not None
         for name in ("unit", "quantity", "person"):
@@ -163,13 +163,13 @@ class DpGroupSizes(Groups):
         return {**parts, "hierarchy": [name.lower() for name in self.hierarchy], "listed": listed}
 
     def __str__(self) -> str:
-        """The call, as the ledger tells it."""
+        """The call, as the ledger shows it."""
         told = [(name, value) for name, value in self.written.items() if name != "unit" and value]
         rest = ", ".join(f"{name} := {_shown(value)}" for name, value in told)
         return f"dp_group_sizes({_shown(self.tbl)}, {_shown(self.unit)}, {rest})"
 
     def neighbours(self) -> str:
-        """The pairs of tables that the release can hardly tell apart."""
+        """The pairs of tables that the release protects: what one row, or one unit, may differ in."""
         from duckanon.engines.groups.release import RELATIONS
 
         said: str = RELATIONS[self.totals]  # type: ignore[index] # checked when the call was written
@@ -223,7 +223,7 @@ def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
 
 
 def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
-    """The function behind dp_group_sizes. It gets a table's counts, and refuses before anything is charged."""
+    """The function behind dp_group_sizes. It gets a table's counts; every refusal comes before the charge."""
 
     def answer(
         request: DpGroupSizes,
@@ -257,7 +257,7 @@ def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
             **request.key,
             "content": content.as_py(),
             "regions": regions.as_py(),
-            # Should two contents ever share their hashes, a release of other counts is still never given.
+            # If two contents ever had the same hash, the release of other counts would still not be given.
             "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
         }
         return charge_and_draw(

@@ -1,4 +1,4 @@
-"""The query that counts groups by region and size, and says what is wrong with a table that cannot be counted."""
+"""The query that counts groups by region and size, or raises why a table cannot be counted."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class GroupSizes(Groups):
 
 
 def roles(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The table and the columns that tell groups, regions and sizes, checked among themselves."""
+    """The table and the columns of groups, regions and sizes, checked against each other."""
     table, unit = arguments.table(given["tbl"]), given["unit"]
     if not isinstance(unit, str) or not unit:
         raise InvalidInput("unit must be the name of the column that tells groups apart, as in 'household_id'.")

@@ -19,7 +19,7 @@ from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
-# Marks the records of a population beside those of a table.
+# The column that marks the records of a population, which are counted together with those of a table.
 _OTHERS = '"duckanon.others"'
 
 
@@ -60,7 +60,7 @@ class KReport(Request):
 
     def query(self) -> str:
         members = packed(self.sensitive) if self.sensitive else "system.main.list({'duckanon.none': 0})"
-        # The hash tells apart what a collation takes for equal and a reader does not.
+        # The hash distinguishes texts that a collation takes for equal and a reader does not.
         groups = ", ".join(map(identifier, self.qi))
         groups += f", system.main.hash({groups})"
         described, counted, source = "[]::VARCHAR[]", "NULL::BIGINT", f"_dk_source AS {ROW}"
