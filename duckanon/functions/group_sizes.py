@@ -12,7 +12,6 @@ from duckanon.functions.group_counts import Groups, check_regions, check_table, 
 from duckanon.functions.sqltext import fill
 from duckanon.functions.udf import Host, Instance, register_check
 
-
 # Columns of the answer beside those of the hierarchy.
 RELEASED = ("level", "size", "groups")
 
