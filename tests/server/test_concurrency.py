@@ -185,7 +185,7 @@ def counted(age: int) -> str:
 
 
 def start(path: Path) -> tuple[Any, int]:
-    """A server in a process of its own, and its port. The process is a copy of one that has loaded all that is needed."""
+    """A server in a process of its own, a copy of one that has loaded all that is needed; and its port."""
     context = multiprocessing.get_context("forkserver")
     needed = ("duckanon.server.service", "duckanon.functions.k_report", "duckanon.rewrite.decide", "numba", "pandas")
     context.set_forkserver_preload([*needed, "scipy.linalg", __name__])
