@@ -210,6 +210,10 @@ class Backend:
         """
         raise NotImplementedError
 
+    def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:  # noqa: ARG002
+        """As `run`, called from the event loop; None for a statement that could wait or take long."""
+        return None
+
     def begin(self) -> None: ...
 
     def commit(self) -> None: ...
@@ -253,11 +257,18 @@ class _Rows:
         """The next rows, at most so many; none at the end."""
         if self._con is not None:
             found: list[Any] = self._con.fetchmany(count)
+            if len(found) < count:
+                self._con = None
             return found
         found, self._kept = self._kept[:count], self._kept[count:]
         if not found and self._is_cut:
             raise Told("54000", "The result is too long to be kept beside another statement: fetch it first.")
         return found
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows were fetched."""
+        return self._con is None and not self._kept
 
     @property
     def kept(self) -> int:
@@ -295,13 +306,25 @@ class AnalystBackend(Backend):
                 # What was charged stays charged, and the log says so.
                 error.spent = asker.spent  # type: ignore[attr-defined]
                 raise
-        decision = self._analyst.decision
-        first = _first(text)
+        return self._result(text, asker.spent)
+
+    def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:
+        # What depends on no catalog holds during changes too, so it has no turn.
+        if (self._open is not None and not self._open.is_over) or not self._analyst.is_constant(
+            text, list(values) or None
+        ):
+            return None
+        self._analyst.execute(text, list(values) or None)
+        return self._result(text, Fraction(0))
+
+    def _result(self, text: str, spent: Fraction) -> Result:
+        """What the statement that was just run gave."""
+        decision, first = self._analyst.decision, _first(text)
         if first in ("create", "insert", "drop"):
             self._own_changes += 1
             rows = self._analyst.fetchall()
-            return _done(text, _count(rows), decision, asker.spent)
-        return Result(_tag(first), self._described(), self._rows().fetch, None, decision, asker.spent)
+            return _done(text, _count(rows), decision, spent)
+        return Result(_tag(first), self._described(), self._rows().fetch, None, decision, spent)
 
 
 class StewardBackend(Backend):

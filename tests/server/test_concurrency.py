@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
+import contextlib
 import os
 import random
 import signal
@@ -13,15 +12,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from duckanon.server.service import Options, Service
 from tests.guard.residents import make
 from tests.server.client import Client, query
+from tests.server.killed import start
 from tests.server.served import Served, add_users, serving
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -130,6 +127,42 @@ def test_an_analyst_never_waits_for_a_steward_who_reads(served: Served) -> None:
         assert asked(served, "SELECT count(*) FROM counties", "ana") == [("4",)]
 
 
+def test_a_statement_of_constants_waits_for_nobody(served: Served) -> None:
+    """It is run without a turn and without a thread once it has been decided about; others still wait for a change."""
+    with (
+        Client(served.host, served.port).log_in("ana") as client,
+        Client(served.host, served.port).log_in("bob") as other,
+    ):
+        client.ask(query("SELECT 1"))
+        with served.service._gate.change():
+            assert client.ask(query("SELECT 1")).rows == [("1",)]
+            other.send(query("SELECT state FROM counties LIMIT 0"))
+            other.socket.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                other.message()
+        other.socket.settimeout(30)
+        assert other.reply().tags == ["SELECT 0"]
+
+
+def test_many_constants_at_once_hold_up_nobody(served: Served) -> None:
+    with (
+        Client(served.host, served.port).log_in("ana") as client,
+        Client(served.host, served.port).log_in("bob") as other,
+    ):
+        client.ask(query("SELECT 1"))
+        client.send(query("SELECT 1;" * 5_000))
+        client.message()
+        assert other.ask(query("SELECT 1")).rows == [("1",)]
+        client.socket.setblocking(False)
+        seen = b""
+        with contextlib.suppress(BlockingIOError):
+            while piece := client.socket.recv(1 << 20):
+                seen += piece
+        client.socket.setblocking(True)
+        assert seen.count(b"SELECT 1\0") < 4_999
+        assert client.reply().status == "I"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("seed", range(10 if LONG else 1))
 def test_kill(tmp_path: Path, seed: int) -> None:
@@ -183,21 +216,3 @@ def test_kill(tmp_path: Path, seed: int) -> None:
 
 def counted(age: int) -> str:
     return f"SELECT count(*) FROM persons WHERE age < {age}"
-
-
-def start(path: Path) -> tuple[Any, int]:
-    """A server in a process of its own, a copy of one that has loaded all that is needed; and its port."""
-    context = multiprocessing.get_context("forkserver")
-    needed = ("duckanon.server.service", "duckanon.functions.k_report", "duckanon.rewrite.decide", "numba", "pandas")
-    context.set_forkserver_preload([*needed, "scipy.linalg", __name__])
-    told, tell = context.Pipe(duplex=False)
-    process = context.Process(target=serve, args=(path, tell))
-    process.start()
-    tell.close()
-    with told:
-        return process, told.recv()
-
-
-def serve(path: Path, tell: Connection) -> None:
-    service = Service(path, Options(port=0, log=path.with_suffix(".log")))
-    asyncio.run(service.serve(lambda _, port: tell.send(port)))
