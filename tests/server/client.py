@@ -90,7 +90,10 @@ def cancel(process: int, key: int) -> bytes:
 
 @dataclass
 class Reply:
-    """What came until the server was ready: the kinds of messages in order, what some of them say, and all bytes."""
+    """What came until the server was ready: the kinds of messages in order, what some of them say, and all bytes.
+
+    besides: the bytes of all messages but rows.
+    """
 
     kinds: str = ""
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
@@ -100,6 +103,7 @@ class Reply:
     errors: list[dict[str, str]] = field(default_factory=list)
     copied: bytes = b""
     raw: bytes = b""
+    besides: bytes = b""
     status: str = ""
 
     @property
@@ -109,6 +113,8 @@ class Reply:
     def take(self, kind: bytes, body: bytes) -> None:
         self.kinds += kind.decode()
         self.raw += kind + body
+        if kind != b"D":
+            self.besides += kind + body
         if kind == b"D":
             self.rows.append(tuple(_values(body)))
         elif kind == b"T":
