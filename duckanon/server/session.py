@@ -12,7 +12,7 @@ from duckanon.server.backends import Column
 from duckanon.server.codecs import decoder
 from duckanon.server.errors import CANCELLED, STOPPING, Told, told
 from duckanon.server.execution import PIECE
-from duckanon.server.lexer import statements
+from duckanon.server.lexer import apart, statements
 from duckanon.server.login import log_in
 from duckanon.server.portals import Portal, Prepared
 from duckanon.server.session_statements import MOST_PORTALS, SessionStatements
@@ -260,7 +260,7 @@ class Session(SessionStatements):
         parts = statements(self._limited(message.text))
         if len(parts) > 1:
             raise Told("42601", "A prepared statement is one statement: send each of them alone.")
-        text = parts[0] if parts else ""
+        text = apart(parts[0]) if parts else ""
         self._prepared[message.name] = Prepared(text, commands.command(text), message.types)
         self._out += wire.PARSE_COMPLETE
 

@@ -120,6 +120,18 @@ def test_a_table_that_is_closed_is_not_read_afterwards(served: Served) -> None:
     assert not wrong
 
 
+def test_what_a_macro_of_a_steward_records_names_the_steward(served: Served) -> None:
+    with Client(served.host, served.port).log_in("stu") as client:
+        for text in (
+            "CREATE MACRO shut() AS close_table('counties')",
+            "CREATE VIEW shutting AS SELECT shut()",
+            "FROM shutting",
+        ):
+            assert not client.ask(query(text)).errors
+        ledger = "SELECT who FROM duckanon.ledger WHERE action = 'close' ORDER BY number DESC LIMIT 1"
+        assert client.ask(query(ledger)).rows == [("stu",)]
+
+
 def test_an_analyst_never_waits_for_a_steward_who_reads(served: Served) -> None:
     with Client(served.host, served.port).log_in("stu") as steward:
         steward.send(query("SELECT count(*) FROM " + ", ".join(f"range(100000) r{n}" for n in range(4))))

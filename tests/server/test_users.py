@@ -110,6 +110,9 @@ def test_an_allotment_holds_beside_the_budget(database: Path) -> None:
                 errors.ConfigurationLimitExceeded, match="bob may spend epsilon 2 on residents, and 0 is left"
             ):
                 bob.execute("SELECT count(*) FROM persons WHERE age < 50")
+        explained = "SELECT decision FROM explain_privacy('SELECT count(*) FROM persons WHERE age < 50')"
+        assert ana.execute(explained).fetchall() == [("rewritten",)]
+        assert bob.execute(explained).fetchall() == [("refused",)]
         ana.execute("SELECT count(*) FROM persons WHERE age < 50")
         bob.execute("SELECT count(*) FROM persons WHERE age < 50")  # stored now, so it is free for all
 
