@@ -1,6 +1,6 @@
 """An analyst's connection: it runs what the guard admits, and nothing else.
 
-It protects against mistakes, not against attacks from the same process: whoever can run Python here, or can open the
+It protects against mistakes, not against attacks from the same process: anyone who can run Python here, or can open the
 file, has access to the data.
 """
 

@@ -27,8 +27,8 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     """Put duckanon's SQL functions on a DuckDB connection, and return it.
 
     The functions are temporary: nothing is written to the database file before the first charge or policy. Other
-    cursors of the same database need a `register` of their own. progress: told what runs and the share done (0 to 1),
-    from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
+    cursors of the same database need a `register` of their own. progress: called with what runs and the share done (0
+    to 1), from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
     on = Instance(con)
     # Every connection is remembered: charges are recorded by any that is still open.
@@ -51,7 +51,7 @@ def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:
 
 
 class Session(Protocol):
-    """What a steward's and an analyst's connection have in common: code that serves both asks for this.
+    """What a steward's and an analyst's connection have in common: the type for code that works with both.
 
     role: 'steward' or 'analyst'. Results are fetched as from a DuckDB connection: `fetchall`, `df` and so on.
     """
@@ -180,7 +180,7 @@ def connect(
     role: 'steward' runs everything as it is written, and sets policies with `protect`. 'analyst' is guarded: protected
     tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables). By
     default it is 'analyst' for a database with a protected table, and 'steward' for every other one and in memory. The
-    connection's `role` tells which. progress: as for `register`. Raises InvalidInput for another role, and
+    connection's `role` says which. progress: as for `register`. Raises InvalidInput for another role, and
     where this process has the database open under the other one.
 
     DuckDB finds a data frame by its variable's name in the frame that calls it; here that frame is ours, so for a

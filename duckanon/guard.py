@@ -100,7 +100,7 @@ class SharedCatalog:
                 self.own.close()
 
     def forget(self) -> None:
-        """Read the catalog again for the next statement: somebody has changed it without a line in a ledger."""
+        """Read the catalog again for the next statement: it was changed without a line in a ledger."""
         with self.lock:
             self._known, self._states, self._databases = None, None, []
 
@@ -373,7 +373,7 @@ def _publications(states: Mapping[str, LedgerState]) -> dict[TableName, list[Pub
 
 
 def _key(statement: object, parameters: Parameters) -> Hashable | None:
-    """What a decision depends on besides catalog and ledgers; None for what is not kept."""
+    """What a decision depends on, apart from catalog and ledgers; None if the decision is not to be kept."""
     if not isinstance(statement, str) or len(statement) > _LONGEST_KEPT:
         return None
     if parameters is not None and not is_given(parameters):

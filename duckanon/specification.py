@@ -33,7 +33,8 @@ class Argument:
 class Column:
     """A column of the answer.
 
-    several: as many as the call asks for, in turns with its neighbours. optional: there only if the call asks for it.
+    several: as many as the call's arguments give, in turns with its neighbours. optional: there only if an argument is
+    given.
     """
 
     name: str
@@ -96,7 +97,7 @@ class Function:
 
 @cache
 def sql_root() -> Path:
-    """The folder `sql`: beside the modules in a wheel, beside the package in a checkout (editable install).
+    """The folder `sql`: inside the package in a wheel, next to the package in a checkout (editable install).
 
     Raises FileNotFoundError if the installation has lost it.
     """

@@ -14,7 +14,7 @@ from duckanon.catalog.names import fold
 # A domain as a steward writes it: a list of values, the word ENUM, or the name of an open table.
 DomainSource = str | tuple[Any, ...]
 ENUM = "ENUM"
-# The largest bound of a column: so far a DOUBLE tells whole numbers apart, and their sums stay below 64 bits.
+# The largest bound of a column: up to it a DOUBLE holds all whole numbers, and their sums stay below 64 bits.
 LARGEST_BOUND = 10**15
 
 

@@ -1,4 +1,4 @@
-"""A release that a steward wants to publish, as data: governance passes it to the audit, which sees no ledger."""
+"""A release that a steward wants to publish, as data: governance passes it to the audit."""
 
 from __future__ import annotations
 

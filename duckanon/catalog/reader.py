@@ -70,7 +70,7 @@ class Everything:
 
 
 def read(con: duckdb.DuckDBPyConnection) -> Everything:
-    """Everything in the catalog. con: a connection that nobody else uses meanwhile."""
+    """Everything in the catalog. con: a connection that nothing else uses meanwhile."""
     ((database, schema, path),) = con.execute(_SEARCH).fetchall()
     columns: dict[TableName, dict[str, str]] = {}
     for *owner, column, kind in con.execute(_COLUMNS).fetchall():

@@ -1,6 +1,6 @@
 """Sorting and copying for compiled code: numba's versions of NumPy's functions take seconds to compile.
 
-An assignment to a slice, `a[:] = b`, compiles the making of a message about shapes, with all of Python's text handling;
+An assignment to a slice, `a[:] = b`, also compiles an error message about shapes, with all of Python's text handling;
 `np.argsort` takes three times as long as the one below.
 """
 

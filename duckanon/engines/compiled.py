@@ -1,4 +1,4 @@
-"""The one place that knows numba: loops compiled to machine code, cached on disk, run without the GIL."""
+"""The only module that uses numba: loops compiled to machine code, cached on disk, run without the GIL."""
 
 import gc
 import hashlib
@@ -20,11 +20,11 @@ _log = logging.getLogger("duckanon")
 
 
 class _Compiling(event.Listener):
-    """Told by numba when a kernel is compiled, and each one that this calls, under numba's own lock.
+    """Called by numba when it begins and ends to compile a kernel, or one that this calls, under numba's own lock.
 
-    It says, once a process, that compiling is what takes so long; a warm cache compiles nothing. And it puts Python's
-    garbage collection off until the kernel is compiled: looking through the compiler's many objects again and again
-    takes a sixth of the time.
+    It reports, once a process, that compiling takes the time; with a warm cache nothing is compiled. And it defers
+    Python's garbage collection until the kernel is compiled: looking through the compiler's many objects again and
+    again takes a sixth of the time.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]
 def compiled(function: F) -> F:
     """Compile `function` on its first call; later processes load the machine code from numba's cache.
 
-    It works in arrays that it is given: it makes none, and returns numbers. (So numba's counts of who uses an array are
+    It works in arrays that it is given: it makes none, and returns numbers. (So numba's reference counts of arrays are
     left out, which take a tenth of all compiling.) Kernels hold no global state and start no threads of their own
     (numba's thread pools cannot be entered from two DuckDB threads at once), so any number of them may run at once.
     """
@@ -77,7 +77,7 @@ def allocating(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """As `compiled`, for other compiled functions alone. Without a way in from Python that takes half the time."""
+    """As `compiled`, for other compiled functions alone. Without an entry point for Python that takes half the time."""
     return cast("F", _Inner(function, **_UNCOUNTED))
 
 
@@ -96,7 +96,7 @@ def inner_exact_sums(function: F) -> F:
 
     No number may be NaN.
     """
-    # No licence for the compiler: sums that are exact are the same in any order, on any machine.
+    # This does not change results: sums that are exact are the same in any order, on any machine.
     return cast("F", _Inner(function, fastmath={"reassoc", "nsz", "nnan"}, **_UNCOUNTED))
 
 
@@ -104,7 +104,7 @@ _UNCOUNTED = {"_nrt": False}
 
 
 class _Inner:
-    """A function for compiled code alone. Numba sees the compiled one; Python sees that it has no way in."""
+    """A function for compiled code alone. Numba gets the compiled one; a call from Python raises an error."""
 
     def __init__(self, function: Callable[..., object], **options: object) -> None:
         self.__wrapped__ = function
@@ -153,7 +153,7 @@ class _Kernel(CPUDispatcher):
     """
 
     def __init__(self, function: Callable[..., object], **options: object) -> None:
-        # Nobody calls in from C, and the way in would cost a tenth of all compiling.
+        # Nothing calls it from C, and an entry point for C would take a tenth of all compiling.
         targets = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True, **options}
         super().__init__(function, targetoptions=targets, pipeline_class=_Plain)
         try:
@@ -182,10 +182,10 @@ class _KernelCache(FunctionCache):
 
 
 class _CacheFile(IndexDataCacheFile):
-    """Numba's files of one function's cache, where what cannot be read counts as not there, and is compiled anew.
+    """Numba's files of one function's cache, where a file that cannot be read counts as missing, and is compiled anew.
 
-    Numba reads all of an index before it looks whether the index is stale. An older version of this package left names
-    in it of classes that have moved since. And a full disk cuts files off. Unpickling may raise anything.
+    Numba reads all of an index before it looks whether the index is stale. Older versions of this package wrote names
+    of classes that have moved since, and a full disk leaves incomplete files. Unpickling may raise anything.
     """
 
     def _load_index(self) -> dict[Any, str]:

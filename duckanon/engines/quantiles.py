@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from duckanon.engines.randomness import Source, decays, shuffled
 
 Ints = NDArray[np.int64]
-# The largest denominator of a place: ranks are multiplied by it.
+# The largest denominator of a position: ranks are multiplied by it.
 FINEST = 1000
 
 
 def losses(counts: Ints, place: Fraction) -> tuple[Ints, int]:
-    """How far each value is from being the quantile, and by how much one record more changes that at most.
+    """How far each value is from being the quantile, and by how much one more record changes that at most.
 
-    counts: of the values 0, 1, ... place: of the quantile, from 0 to 1. The loss of a value is the denominator of
-    `place` times the number of records that would have to move for it to be the quantile. Raises ValueError for a place
-    with a denominator above FINEST.
+    counts: of the values 0, 1, ... place: the quantile's position, from 0 to 1. The loss of a value is the denominator
+    of `place` times the number of records that would have to move for it to be the quantile. Raises ValueError for a
+    place with a denominator above FINEST.
     """
     share, of = place.numerator, place.denominator
     if of > FINEST:

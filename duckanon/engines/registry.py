@@ -1,7 +1,7 @@
 """How every family of engines lists its methods, so that documents, tests and SQL can iterate over all of them.
 
 A family is a package `duckanon.engines.<family>` whose module `methods` has METHODS, a dictionary by name. A family
-that has more to say about its methods subclasses `Method`.
+whose methods have further properties subclasses `Method`.
 """
 
 from __future__ import annotations

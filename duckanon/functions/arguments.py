@@ -1,4 +1,4 @@
-"""What a caller wrote between the brackets, read into Python values with one clear sentence for each mistake."""
+"""The arguments of a call, read into Python values, with one clear sentence for each mistake."""
 
 from __future__ import annotations
 

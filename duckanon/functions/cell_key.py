@@ -1,4 +1,4 @@
-"""cell_key and cell_key_table: counts perturbed by cell key, and the perturbation tables that say how."""
+"""cell_key and cell_key_table: counts perturbed by cell key, and the perturbation tables by which they are changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duckanon.functions.udf import Host, Instance, register_check, register_engi
 if TYPE_CHECKING:
     from duckanon.engines.suppression.cell_key import PTable
 
-# The largest deviation, the variance and the threshold of a perturbation table, where nothing is said.
+# The largest deviation, the variance and the threshold of a perturbation table, by default.
 _DEFAULTS: Mapping[str, float] = {"max_deviation": 5, "variance": 2.0, "threshold": 0}
 _PTABLE = {"i": "BIGINT", "v": "BIGINT", "first_key": "BIGINT", "beyond_key": "BIGINT"}
 _MOST_ROWS = 1_000_000
@@ -182,7 +182,7 @@ def _changes(table: PTable) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _read(given: pa.Scalar) -> PTable:
-    """The caller's perturbation table. Raises InvalidInput for what is none."""
+    """The caller's perturbation table. Raises InvalidInput if it is not one."""
     from duckanon.engines.suppression.cell_key import PTable
 
     told: Any = given.values if given.is_valid else None

@@ -35,7 +35,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     on.function("cell_bounds", CellBounds)
     on.function("cell_values", CellValues)
     on.function("disclosure_report", DisclosureReport)
-    register_check(on, "_dk_cells_problem", _check, _Counted)
+    register_check(on, "_dk_cells_problem", check_table, _Counted)
     register_check(on, "_dk_known_problem", _check_known, CellBounds)
     register_engine(on, "_dk_cells_audit", _audit, "found", row_type(dict.fromkeys(_AUDITED, "BIGINT[]")), Cells)
     register_engine(on, "_dk_cells_report", _report, "found", row_type(MEASURES), DisclosureReport)
@@ -46,7 +46,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 
 @dataclass(frozen=True, kw_only=True)
 class Cells(Request):
-    """What all functions about cells are told: the table, and its row columns and column columns."""
+    """The arguments that all functions about cells have: the table, and its row columns and column columns."""
 
     tbl: str
     rows: tuple[str, ...]
@@ -78,7 +78,7 @@ class Cells(Request):
         return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
 
     def place(self, row: int) -> str:
-        """What an error calls a row, by its number from 0. No value is in it."""
+        """How an error names a row, by its number from 0, without a value."""
         return f"row {row + 1} in the order of {', '.join(map(identifier, self.rows))}"
 
 
@@ -152,7 +152,7 @@ class _Counted(Cells):
     count: str | None
 
     def write(self, *, released: Sequence[str], facts: str, answer: str, result: str) -> str:
-        """The query that counts, and then runs `result`. released: its columns beside those of the call."""
+        """The query that counts, and then runs `result`. released: its columns in addition to those of the call."""
         amount, flaws = counting(self.count)
         return fill(
             "cells",
@@ -268,7 +268,7 @@ class DisclosureReport(_Counted):
 # --- checks that need the table's columns -----------------------------------------------------------------------------
 
 
-def _check(request: _Counted, names: list[str], types: list[str], released: list[str]) -> None:
+def check_table(request: _Counted, names: list[str], types: list[str], released: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([*request.categories, *([request.count] if request.count else [])])
     if request.count:
@@ -299,7 +299,7 @@ _UNTYPED = '"NULL"'
 # --- the engine's calls -----------------------------------------------------------------------------------------------
 
 _AUDITED = "rows divisors lower upper feasible offsets kinds run_kinds first step size".split()
-# What is told of a table as a whole. Counts of combinations may be beyond 64 bits.
+# What is reported about a table as a whole. Counts of combinations may be beyond 64 bits.
 MEASURES = {name: kind.replace("HUGEINT", "DECIMAL(38, 0)") for name, kind in columns_of("disclosure_report").items()}
 
 

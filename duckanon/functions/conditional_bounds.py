@@ -100,7 +100,7 @@ def _check(request: ConditionalBounds, names: list[str], types: list[str]) -> No
 def as_written(text: str, problem: str = _UNREADABLE) -> Fraction:
     """The number as written. One with hundreds of digits, as '1e999999999' would have, is refused unwritten.
 
-    problem: what InvalidInput says of a text that is no number.
+    problem: the sentence of InvalidInput for a text that is no number.
     """
     try:
         above, slash, below = text.partition("/")

@@ -21,7 +21,9 @@ from duckanon.functions.group_sizes import named, roles
 from duckanon.functions.sqltext import call, fill, literal
 from duckanon.functions.udf import Host, Instance, register_engine
 
-_RELEASED = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
+_REGIONS = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
+# Columns of the answer beside those of the hierarchy.
+RELEASED = ("level", "size", "groups", "low", "high")
 # Cells of the last level: a release of so many needs some 8 GiB.
 _MOST_CELLS = 20_000_000
 
@@ -30,7 +32,7 @@ def register(on: Instance, host: Host) -> None:
     """Put the functions behind dp_group_sizes on a database instance."""
     on.function("dp_group_sizes", DpGroupSizes)
     register_engine(
-        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _RELEASED, DpGroupSizes
+        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _REGIONS, DpGroupSizes
     )
 
 
@@ -91,7 +93,7 @@ class DpGroupSizes(Groups):
         check(depth=len(found.hierarchy) + 1, **found.engine)
         return found
 
-    def query(self) -> str:
+    def query(self, tallies: str | None = None) -> str:
         ranks = ", ".join(f"r{i}" for i in range(len(self.hierarchy) + 1))
         answer = call(
             "_dk_dp_group_sizes",
@@ -114,7 +116,7 @@ class DpGroupSizes(Groups):
             released=self.own_names,
         )
         shown = f"TRY_CAST(system.main.least(size, {self.max_size}) AS BIGINT)"
-        return query(self, shown=shown, result=result, columns=["level", "size", "groups", "low", "high"])
+        return query(self, shown=shown, result=result, columns=RELEASED, tallies=tallies)
 
     @property
     def first(self) -> int:
@@ -135,7 +137,7 @@ class DpGroupSizes(Groups):
 
     @property
     def written(self) -> dict[str, Any]:
-        """The arguments beside the table, as the ledger writes them: fractions as text."""
+        """The arguments other than the table, as the ledger writes them: fractions as text."""
         return {
             "unit": self.unit,
             "hierarchy": list(self.hierarchy),
@@ -153,7 +155,7 @@ class DpGroupSizes(Groups):
 
     @property
     def key(self) -> dict[str, Any]:
-        """What of the call a release depends on. The tables go by their content, and names ignore case."""
+        """What a release depends on. Tables are compared by their content, and names ignore case."""
         parts = self.written
         listed = parts.pop("regions") is not None
         for name in ("unit", "quantity", "person"):
@@ -161,13 +163,13 @@ class DpGroupSizes(Groups):
         return {**parts, "hierarchy": [name.lower() for name in self.hierarchy], "listed": listed}
 
     def __str__(self) -> str:
-        """The call, as the ledger tells it."""
+        """The call, as the ledger shows it."""
         told = [(name, value) for name, value in self.written.items() if name != "unit" and value]
         rest = ", ".join(f"{name} := {_shown(value)}" for name, value in told)
         return f"dp_group_sizes({_shown(self.tbl)}, {_shown(self.unit)}, {rest})"
 
     def neighbours(self) -> str:
-        """The pairs of tables that the release can hardly tell apart."""
+        """The pairs of tables that the release protects: what one row, or one unit, may differ in."""
         from duckanon.engines.groups.release import RELATIONS
 
         said: str = RELATIONS[self.totals]  # type: ignore[index] # checked when the call was written
@@ -221,7 +223,7 @@ def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:
 
 
 def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
-    """The function behind dp_group_sizes. It gets a table's counts, and refuses before anything is charged."""
+    """The function behind dp_group_sizes. It gets a table's counts; every refusal comes before the charge."""
 
     def answer(
         request: DpGroupSizes,
@@ -255,7 +257,7 @@ def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
             **request.key,
             "content": content.as_py(),
             "regions": regions.as_py(),
-            # Should two contents ever share their hashes, a release of other counts is still never given.
+            # If two contents ever had the same hash, the release of other counts would still not be given.
             "counts": sha256(repr(counts.shape).encode() + counts.tobytes()).hexdigest(),
         }
         return charge_and_draw(

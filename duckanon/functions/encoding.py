@@ -90,7 +90,7 @@ def _enum_positions(array: pa.DictionaryArray) -> tuple[npt.NDArray[np.int64], n
 def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0) -> Attribute:
     """One column as an Attribute: dense codes in the order of the values, NULL last.
 
-    Raises InvalidInput for NaN, infinity and types that have no place among quasi-identifiers.
+    Raises InvalidInput for NaN, infinity and types that quasi-identifiers cannot have.
     """
     kind = array.type
     if pa.types.is_floating(kind):

@@ -1,4 +1,4 @@
-"""explain_privacy: what would become of a statement, as rows. Nothing runs and nothing is charged."""
+"""explain_privacy: how a statement would be decided, as rows. Nothing runs and nothing is charged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _explain(explain: Explain, request: ExplainPrivacy) -> pa.Array:
 
 
 def _needed(row: Mapping[str, Any], within: int | None) -> float | None:
-    """The epsilon for which 95 % of the counts are within a width: noise is as wide as epsilon is small."""
+    """The epsilon for which 95 % of the counts are within a width: the noise's width is proportional to 1 / epsilon."""
     if within is None or row.get("width") is None:
         return None
     return float(row["price"] * row["width"] / within)

@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def again(self) -> bool:
-        """Whether it covers cells and not values."""
+        """Whether it covers cells of an earlier release instead of values."""
         return list(self.names) == list(self.values)
 
     def aggregate(self) -> str:

@@ -19,14 +19,14 @@ from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
-# Marks the records of a population beside those of a table.
+# The column that marks the records of a population, which are counted together with those of a table.
 _OTHERS = '"duckanon.others"'
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind k_report on a database instance."""
     on.function("k_report", KReport)
-    register_check(on, "_dk_k_report_problem", _check, KReport)
+    register_check(on, "_dk_k_report_problem", check_table, KReport)
     register_engine(on, "_dk_k_report", _report, "measures", row_type(columns_of("k_report")), KReport)
 
 
@@ -60,7 +60,7 @@ class KReport(Request):
 
     def query(self) -> str:
         members = packed(self.sensitive) if self.sensitive else "system.main.list({'duckanon.none': 0})"
-        # The hash tells apart what a collation takes for equal and a reader does not.
+        # The hash distinguishes texts that a collation takes for equal and a reader does not.
         groups = ", ".join(map(identifier, self.qi))
         groups += f", system.main.hash({groups})"
         described, counted, source = "[]::VARCHAR[]", "NULL::BIGINT", f"_dk_source AS {ROW}"
@@ -92,7 +92,7 @@ class KReport(Request):
         return call("_dk_k_report", request=self.literal, members="system.main.list(members)", people=people)
 
 
-def _check(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
+def check_table(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([*request.qi, *request.sensitive])
     found.plain(request.sensitive, "sensitive column")

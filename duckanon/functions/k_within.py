@@ -101,7 +101,7 @@ def _check(request: Coarser, names: list[str], types: list[str], described: dict
 
 
 def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequence[str]) -> None:
-    """Check that no released cells are left that the coarser release would give out as they are."""
+    """Check that no column with the earlier release's cells is left: the coarser one would show them unchanged."""
     named, gone = {name.lower() for name in qi}, {name.lower() for name in drop}
     for name in found.names:
         left = [end for end in (f"{name}_lo", f"{name}_hi", f"{name}_set") if release.holds(end)]
@@ -136,7 +136,7 @@ def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.
             f"{request.within} is no release of this table: it can have no more rows, and each record must lie in one "
             "of its classes, but for those that it dropped. Give the table that it was made from."
         )
-    # What was dropped stays dropped: rows come from the earlier release alone.
+    # Dropped records stay dropped: rows come from the earlier release alone.
     left = int(wanted.suppress * len(several)) - (len(several) - len(cells))
     if left < 0:
         raise InvalidInput(

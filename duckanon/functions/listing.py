@@ -1,4 +1,4 @@
-"""Functions that list what the database remembers: rows from Python, as a table."""
+"""Functions that list what is stored in the schema `duckanon`: rows from Python, as a table."""
 
 from __future__ import annotations
 

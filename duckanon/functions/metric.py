@@ -97,7 +97,7 @@ def check_side(table: str, needed: Sequence[str], numbers: Sequence[str]) -> str
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Request):
-    """What metric_mechanism and metric_report are both told."""
+    """The arguments that metric_mechanism and metric_report have in common."""
 
     tbl: str
     id: str
@@ -268,7 +268,7 @@ def _check_side(names: list[str], types: list[str], table: str, needed: list[str
 
 
 def _teller(progress: Progress, method: str, gap: float) -> Callable[[str, Step], None]:
-    """Tells of each iteration: its bounds and gap, and as share how many of the gap's decimals are done."""
+    """Reports each iteration: its bounds and gap, and as the share done how many of the gap's decimals are reached."""
 
     def tell(part: str, step: Step) -> None:
         share = 0.0

@@ -94,7 +94,7 @@ def _given_loss(packed: pa.Scalar, records: int) -> tuple[Ints, Floats]:
 
 
 def _weights(packed: pa.Array) -> Floats:
-    """How likely each destination is: all alike unless said."""
+    """How likely each destination is: all alike by default."""
     if packed.null_count == len(packed):
         return np.full(len(packed), 1.0 / len(packed))
     found = _numbers("weight", packed)
@@ -116,7 +116,7 @@ def domain(
     rows, names = values.values, request.features
     records = len(rows)
     if not 2 <= records <= MOST_RECORDS:
-        # Said by the domain, before any distance is computed.
+        # The domain raises this before any distance is computed.
         nothing: Any = np.zeros((records, 0))
         Domain(nothing, request.epsilon, None, True, uniform(records), np.zeros(0, int), nothing)
     points = _points(names, rows.field("features")) if names else np.zeros((records, 0))

@@ -36,7 +36,7 @@ class Governance(Protocol):
         *,
         action: str,
     ) -> pa.Array:
-        """What was drawn for the same before, or what is drawn and charged now."""
+        """The stored draw for the same key, or a new one, which is charged now."""
         ...
 
     def protected(self, table: str, lookup: Mapping[str, Any]) -> bool: ...
@@ -45,7 +45,7 @@ class Governance(Protocol):
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind metric_perturb on a database instance."""
     on.function("metric_perturb", MetricPerturb)
-    register_check(on, "_dk_perturb_problem", _check, MetricPerturb)
+    register_check(on, "_dk_perturb_problem", check_table, MetricPerturb)
     register_engine(on, "_dk_metric_perturb", partial(_perturb, host.governance), "found", "BIGINT[]", MetricPerturb)
 
 
@@ -93,12 +93,12 @@ class MetricPerturb(Request):
         )
 
     def __str__(self) -> str:
-        """The call, as the ledger tells it."""
+        """The call, as the ledger shows it."""
         said = f", epsilon := {written(self.epsilon)}" if self.epsilon else ""
         return f"metric_perturb({literal(self.tbl)}, {literal(self.id)}, {literal(self.mechanism)}{said})"
 
 
-def _check(request: MetricPerturb, names: list[str], types: list[str]) -> None:
+def check_table(request: MetricPerturb, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([request.id])
     found.plain([request.id], "name of records")
@@ -152,6 +152,6 @@ def _perturb(
         str(request),
         "tables that differ in the record of one row, for each unit of distance between the two records",
     )
-    # An epsilon of a distance is no epsilon of a unit: it is recorded beside the budget, and never added to it.
+    # An epsilon per distance is no epsilon per unit: it is recorded, and never charged to the budget.
     whole = {"call": str(request), "content": content.hexdigest()}
     return governance.stored_or_drawn(request.tbl, seen.as_py(), whole, charge, release, action="perturb")

@@ -1,4 +1,4 @@
-"""protect, open_table, new_edition and their like, policies, privacy_ledger: what SQL says to governance, and reads."""
+"""Governance in SQL: protect, open_table, new_edition and the like, and lists such as policies and privacy_ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duckanon.functions.udf import Host, Instance, register_engine
 
 
 class Decisions(Protocol):
-    """What a steward decides. Each sentence says what now holds."""
+    """A steward's decisions. Each returns a sentence that says what now holds."""
 
     def protect(
         self, table: str, seen: Mapping[str, Any], terms: Mapping[str, Any], types: Mapping[str, str] | None = None
@@ -53,7 +53,7 @@ class Governance(Protocol):
 
 
 def register(on: Instance, host: Host) -> None:
-    """Put the functions behind a steward's decisions, and behind what can be read of them, on a database instance."""
+    """Put the functions behind a steward's decisions, and behind the lists of them, on a database instance."""
     governance: Governance = host.governance
     for name, request, compute in (
         ("protect", Protect, partial(_protect, governance.decisions)),
@@ -154,7 +154,7 @@ def _columns(table: str) -> str:
 
 
 def _there(schema: str) -> str:
-    """No names for a schema that is there, NULL for one that is not."""
+    """An empty list of names for a schema that exists, NULL for one that does not."""
     database, name = (["", *parts(schema)])[-2:]
     inside = literal(database) if database else "system.main.current_database()"
     return (

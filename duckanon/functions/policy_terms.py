@@ -1,4 +1,4 @@
-"""From the arguments of protect to the terms of a policy: checked among themselves, and as plain values."""
+"""From the arguments of protect to the terms of a policy: checked against each other, and as plain values."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _LEAST = {
 
 
 def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
-    """The terms of a policy as plain values that JSON carries, checked among themselves. What is NULL is left out.
+    """The terms of a policy as plain values that JSON can hold, checked against each other. NULLs are left out.
 
-    given: the arguments of protect, by name. Raises InvalidInput for what contradicts itself.
+    given: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
     """
     found: dict[str, Any] = {name: arguments.names(given.get(name), name, empty=True) for name in LISTS}
     for name, what in _NAMES.items():
@@ -158,7 +158,7 @@ def _range(name: str, given: Mapping[str, Any]) -> list[object]:
 
 
 def _plain(value: object) -> object:
-    """A value that JSON carries; SQL casts it to the column's type."""
+    """A value that JSON can hold; SQL casts it to the column's type."""
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 

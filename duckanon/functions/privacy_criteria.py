@@ -1,4 +1,4 @@
-"""What a k-anonymous release is asked beyond k, on sensitive columns: from a call to SQL, and to the engine."""
+"""Privacy criteria beyond k, on sensitive columns: from a call to SQL, and to the engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from duckanon.functions.k_report import KReport
 if TYPE_CHECKING:
     from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 
-# What the engine's float may miss of the exact distance that the search went by.
+# How far the engine's float may be from the exact distance that the search used.
 _ROUNDING = 1e-9
 _KINDS = ("distinct", "entropy", "recursive")
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a call asks of sensitive columns. l, t: None where they are not asked for. c: of recursive diversity."""
+    """The criteria of a call for sensitive columns. l, t: None where they are not given. c: of recursive diversity."""
 
     sensitive: tuple[str, ...]
     l: int | Fraction | None  # noqa: E741 - the argument's name
@@ -85,7 +85,7 @@ def _diversity(
     diversity: object,
     c: object,
 ) -> tuple[str, int | Fraction | None, Fraction | None]:
-    """Which diversity, its l and its c. Whatever is rounded is rounded to what asks more."""
+    """The kind of diversity, its l and its c. They are rounded to the stricter side."""
     kind = "distinct" if diversity is None else arguments.text(diversity, "diversity")
     if kind not in _KINDS:
         raise InvalidInput("diversity must be 'distinct', 'entropy' or 'recursive'.")

@@ -13,9 +13,9 @@ that follows, or is known to be below `small` (the bounds of Wright and Smucker 
 counts are sold, shares say what counts say, and are audited as such.
 
 Several tables of numbers of one protected table are safe if the joint table of all their variables, counted, is: all of
-them follow from it. Otherwise they are safe if each is by itself, and what all tell together leaves open what must not
-be known: `publication_tables` says what that is and proves it. What follows from an earlier publication adds nothing.
-Nothing else is proven, and what is not proven is refused.
+them follow from it. Otherwise they are safe if each is by itself, and if what must not be known does not follow from
+all of them together: `publication_tables` defines that and proves it. A release that follows from an earlier
+publication adds nothing. Nothing else is proven, and what is not proven is refused.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _check_together(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_u
 
 
 def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Sequence[str]) -> str | None:
-    """What all tables of numbers tell together that must not be known; None if nothing is."""
+    """What must not be known and follows from all tables of numbers together; None if nothing does."""
     if len(names) > MOST_VARIABLES:
         return f"they have {len(names)} variables, and no more than {MOST_VARIABLES} are audited together"
     joint = Joint(con, candidate, [*candidate.earlier, candidate.terms])
@@ -153,7 +153,7 @@ def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Seque
 
 
 def told(finding: Finding, policy: Policy) -> str:
-    """What a finding says, in words."""
+    """A finding in words."""
     by, what = ", ".join(finding.variables), _what(policy)
     if finding.sensitive is not None:
         rows = f"rows by {by}" if by else "tables"
@@ -197,7 +197,7 @@ def _check_alone(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: 
 
 
 def _problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> list[str]:
-    """What a table of counts or shares would tell by itself."""
+    """What a table of counts or shares would disclose by itself."""
     if candidate.terms.kind == "counts" or candidate.totals:
         return counts_problems(con, candidate.of, candidate.terms.columns, candidate.policy)
     return _shares_problems(con, candidate, half_up)
@@ -207,7 +207,7 @@ def _problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: boo
 
 
 def counts_problems(con: duckdb.DuckDBPyConnection, of: str, columns: Sequence[str], policy: Policy) -> list[str]:
-    """What exact counts by some columns would tell; nothing if they are safe."""
+    """What exact counts by some columns would disclose; nothing if they are safe."""
     units, keys = _units(policy), ", ".join(map(identifier, columns))
     ((whole, few),) = con.execute(
         f"SELECT system.main.count(*), system.main.count(*) FILTER (WHERE units < {policy.small}) FROM "
@@ -267,7 +267,7 @@ def _units(policy: Policy) -> str:
 
 
 def _shares_problems(con: duckdb.DuckDBPyConnection, candidate: Candidate, half_up: bool) -> list[str]:
-    """What shares would tell somebody who knows the number of all records, and no more."""
+    """What shares would disclose to readers who know the number of all records, and nothing else."""
     terms, policy, of = candidate.terms, candidate.policy, candidate.of
     row, count, units = _cells(con, candidate)
     if not len(row):
@@ -301,7 +301,7 @@ def _cells(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> tuple[_Ints,
 
 
 def _exact(row: _Ints, count: _Ints, policy: Policy) -> _Bools:
-    """Of which cells exact shares tell the count, or that it is below `small`."""
+    """The cells whose counts follow from exact shares, and those that are known to be below `small`."""
     from duckanon.engines.cells.audit import audit_table
     from duckanon.engines.cells.reduction import reduce
 
@@ -312,7 +312,7 @@ def _exact(row: _Ints, count: _Ints, policy: Policy) -> _Bools:
 
 
 def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
-    """As `_exact`, from rounded shares; from exact ones where it is too large to say what the rounding leaves open."""
+    """As `_exact`, from rounded shares; taken for exact where the table is too large for the bounds of rounded ones."""
     from duckanon.engines.cells.rounded_proportions import rounded_bounds
 
     digits, n = candidate.terms.digits or 0, int(count.sum())
@@ -321,7 +321,8 @@ def _rounded(candidate: Candidate, row: _Ints, count: _Ints) -> _Bools:
         return _exact(row, count, candidate.policy)
     total = np.bincount(row, count).astype(np.int64)[row]
     published, left = np.divmod(2 * count * scale + total, 2 * total)
-    # Where no share is half-way, no other one may be: how it would have been rounded is not for the audit to guess.
+    # Where no published share lies half-way, no other records' share may either: the audit does not guess how halves
+    # are rounded.
     ties = "up" if (left == 0).any() else "none"
     try:
         found = rounded_bounds(row, published, digits, n, ties, shown=True)

@@ -1,4 +1,4 @@
-"""Whether a table of counts or shares says of the protected table what is true: every cell, and nothing else."""
+"""Whether a table of counts or shares has the true number of every cell of the protected table, and no other cells."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from duckanon.errors import InvalidInput
 from duckanon.functions.schema import is_number
 from duckanon.functions.sqltext import identifier
 
-# More cells than anybody reads.
+# The most cells: nobody reads a larger table.
 MOST = 200_000
-# How far a DOUBLE may be from the quotient that it stands for, as a part of it: a few roundings.
+# The largest relative error of a DOUBLE that stands for a quotient: a few roundings.
 _NEAR = Fraction(4, 2**53)
 
 
 def check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> bool:
     """Whether every half was rounded up, where the release is rounded.
 
-    Raises InvalidInput unless the release holds the true numbers of all cells, as exact or as rounded as it says.
+    Raises InvalidInput unless the release holds the true numbers of all cells, exact, or rounded as its arguments say.
     """
     _check_columns(candidate)
     cells = _cells(con, candidate)

@@ -1,4 +1,4 @@
-"""Whether a table is a k-anonymous copy that the policy lets out, by what it releases alone: no row says whose it is.
+"""Whether a table is a k-anonymous copy that may be published, by its released values alone. Rows do not name records.
 
 A class is what shares all its intervals and sets. Which records are in it is not known, only that they lie inside: so
 of all records that do, the fewest units that could fill its rows must be k.
@@ -40,7 +40,7 @@ class Cell:
         return [f"CAST({alias}.{identifier(name)} AS {kind})" for name in self.names]
 
     def value(self) -> str:
-        """A record's value, in SQL. The cast lets go of a collation: a set tells spellings apart."""
+        """A record's value, in SQL. The cast removes a collation, since a set distinguishes spellings."""
         return f"CAST({identifier(self.column)} AS {self.kind})"
 
     def holds(self, alias: str, value: str, *, nulls: bool = True) -> str:
@@ -66,7 +66,7 @@ class Cell:
 
 
 def check_records(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
-    """Raises InvalidInput unless the release is a k-anonymous table of the protected one, as the policy lets it out.
+    """Raises InvalidInput unless the release is a k-anonymous table of the protected one, as the policy allows it.
 
     Afterwards the release's classes stand in a temporary table, for `is_within`.
     """
@@ -112,7 +112,7 @@ def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earli
         )
         return equal(con, old, new)
     except duckdb.Error:
-        # An ENUM that has lost a value, say.
+        # For example an ENUM that has lost a value.
         return False
 
 
@@ -170,7 +170,7 @@ def _cells(policy: Policy, columns: Mapping[str, str], source: Mapping[str, str]
 
 
 def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
-    """The columns that are released as they are. Raises InvalidInput for one that the policy does not let out."""
+    """The columns that are released as they are. Raises InvalidInput for one that the policy does not allow."""
     policy = candidate.policy
     single = [one for one in (policy.privacy_unit, policy.unit) if one is not None]
     may = {fold(one) for one in policy.sensitive} - {fold(one) for one in (*policy.drop, *single)}
@@ -205,7 +205,7 @@ def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, name
 
 
 def _check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Sequence[str]) -> None:
-    """class_id may say nothing that the released values do not say."""
+    """Refuse a class_id from which more follows than from the released values."""
     own = next((name for name in candidate.columns if fold(name) == "class_id"), None)
     if own is None:
         return

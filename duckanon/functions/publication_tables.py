@@ -1,8 +1,8 @@
-"""What several tables of counts and shares of one protected table tell together.
+"""What follows from several tables of counts and shares of one protected table together.
 
 Readers are taken to know all these tables, the number of all records, and what combinations of values are possible: of
 the hierarchy's columns, of columns whose domains are one table, and of two columns of which one determines the other in
-the records. All that is true of the records, so to take more of it for known never lets out more.
+the records. All of that is true for the records, so assuming more of it to be known never makes the audit weaker.
 
 For every set S of the variables, each cell of S is at risk that holds fewer units than the threshold of S: `small`, or
 `k` if that is more and S is neither public nor sensitive. It is open if some other records, from which all tables would
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from duckanon.engines.tables.truth import Records
 
 _Ints = npt.NDArray[np.int64]
-# More variables have more than a thousand sets.
+# The most variables: more have more than a thousand sets.
 MOST_VARIABLES = 10
 # Seconds for one audit of all sets. Only cross-classifications of many thousand open cells take so long.
 SECONDS = 900.0
@@ -201,7 +201,7 @@ class Joint:
             return shares(name, by, given, codes, found)
         scaled = [share * 10**table.digits for share in found]
         if any(2 * one % 2 == 1 for one in scaled):
-            # Which way a half went is not known any more: exact shares tell more than either.
+            # It is not known any more how halves were rounded: exact shares disclose more than both ways.
             return shares(name, by, given, codes, found)
         printed = [Fraction((one + Fraction(1, 2)) // 1, 10**table.digits) for one in scaled]
         return shares(name, by, given, codes, printed, digits=table.digits, ties="none", shown=True)

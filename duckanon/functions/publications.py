@@ -1,4 +1,4 @@
-"""publish, unpublish, publications: what a steward lets everybody read."""
+"""publish, unpublish, publications: releases that a steward makes readable to everybody."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duckanon.functions.udf import Host, Instance, register_engine
 
 
 class Publications(Protocol):
-    """What was published. Each sentence says what now holds."""
+    """The publications of governance. Each call returns a sentence that says what now holds."""
 
     def publish(
         self,
@@ -97,7 +97,7 @@ def _release(given: object) -> str:
 
 
 def _terms(given: Mapping[str, Any]) -> Terms:
-    """The arguments that say what is released, checked among themselves."""
+    """The arguments that describe the release, checked against each other."""
     value, digits, base, changes = (given[name] for name in ("value", "digits", "base", "accept_changes"))
     by, within = (
         arguments.names(given["variables"], "variables", empty=True),

@@ -1,4 +1,4 @@
-"""release_audit and next_tables: what publications tell together, and what may be published beside them."""
+"""release_audit and next_tables: what publications disclose together, and what may be published in addition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WIDEST = 3
 
 
 class Publications(Protocol):
-    """What governance says of a protected table with its publications, in one snapshot."""
+    """A protected table with its publications, as governance has them, in one snapshot."""
 
     def examined(
         self, of: str, seen: Mapping[str, Any], look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found]
@@ -109,7 +109,7 @@ def _form(given: object, argument: str) -> PublishedTable:
 
 
 def _terms(form: PublishedTable) -> Terms:
-    # Any name: there is no table yet.
+    # Any name will do: there is no table yet.
     return Terms(form.vars, form.given, "value", form.digits, form.base)
 
 
@@ -151,7 +151,7 @@ def _next(con: duckdb.DuckDBPyConnection, candidate: Candidate, request: NextTab
 
 
 def _proposed(candidate: Candidate) -> list[Terms]:
-    """Counts by all sets of few columns that may be published, and that tell something new."""
+    """Counts by all sets of few columns that may be published, and that do not follow from earlier publications."""
     allowed = candidate.policy.publishable
     names = sorted((name for name in candidate.source if fold(name) in allowed), key=fold)
     sets = [chosen for size in range(1, _WIDEST + 1) for chosen in combinations(names, size)]

@@ -19,7 +19,7 @@ class Request:
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        """The request of a call with these arguments. Raises InvalidInput for what contradicts itself."""
+        """The request of a call with these arguments. Raises InvalidInput for arguments that contradict each other."""
         raise NotImplementedError
 
     def query(self) -> str:

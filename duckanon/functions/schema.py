@@ -37,7 +37,7 @@ def _base(kind: str) -> str:
 
 
 def plain_type(kind: str) -> str:
-    """The type without what an error must not repeat: an ENUM's values and a STRUCT's fields may be data."""
+    """The type without an ENUM's values and a STRUCT's fields, which may be data that no error may repeat."""
     return "the same type" if _is_nested(kind) or _base(kind) == "ENUM" else _base(kind)
 
 
@@ -113,7 +113,7 @@ class Table:
             raise InvalidInput(f'Column "{name}" is not a number and cannot be {role}: cast it to {to}.')
 
     def apart(self, kept: Sequence[str], released: Sequence[str]) -> None:
-        """Check that the columns that a result keeps have other names than those that it adds, in lower case."""
+        """Check that the columns which a result keeps have other names than those which it adds, in lower case."""
         for name in kept:
             if name.lower() in released:
                 raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
@@ -129,7 +129,7 @@ class Table:
                 )
 
     def leaves_free(self, released: Sequence[str], gone: Sequence[str]) -> None:
-        """Check that the names of a release do not meet each other or those of columns that are not `gone`."""
+        """Check that the names of a release differ from each other and from those of columns that are not `gone`."""
         taken = set(self._types) - {fold(name) for name in gone}
         for name in released:
             if fold(name) in taken:

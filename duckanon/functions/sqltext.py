@@ -13,7 +13,7 @@ ROW = f'"{RESERVED}"'
 # A hash of each row's full content.
 HASHES = f"system.main.list(system.main.hash({ROW}))"
 THREADS = "system.main.current_setting('threads')"
-# Where a query begins with what is common to many.
+# In place of this comment a query gets the beginning that many share.
 _INCLUDED = "-- include source.sql\n"
 # What source.sql takes of a table: every column, and none of the name that the empty branch adds.
 _TAKEN = f'* EXCLUDE ("{RESERVED}")'
@@ -88,5 +88,5 @@ def absent(columns: Iterable[str], *, own: bool = True) -> str:
 
 
 def refusal(sentence: str) -> str:
-    """A query that says `sentence` as DuckDB's own error and does nothing else."""
+    """A query that raises `sentence` as DuckDB's own error and does nothing else."""
     return f"SELECT system.main.error({literal(sentence)})"

@@ -56,7 +56,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 
 @dataclass(frozen=True, kw_only=True)
 class Suppress(Cells):
-    """A call of suppress. n, p, contributors, percent: as given or by default; None where no rule asks for them."""
+    """A call of suppress. n, p, contributors, percent: as given or by default; None where no rule takes them."""
 
     value: str | None
     digits: int
@@ -284,7 +284,7 @@ _READERS: Mapping[str, Any] = {
 
 
 def _level(own: Sequence[str]) -> str:
-    """How many of the columns a row of a rollup tells apart: 0 for the total."""
+    """By how many of the columns a row of a rollup is grouped: 0 for the total."""
     return " + ".join(["0::BIGINT", *(f"(1 - GROUPING({key}))" for key in own)])
 
 

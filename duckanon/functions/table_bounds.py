@@ -1,4 +1,4 @@
-"""table_bounds: what several published tables tell together, from a call to the query and the engine's call inside."""
+"""table_bounds: what follows from several published tables; from a call to the query and the engine's call inside."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class PublishedTable:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What tells its cells apart."""
+        """The variables whose values identify a cell."""
         return (*self.given, *self.vars)
 
 
@@ -291,7 +291,7 @@ def _read(table: PublishedTable, packed: dict[str, Any]) -> _Cells:
 
 
 def _total(request: TableBounds, read: Sequence[_Cells]) -> int | None:
-    """No more records than this: n, or what a table of counts adds up to. None where neither is known."""
+    """The largest number of records: n, or what a table of counts adds up to. None where neither is known."""
     found = [] if request.n is None else [request.n]
     for table, cells in zip(request.tables, read, strict=True):
         if not table.given and None not in cells.numbers:

@@ -29,7 +29,7 @@ _DESIGN = (
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind table_designs on a database instance."""
     on.function("table_designs", TableDesigns)
-    register_check(on, "_dk_designs_problem", _check, TableDesigns)
+    register_check(on, "_dk_designs_problem", check_table, TableDesigns)
     compute = partial(_designs, host.progress)
     register_engine(on, "_dk_table_designs", compute, "designs", f"STRUCT({_DESIGN})[]", TableDesigns)
 
@@ -110,7 +110,7 @@ def _among(given: object, variables: list[str], argument: str) -> tuple[int, ...
     return tuple(places[name.lower()] for name in named)
 
 
-def _check(request: TableDesigns, names: list[str], types: list[str]) -> None:
+def check_table(request: TableDesigns, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([*request.variables, *([request.count] if request.count else [])])
     if request.count:
@@ -126,7 +126,7 @@ def _designs(progress: Progress, request: TableDesigns, cells: pa.Scalar) -> pa.
     packed = cells.values
     codes = integers(packed.field("codes").flatten()).reshape(-1, len(names)).T
     counts = integers(packed.field("n"))
-    # Cells without records lend their values to the variables, and nothing else.
+    # Cells without records are used for the variables' values alone.
     levels = [int(one.max()) + 1 for one in codes]
     some = counts > 0
     table = CrossTable(np.ascontiguousarray(codes[:, some]), levels, counts[some])

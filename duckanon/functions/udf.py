@@ -14,9 +14,9 @@ from duckanon.errors import DuckanonError
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
 
-# Told what runs and the share done (0 to 1), from whichever thread runs it.
+# Called with what runs and the share done (0 to 1), from the thread that runs it.
 Progress = Callable[[str, float], None]
-# What would become of an analyst's statement, as rows of explain_privacy.
+# How an analyst's statement would be decided, as rows of explain_privacy.
 Explain = Callable[[str], Sequence[dict[str, Any]]]
 
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
@@ -26,7 +26,7 @@ _KEPT: list[Callable[..., Any]] = []
 
 @dataclass(frozen=True)
 class Host:
-    """What the functions are given: whom to tell of progress, governance, and what explains a statement."""
+    """What the functions may call: the report of progress, governance, and the explanation of a statement."""
 
     progress: Progress
     governance: Any
@@ -51,13 +51,13 @@ class Instance:
         return _WRITER in self._known
 
     def function(self, name: str, request: type[Request]) -> None:
-        """Say whose query answers calls of a SQL function."""
+        """Name the request whose query answers calls of a SQL function."""
         self._requests[name] = request
 
     def finish(self) -> None:
         """Register what the macros call: a function of constants that writes a query, when a statement is bound.
 
-        What a request raises of duckanon's own becomes a query that says so.
+        If a request raises an error of duckanon's, the query raises it.
         """
         requests = self._requests
 
@@ -73,7 +73,7 @@ class Instance:
 
     @property
     def identity(self) -> str:
-        """What tells this instance from every other: the same for all its connections, in this process and no other."""
+        """The identity of this instance: the same for all its connections, and of no other instance in the process."""
         own = uuid4().hex
         self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
         ((found,),) = self._con.execute("SELECT system.main._dk_instance(true)").fetchall()

@@ -21,7 +21,8 @@ from duckanon.governance.ledger import Ledger, affordable, schema_of, where
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location
 
-# A smaller part of the budget is hardly ever meant, and its noise would be very large.
+# The smallest charge, as a part of the budget. A smaller one is most likely a mistake, and its noise would be very
+# large.
 LEAST_SHARE = 10_000
 # Tests set it: then an error while an answer is made is raised as it is.
 STRICT = False
@@ -79,7 +80,7 @@ class Answers:
             except Exception:
                 if STRICT:
                     raise
-        # The cause may quote a value of the data, so it must not be the context of this error either.
+        # The cause may quote a value of the data, so it must not be attached to this error as its context either.
         raise MachineFailure(FAILED)
 
     def _charge(self, con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:

@@ -1,4 +1,4 @@
-"""Who asks: the name that a ledger's lines get, and whose allotment a charge spends."""
+"""The user for whom something is done: named in the ledger's lines, and the one whose allotment a charge spends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Asker:
 
 @contextmanager
 def asking(asker: Asker) -> Iterator[None]:
-    """What this thread does inside is done for this user."""
+    """Until the block ends, this thread works for this user."""
     token = _ASKER.set(asker)
     try:
         yield
@@ -34,9 +34,9 @@ def asking(asker: Asker) -> Iterator[None]:
 
 
 class Askers:
-    """Who asks on one instance.
+    """The users of one instance.
 
-    DuckDB calls functions on threads of its own, which do not know for whom. So users whose statements call functions
+    DuckDB calls functions on threads of its own, for which no user is known. So users whose statements call functions
     that depend on it take turns, with `turn`.
     """
 
@@ -46,7 +46,7 @@ class Askers:
 
     @contextmanager
     def turn(self, asker: Asker, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """What DuckDB's threads do inside is done for this user; others wait.
+        """Until the block ends, DuckDB's threads work for this user; other users wait.
 
         check: called while it waits; what it raises ends the waiting.
         """
@@ -61,7 +61,7 @@ class Askers:
             self._lock.release()
 
     def current(self) -> Asker:
-        """For whom this thread works; without one it is the operating system's user."""
+        """The user for whom this thread works; the operating system's user if none was set."""
         return _ASKER.get() or self._in_turn or Asker(_user())
 
 

@@ -32,8 +32,9 @@ class Decisions:
         """Set the policy of a table; the same policy twice changes nothing. Returns a sentence for people.
 
         terms: fields of Policy; by default, epsilon and population are the current ones. types: of the table's columns,
-        by name; None if the table does not exist yet, and then it can have no domains. Raises InvalidInput for what is
-        no table of a database, for a table that has another policy, and for terms that contradict its population.
+        by name; None if the table does not exist yet, and then it can have no domains. Raises InvalidInput for a name
+        that is not a database's table, for a table that has another policy, and for terms that contradict its
+        population.
         """
         location = locate(table, lookup)
         _check_protectable(table, location)
@@ -98,8 +99,8 @@ class Decisions:
     def open_table(self, table: str, lookup: Mapping[str, Any], columns: Sequence[str]) -> str:
         """Let analysts read a table as it is. table: its name, or a whole schema, as in 'public_data.*'.
 
-        columns: of the table. Raises InvalidInput for a protected table, for a view that reads one, and for what is no
-        table of a database.
+        columns: of the table. Raises InvalidInput for a protected table, for a view that reads one, and for a name that
+        is not a database's table.
         """
         whole = table.endswith(".*")
         location = _schema(table, lookup) if whole else locate(table, lookup)
@@ -177,7 +178,7 @@ class Decisions:
     def allot(self, database: str, user: str, population: str, epsilon: Fraction | None) -> None:
         """Say what a user may spend of a population's budget in all; None takes the limit away.
 
-        Raises InvalidInput for a population that there is not, and for an epsilon that is not above zero.
+        Raises InvalidInput for a population that does not exist, and for an epsilon that is not above zero.
         """
         if epsilon is not None and epsilon <= 0:
             raise InvalidInput("An allotment's epsilon is above zero: who may spend nothing needs no name here.")
@@ -281,7 +282,7 @@ def _check_population(location: Location, policy: Policy, state: LedgerState) ->
 
 
 def _check_published(policy: Policy, state: LedgerState) -> None:
-    """Refuse noisy counts for a population whose shares were published as if nobody knew the totals."""
+    """Refuse noisy counts for a population whose published shares are safe only while totals are unknown."""
     if policy.per_query is None:
         return
     for one in state.publications.values():

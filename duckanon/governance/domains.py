@@ -21,7 +21,7 @@ from duckanon.governance.ledger_state import ALL_TABLES, LedgerState
 from duckanon.governance.locations import Location
 from duckanon.governance.view_dependencies import reads
 
-# More values than anybody groups by.
+# The most values of a domain: nobody groups by more.
 _MOST = 1_000_000
 # Whole numbers, and numbers with so many digits after the point.
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")

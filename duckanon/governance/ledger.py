@@ -86,7 +86,8 @@ class Ledger:
         # How many lines this object has added.
         self.added = 0
         self.askers = Askers()
-        # What a line waits for that is no charge: a server lets statements end that were decided about before.
+        # Held while a line is added that is not a charge: a server lets the statements end that were decided about
+        # before.
         self.before_change: Callable[[], AbstractContextManager[None]] = nullcontext
         # The last known state of each database, and the line after which it was read.
         self._known: dict[str, tuple[LedgerState, Line]] = {}

@@ -221,7 +221,7 @@ class Publications:
 
 
 def _standing(location: Location, state: LedgerState, held: Mapping[str, str], records: str) -> Candidate:
-    """All that an audit needs beside the release. held: the table's columns; records: a hash of it."""
+    """All that an audit needs in addition to the release. held: the table's columns; records: a hash of it."""
     return Candidate(
         release="",
         of=quoted(location.path),
@@ -305,7 +305,7 @@ def _sold(location: Location, state: LedgerState) -> bool:
 
 
 def _basis(location: Location, state: LedgerState) -> tuple[TablePolicy | None, bool, Mapping[str, Publication]]:
-    """What an audit depends on besides the records."""
+    """What an audit depends on, apart from the records."""
     identity: Identity = location.identity
     return state.tables.get(identity), identity in state.members and _sold(location, state), state.publications
 

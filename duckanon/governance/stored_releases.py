@@ -1,6 +1,7 @@
 """Stored releases: what was released once is given again and costs nothing more.
 
-DuckDB runs a lazy relation each time it is shown, and asking twice for the same must not tell more.
+DuckDB runs a lazy relation each time it is shown, and asking twice for the same must not disclose more than asking
+once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Group sizes asked in ordinary SQL: which question they are, and the query over its answer that stands in their place.
+"""Group sizes in ordinary SQL: which question a query asks, and the query over the answer that replaces it.
 
 All group-size queries of a table without filters on records read one release, of the whole hierarchy, for the policy's
 epsilon per query. So every query after the first is free, and answers about different regions and sizes agree. Filters
@@ -100,7 +100,7 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
 
 
 def _said(question: GroupSizesQuestion) -> str:
-    """What is to be said of a release that is not the policy's usual one."""
+    """Sentences about a release that is not the policy's usual one, for the reason of its step."""
     size = question.size
     own = [
         what
@@ -136,7 +136,7 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
     if any(not isinstance(one, Column) for one in found.unit):
-        # Such a group may lie in several regions: it is one group of each region that the query tells.
+        # Such a group may lie in several regions: it counts once in each region of the query.
         keys = keys[: _depth(found, [fold(one.column) for one in keys], lookup)]
     regions = tuple(fold(one.column) for one in keys)
     after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
@@ -320,7 +320,7 @@ def _conditions(context: RuleContext, name: TableName, given: Iterable[Expr]) ->
 
 
 def _check_shown(found: GroupSizes, regions: Sequence[str]) -> None:
-    """Raises NotOffered where the query tells groups apart by what the release does not have."""
+    """Raises NotOffered where the query distinguishes groups by something that the release does not have."""
     for one in (*found.keys, *found.kept):
         released = _released(one, found.size)
         if not _names(released) <= set(regions) or any(isinstance(part, Aggregate) for part in walk(released)):
@@ -418,7 +418,7 @@ def _column(
 
 
 def _level(found: GroupSizes, asked: _Asked) -> int:
-    """The level of the release that tells all regions of the query; each level adds up to the one above it."""
+    """The level of the release that has all regions of the query; each level adds up to the one above it."""
     return _depth(found, asked.regions, asked.lookup)
 
 

@@ -10,7 +10,7 @@ from duckanon.releases.paid_questions import Key
 
 
 def dependent_parts(keys: Sequence[Key]) -> list[list[int]]:
-    """The positions of the keys in parts: keys whose domains depend on each other are in one part."""
+    """The positions of the keys, in parts: keys whose domains depend on each other are in one part."""
     parts: list[list[int]] = []
     for at, one in enumerate(keys):
         met = [part for part in parts if any(_depends(one, keys[each]) or _depends(keys[each], one) for each in part)]

@@ -122,7 +122,7 @@ def looked_up(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, Look
 
 
 def _sources(found: GroupSizes) -> tuple[Source | None, Source | None]:
-    """The records, and the open table with which they are joined; None for what is no such join."""
+    """The records, and the open table with which they are joined; None if it is not such a join."""
     size = found.size
     counted = isinstance(size, Aggregate) and not size.distinct
     if len(found.sources) != 2 or found.frame or found.joins or not counted:

@@ -40,7 +40,7 @@ from duckanon.releases.sizes import Among, Size, UnitsTable
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
-# More combinations of keys than that are not made only to count the cells of expressions over them.
+# The most combinations of keys that are made only to count the cells of expressions over them.
 _MOST_COMBINATIONS = 1_000_000
 # Of a group that is the privacy unit, only the records in one leaf region count. Its own records decide which.
 _HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g0 ORDER BY system.main.hash(cell), cell)"
@@ -65,7 +65,7 @@ def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> list[Ints]:
 
 
 def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
-    """What the answer's cells, or its leaf regions, are told by, in order: k0, k1, ..., then e0, ... for events."""
+    """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
     columns = len(_grouped(question) or _keys(question))
     told = [f"k{at}" for at in range(columns)] + [f"e{at}" for at in range(len(_events(question)))]
     distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({_form(question)})"
@@ -162,10 +162,11 @@ def _totals(at: int, measure: Measure) -> list[str]:
 
 
 def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source: Source) -> Ints:
-    """The totals of a measure with noise; of quantiles, the places of the chosen values among the steps.
+    """The totals of a measure with noise; of quantiles, the numbers of the chosen steps.
 
     Quantiles are chosen by permute-and-flip. A record moves the losses of one cell only, each by at most their
-    sensitivity, so the records of one unit move all choices together as a shift of the counts by as many would.
+    sensitivity, so the records of one unit change all choices together by no more than a shift of the counts by as many
+    records.
     """
     scale = question.noise(measure)
     if isinstance(measure, Quantiles):
@@ -409,7 +410,7 @@ def _grouped(question: PaidQuestion) -> tuple[str, ...]:
 
 
 def _values(question: PaidQuestion) -> list[tuple[int, str]]:
-    """What is measured of each record, as SQL, each with the place of its measure: a number's steps, or a value."""
+    """What is measured of each record, as SQL, with the position of its measure: a number's steps, or a value."""
     measures = question.measures if isinstance(question, AggregatesQuestion) else ()
     found = []
     for at, (one, _) in enumerate(measures):
@@ -421,7 +422,7 @@ def _values(question: PaidQuestion) -> list[tuple[int, str]]:
 
 
 def _outcome(conditions: Sequence[str]) -> str:
-    """The place of the first condition that holds for a record; after the last if none does."""
+    """The position of the first condition that holds for a record; after the last if none does."""
     tried = " ".join(f"WHEN {one} THEN {at}" for at, one in enumerate(conditions))
     return f"(CASE {tried} ELSE {len(conditions)} END)"
 

@@ -1,4 +1,4 @@
-"""What answers with noise have in common: what a policy offers, which keys and conditions it allows, what is said."""
+"""What answers with noise have in common: what a policy offers, which keys and conditions it allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.rule_context import RuleContext
 
-# More noise than that is not drawn, in records and in parts of a record.
+# The largest scale of noise, in records and in parts of a record.
 _WIDEST, _WIDEST_DRAWN = 10**9, 2**55
 _NONE = "The policy offers no counts with noise: ask the steward to protect the table with per_query."
 
@@ -92,7 +92,7 @@ def check(question: AggregatesQuestion, protected: Protected) -> None:
 
 
 def settle(context: RuleContext, name: TableName, question: AggregatesQuestion, kind: str, what: str) -> None:
-    """Note that a question is asked, with what is said about it."""
+    """Note a question as one to be answered, with the step that describes it."""
     context.answers.append(question)
     protected = context.catalog.protected[name]
     step = Step(

@@ -2,8 +2,8 @@
 
 All statistics of a query are one question, with one charge. The SELECT stays as it is: its keys and aggregates are
 written over the answer, so HAVING, windows, ROLLUP and arithmetic work on noisy numbers. There are numbers for every
-combination of the keys' domains, so which rows come out says nothing of the records. Discrete Laplace noise hides what
-one privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2009).
+combination of the keys' domains, so which rows come out does not depend on the records. Discrete Laplace noise hides
+what one privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Roughgarden and Sundararajan 2009).
 """
 
 from __future__ import annotations
@@ -432,7 +432,7 @@ class _Plan:
         assert isinstance(measure, Sums)
         s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
         cells = f"count(*){self._filtered(one.where)}"
-        # As far as each value could have been rounded.
+        # The largest error of each value by rounding.
         step = float(rounding(measure.number, self._types[one.column or ""]))
         if one.name == "sum":
             width = f"({self._half(one)} * sqrt({cells}) + {step!r} * greatest({n}, 0))"
@@ -478,7 +478,7 @@ class _Plan:
 
     @property
     def told(self) -> str:
-        """How far the numbers are from the truth, in words."""
+        """The margins of error of the numbers, in words."""
         if (
             self.kind == "count"
             and len(self.question.measures) == 1
@@ -529,7 +529,7 @@ def _is_constant(expr: Expr) -> bool:
 
 
 def _exclude(one: frozenset[Expr], other: frozenset[Expr], types: Mapping[str, str]) -> bool:
-    """Whether no record meets both: they want different texts of a column, or a condition and its opposite."""
+    """Whether no record meets both: they require different texts of a column, or a condition and its opposite."""
     wanted = {left: right for left, right in (_equal(each, types) for each in one) if left is not None}
     for condition in other:
         left, right = _equal(condition, types)
@@ -558,7 +558,7 @@ def _is_text(kind: str) -> bool:
 
 
 def _column_of(measure: Measure) -> str:
-    """The column of which a measure tells something."""
+    """The column that a measure is computed from."""
     if isinstance(measure, Sums | Quantiles):
         return measure.number.column
     return measure.column if isinstance(measure, Different) else ""

@@ -160,7 +160,7 @@ def _shares_question(
 
 
 def _is_presence(condition: Expr) -> bool:
-    """Whether a condition on a row says that somebody is in it: here every row of the domains is told."""
+    """Whether a condition only says that a row has records: it is dropped, as every row of the domains is shown."""
     if not isinstance(condition, Call) or condition.kind != "GT" or condition.operands[1] != Constant("0"):
         return False
     counted = condition.operands[0]

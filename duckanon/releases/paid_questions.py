@@ -1,4 +1,4 @@
-"""Questions that are paid for, as data: all that an answer depends on besides the records and the noise.
+"""Questions that are paid for, as data: all that an answer depends on, apart from the records and the noise.
 
 A question is resolved: names are full, constants are typed, `current_date` is written out. Its key does not hold the
 database's name, which changes when a file is renamed or copied.
@@ -133,7 +133,7 @@ class Units:
 class Different:
     """How many different values of a column there are: the column n. A record adds at most one to its cell.
 
-    is_text: whether its values are told apart by their bytes, as no collation does.
+    is_text: whether its values are compared by their bytes, whatever the collation.
     """
 
     kind: ClassVar[str] = "different"
@@ -170,7 +170,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Quantiles of a number: the columns m0, m1, ...; at: their places, as fractions in text from 0 to 1."""
+    """Quantiles of a number: the columns m0, m1, ...; at: their positions, as fractions in text from 0 to 1."""
 
     kind: ClassVar[str] = "quantiles"
 
@@ -186,9 +186,9 @@ class AggregatesQuestion(PaidQuestion):
     """Counts, sums and quantiles of records, for every combination of keys and events.
 
     keys: columns with a domain. grouped: expressions over the keys' values k0, k1, ... by which cells are made; none:
-    the keys themselves. events: each is a list of conditions, of which the first that holds tells a record's cell; if
-    none does it is in a cell of its own. measures: what is told of each cell, with its share of epsilon. A
-    unit's records lie in at most `contributions` cells.
+    the keys themselves. events: each is a list of conditions: the first that holds decides a record's cell; if none
+    does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
+    records lie in at most `contributions` cells.
     """
 
     kind: ClassVar[str] = "aggregates"
@@ -222,7 +222,7 @@ class AggregatesQuestion(PaidQuestion):
 
     @property
     def columns(self) -> list[str]:
-        """The answer's columns, in order: keys, events, and those of each measure with its place in their names."""
+        """The answer's columns, in order: keys, events, and those of each measure with its position in their names."""
         found = [f"k{at}" for at in range(len(self.grouped or self.keys))]
         found += [f"e{at}" for at in range(len(self.events))]
         return found + [name for at, (one, _) in enumerate(self.measures) for name in columns_of(at, one)]
@@ -261,7 +261,7 @@ class AggregatesQuestion(PaidQuestion):
 
 
 def columns_of(at: int, measure: Measure) -> list[str]:
-    """The columns of a measure in an answer. at: its place among the measures."""
+    """The columns of a measure in an answer. at: its position among the measures."""
     if isinstance(measure, Quantiles):
         return [f"m{at}_{place}" for place in range(len(measure.at))]
     if isinstance(measure, Sums):
@@ -321,12 +321,12 @@ class GroupSizesQuestion(PaidQuestion):
 
     @property
     def least(self) -> int:
-        """The least size that is told, 0 or 1."""
+        """The least size in the answer, 0 or 1."""
         return 0 if self.units is not None else self.size.least
 
     @property
     def sizes(self) -> int:
-        """How many sizes are told: from the least to `max_size`."""
+        """How many sizes are in the answer: from the least to `max_size`."""
         return self.max_size + 1 - self.least
 
     @property
@@ -338,8 +338,8 @@ class GroupSizesQuestion(PaidQuestion):
     def engine(self) -> dict[str, Any]:
         """The engine's arguments, which do not depend on the records.
 
-        The engine numbers sizes from 1, and 0 is a group that is not there. So where sizes begin with 0 a record that
-        brings a group with it moves it by one more.
+        The engine numbers sizes from 1, and 0 means that there is no such group. So where sizes begin with 0, a record
+        that adds a group moves that group by one more.
         """
         return {
             "epsilon": self.epsilon,

@@ -1,7 +1,7 @@
 """Conditional tables and counts that follow from a publication: exactly, or by adding up its counts or shares.
 
 These are pure functions: from what the recognisers found in a query, and from the publications, they make SQL over an
-immutable copy. No protected record is read, and what does not follow from a publication gets no answer.
+immutable copy. No protected record is read, and there is no answer unless it follows from a publication.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def answer(conditionals: Sequence[Conditional], publications: Sequence[Publicati
 
     conditionals: the shares that the query shows, in order. publications: of the database. p0, ... have the scale and
     the rounding of each share, as in `round(100 * share, 1)`. The newest publication that has them is read. None if
-    there is none, or if the shares have no form that can be followed.
+    there is none, or if the shares have another form than those handled here.
     """
     first = conditionals[0]
     rows, keys = _columns(first.rows), _columns([*first.rows, *first.cols])

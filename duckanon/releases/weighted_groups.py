@@ -27,7 +27,7 @@ def is_quantile(one: Aggregate) -> bool:
 
 
 def known_quantile(one: Aggregate) -> bool:
-    """Whether the quantile's place is a number from 0 to 1."""
+    """Whether the quantile's position is a number from 0 to 1."""
     return 0 <= _place(one) <= 1
 
 
@@ -49,7 +49,7 @@ def statistic(one: Aggregate, write: Write, at: int) -> str:
 
 
 def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> list[str]:
-    """The columns that a quantile needs beside each row, within the rows with the same keys: how many groups have at
+    """The columns that a quantile needs in addition, within the rows with the same keys: how many groups have at
     most this value, and how many there are.
     """
     of = write(one.operands[0])
@@ -90,7 +90,7 @@ def _conditions(where: Iterable[Expr], write: Write) -> list[str]:
 
 
 def _known(text: str) -> list[str]:
-    """That a value is known, for what is computed of the size; a size always is."""
+    """The condition that a value is not NULL, for what is computed from the size; a size never is."""
     return [] if text == "size" else [f"({text}) IS NOT NULL"]
 
 

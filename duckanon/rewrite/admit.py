@@ -23,7 +23,7 @@ from duckanon.rewrite.parameters import numbered
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
 _DEEPEST = 200
-# Versions of sqlglot parse these differently, so they are told by their first word.
+# Versions of sqlglot parse these differently, so they are recognised by their first word.
 _ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
 _QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|PIVOT|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
 _TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)

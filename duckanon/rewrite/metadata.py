@@ -1,7 +1,7 @@
 """The catalog that an analyst may see: names and types of visible tables, as queries of constants.
 
 DuckDB's own catalog is not read: it also shows sizes, comments, defaults, numbers of objects and the SQL of views. The
-relations have DuckDB's columns, since tools read them; what is not told is NULL.
+relations have DuckDB's columns, since tools read them; what an analyst may not know is NULL.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _width(one: _Seen) -> _Row:
     return {"column_count": len(one.columns)} if one.columns else {}
 
 
-# Constraints are not told: any column could have NULLs.
+# Constraints are not shown, so every column counts as nullable.
 _ANY: _Row = {"is_nullable": "YES"}
 
 
@@ -235,7 +235,7 @@ def _rows(header: Mapping[str, str], rows: Sequence[_Row]) -> Node:
         for name, kind in header.items()
     )
     source = f"FROM (VALUES {values}) AS _dk_seen({', '.join(map(_quoted, given))})" if rows else "WHERE false"
-    # The order is that of the columns that are told.
+    # Sorted by the columns that have values.
     order = f" ORDER BY {', '.join(_quoted(one) for one in given)}" if given else ""
     return sqlglot.parse_one(f"SELECT {shown} {source}{order}", read="duckdb")
 

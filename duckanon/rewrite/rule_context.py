@@ -105,7 +105,7 @@ class RuleContext:
         return self.recognised(with_above(part, part))
 
     def aggregates(self, grouped: Grouped) -> Aggregates:
-        """What a SELECT inside the query tells by keys. Raises NotFollowed."""
+        """The aggregates by keys of a SELECT inside the query. Raises NotFollowed."""
         core = self._relation(grouped.core, grouped.query)
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")

@@ -80,6 +80,7 @@ ROOMS = (
     Room("tables", ("engines/tables/*.py",), ("tests/engines/tables",)),
     Room("suppression", ("engines/suppression/*.py",), ("tests/engines/suppression",)),
     Room("integrations", ("integrations/**/*.py",), ("tests/integrations",)),
+    Room("server", ("server/*.py",), ("tests/server",)),
 )
 
 

@@ -1,1 +1,1 @@
-"""What a table of conditional proportions and its sample size give away of its cells (Wright and Smucker 2014)."""
+"""What a table of conditional proportions and its sample size disclose about its cells (Wright and Smucker 2014)."""

@@ -23,7 +23,7 @@ class Audit:
     """Feasible multiples of each nonzero row: its cells can be the reduced counts times any of them, and nothing else.
 
     kind: int64 of shape (rows,), which of `feasible` holds the row's nu. offset: int64 of shape (rows,): a multiple
-    of the row is offset + nu; offset is 1 unless something is known of the row.
+    of the row is offset + nu; offset is 1 without prior knowledge about the row.
     lower, upper, count: int64 of shape (rows,), smallest and largest multiple, and how many there are.
     """
 

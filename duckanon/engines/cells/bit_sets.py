@@ -2,7 +2,7 @@
 
 Two residue tables of a few rows each, with no row in common, give that number: the row that is left out is in at most
 one of them. Below it only the minimal generators need to be left out one by one: a sum that smaller ones make adds
-nothing, so leaving it out changes nothing.
+no sum, so leaving it out changes nothing.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _windows(sums: Ints, copies: Ints, target: int, width: int) -> tuple[Ints, I
             left_out[single] = k
             single += 1
         elif not _has(base, sums[k]):
-            # It is never left out. What made it may be, so that it counts all the same.
+            # It is never left out by itself, but is still needed where the items that make it are left out.
             _take(base, sums[k])
     skip = 0
     for k in range(kinds):

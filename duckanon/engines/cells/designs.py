@@ -13,7 +13,7 @@ from duckanon.engines.cells.audit import MOST_PLACES, report, shape
 from duckanon.engines.cells.knapsack import Ints
 from duckanon.errors import InvalidInput
 
-# Designs that one call may audit.
+# The most designs that one call may audit.
 MOST = 1_000_000
 # A merging: for each group of neighbouring values the first one's code.
 Groups = tuple[int, ...]
@@ -35,7 +35,7 @@ class CrossTable:
 
 @dataclass(frozen=True)
 class Search:
-    """What narrows the search. Variables by position.
+    """Restrictions of the search. Variables are given by position.
 
     fixed_rows, fixed_cols: variables that have that role in every design. max_cols: the most column variables.
     merge: ordered variables whose neighbouring values may be merged.
@@ -49,12 +49,12 @@ class Search:
 
 @dataclass(frozen=True)
 class Design:
-    """A choice of roles and what it gives away.
+    """A choice of roles, and what its table discloses.
 
     merged: variable -> its groups, for those that are merged.
     measures: as `audit.report` and `audit.shape`.
     information: entropy of the design's cells divided by that of the whole cross-table, 0 to 1.
-    dependence: mutual information of rows and columns, in bits: what the conditionals say of the columns.
+    dependence: mutual information of rows and columns, in bits: how much the conditionals carry about the columns.
     """
 
     rows: tuple[int, ...]
@@ -145,7 +145,7 @@ def _totals(keys: Ints, counts: Ints) -> Ints:
 def designs(table: CrossTable, search: Search, small: int, progress: Callable[[float], None]) -> list[Design]:
     """Audit every design of the search, safest and most useful first.
 
-    small: as in `audit.report`. progress: told the share done, 0 to 1.
+    small: as in `audit.report`. progress: called with the share done, 0 to 1.
     Raises InvalidInput for an empty search, one of more than MOST designs, and more than MOST_PLACES combinations.
     """
     wanted = count_designs(table, search)

@@ -29,7 +29,7 @@ class Knapsack:
     uppers: int64 of shape (kinds,), u >= 0 of each row of the kind; FREE where only the target bounds it, 0
         where r is above the target.
     copies: int64 of shape (kinds,), how many rows are of the kind.
-    target: what the multiples must add up to: N - R, less what lower bounds take for certain.
+    target: what the multiples must add up to: N - R, less what the lower bounds already use.
     """
 
     sums: Ints

@@ -109,7 +109,7 @@ def _leave_out(
     take_in_all(tables[0], spare, items, supplies, 0, kept, target, plain)
     assign(shapes[0], shape(tables[0]))
     # A node: its leaves begin..end-1, its sibling's leaves, which it takes in, the level of its parent's table, and
-    # the first level that nobody above it needs.
+    # the first level that no node above it needs.
     nodes = np.empty((2 * depth + 4, 6), dtype=np.int64)
     pending = 0
     if leaves:

@@ -1,4 +1,4 @@
-"""Exact bounds from proportions that were rounded to d digits: the question the paper leaves open (section 2).
+"""Exact bounds from proportions that were rounded to d digits, a problem that the paper leaves open (section 2).
 
 A published q stands for every proportion from (q - 1/2) / D to (q + 1/2) / D, D = 10^d. For a row total t each cell
 then has an interval of whole counts, and t is possible exactly if no interval is empty and t lies between the sums of
@@ -113,7 +113,9 @@ def _cell(q: Ints, rules: Ints, which: int, scale: int, first: int, totals: Bool
 
 @dataclass(frozen=True)
 class _Set:
-    """A set of numbers: x up to gamma if bit x of `bits` is set, and every x above gamma. Other bits say nothing."""
+    """A set of numbers: x up to gamma if bit x of `bits` is set, and every x above gamma. Other bits have no
+    meaning.
+    """
 
     bits: int
     gamma: int
@@ -223,10 +225,9 @@ def rounded_bounds(
 
     rows: shape (cells,), row numbers from 0, ascending. published: shape (cells,), each proportion times 10^digits,
     0 to 10^digits. Every row has one record or more. n: the sample size.
-    ties: 'any' leaves open how a half was rounded (both neighbours count), 'up', 'even' and 'down' say it, of all cells
-    or of each; 'none': no share was half-way. shown: whether each cell that is given holds a record, as in the groups
-    of a query.
-    name: how to call a row in an error.
+    ties: 'any': it is not known how a half was rounded (both neighbours count); 'up', 'even' or 'down', for all cells
+    or for each; 'none': no share was half-way. shown: whether each cell that is given holds a record, as in the groups
+    of a query. name: how to call a row in an error.
     Raises Infeasible if no table has these proportions, InvalidInput for what is too large to be exact.
     """
     scale = 10**digits

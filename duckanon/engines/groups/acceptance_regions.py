@@ -80,7 +80,7 @@ def tables(scale: Fraction) -> Tables:
 def _sides(scale: Fraction, terms: int) -> tuple[Ints, Ints]:
     """For each split the smallest lo and hi with P(X < -lo) + P(X > hi) <= 1 - LEVEL.
 
-    lo has its part of it; hi gets that part back which lo, being whole, could not use.
+    lo gets its part of the 5 %; hi gets the rest, with what lo, being a whole number, could not use.
     """
     lo = quantiles(scale, terms, (1 - LEVEL) * _SPLITS)
     return lo, quantiles(scale, terms, (1 - LEVEL) - beyond(scale, terms, lo))

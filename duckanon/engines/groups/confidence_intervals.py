@@ -174,7 +174,8 @@ class _Above:
         expected, chosen = np.full(self.shares.shape, _NEVER), np.zeros(self.shares.shape, dtype=np.int64)
         for i, many in enumerate(WINDOWS):
             for k, other in enumerate(WINDOWS):
-                # Size 1 comes after t_1 alone; private t_1 is tested beside t_2, by what the later values expect.
+                # Only t_1 comes before size 1. Where t_1 is private it is tested with t_2, around what the later values
+                # predict.
                 if many == (0 if self.known else 1) and other <= sizes - 1 and (self.known or other <= 1):
                     found = self.shares[:, :1] * self.curve[:, :1]
                     found = found - self._expected(sums, slice(0, 1), other, self.shares[:, :1]) + reach[i, k]
@@ -276,7 +277,8 @@ def _of_counts(
         square, product = shape * shape, shape * seen
         squares, products = _later(square), _later(product)
         rest = np.maximum(_before(square) + squares[:, 1:], 1e-9 * squares[:, :1] + 1e-6)
-        # Sums before a size and after it, for a difference of floats would not leave the size out altogether.
+        # Sums before a size and after it, because a difference of two float sums would still contain rounding errors
+        # that depend on the size.
         share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(scale) / rest
     mean = np.minimum(share * shape, most)
     spread = _spread(mean) + share * share * shape_variances + shape * shape * unsure

@@ -1,4 +1,4 @@
-"""Empirical Bayes estimates of group sizes: each region's shape is pulled toward its parent's.
+"""Empirical Bayes estimates of group sizes: each region's distribution of sizes is shrunk toward its parent's.
 
 The shape of a region is the share of its groups that have each size. How much shapes differ from their parents' is
 estimated from all regions of a level together, and then used for each region. The model of a region with G groups,

@@ -1,4 +1,4 @@
-"""Posteriors of many small Gaussian models at once, one a region, that share nothing but their shape.
+"""Posteriors of many small Gaussian models at once, one a region; they have the same form and no parameters in common.
 
 A region has steps n_j that add up to zero. Their prior is independent and normal around coefficients @ trends; the
 coefficients are normal too. Here each step is observed with noise of its own. `kalman_smoother` has the same model with
@@ -73,7 +73,8 @@ def _shrink(
     missing: Floats,
     products: Floats,
 ) -> None:
-    """What single observations tell. Row 0 is what was observed, the others are the trends, treated alike.
+    """The effect of each observation on its own step. Row 0 is what was observed, the others are the trends, treated
+    alike.
 
     Into rest, (regions,): the variance that the steps' sum is left with. Into missing, (regions, rows): how far the sum
     of each row is from zero. Into products, (regions, rows, rows), lower half: sums of products of the rows'
@@ -145,7 +146,7 @@ def with_trends(model: Model, products: Floats, means: Floats, variance: Floats)
 def _add_trends(
     start: Ints, trends: Floats, coefficients: Floats, covariance: Floats, means: Floats, variance: Floats
 ) -> None:
-    """To row 0 of means and to variance: what the coefficients, and not knowing them, add."""
+    """Add to row 0 of means the coefficients' part, and to variance the part of their uncertainty."""
     many = len(trends)
     for c in range(len(start) - 1):
         for i in range(start[c], start[c + 1]):

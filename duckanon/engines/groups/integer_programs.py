@@ -85,7 +85,7 @@ def _least_squares(wanted: Ints, rows: list[Row]) -> Ints:
         cost = np.concatenate([np.zeros(len(wanted)), 2.0 * (lowest[owner] + rank - wanted[owner]) + 1])
         terms = [(r, column, factor) for r, (row, _, _) in enumerate(rows) for column, factor in row]
         at, columns, factors = (np.array(part) for part in zip(*terms, strict=True)) if terms else (np.empty(0),) * 3
-        # number - its steps = lowest. HiGHS wants 32-bit places.
+        # number - its steps = lowest. HiGHS takes 32-bit indices.
         links = len(rows) + np.arange(len(wanted))
         numbers, stairs = np.arange(len(wanted)), len(wanted) + np.arange(len(owner))
         values = np.concatenate([factors, np.ones(len(wanted)), -np.ones(len(owner))])

@@ -1,4 +1,4 @@
-"""The input of a mechanism's second half: noisy counts and public facts, never the data."""
+"""What a mechanism computes from: noisy counts and public facts, never the data."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _tables(noisy: Ints, starts: Ints, window: int) -> tuple[Ints, Ints]:
     joining = np.zeros(window + 2, np.int64)
     for r in range(inner - 1, -1, -1):
         if starts[r] >= inner:
-            # Leaves rise together: at each step of two in price, by one for each leaf above zero.
+            # All leaves grow together: at each step of two in price, by one for each leaf above zero.
             joining[:] = 0
             first = (1 - window) // 2
             risen = 0
@@ -133,7 +133,9 @@ def _tables(noisy: Ints, starts: Ints, window: int) -> tuple[Ints, Ints]:
 
 @inner
 def _add_own(below: Ints, noisy: int, window: int, own: Ints) -> None:
-    """From the children's table to the region's: unit v costs 2 (v - 1 - noisy) + 1 more than the children ask."""
+    """From the children's table to the region's: unit v costs 2 (v - 1 - noisy) + 1 more than for the children
+    alone.
+    """
     low, high = below[0], below[-1]
     # The last v in [low, high] that is taken at the lowest price; whatever is below `low` is taken anyway.
     while low < high:
@@ -166,7 +168,7 @@ def _root(noisy: Ints, starts: Ints, window: int) -> Ints:
 
 @inner
 def _first(rising: Ints, value: int) -> int:
-    """The first place whose number is no smaller."""
+    """The first position whose number is no smaller."""
     low, high = 0, len(rising)
     while low < high:
         middle = (low + high) // 2

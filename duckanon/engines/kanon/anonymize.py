@@ -1,4 +1,4 @@
-"""From quasi-identifiers to class labels: where the engine is entered."""
+"""From quasi-identifiers to class labels: the engine's entry point."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +38,7 @@ def check_method(method: str) -> None:
 
 
 def check_seconds(seconds: float | None, method: str) -> None:
-    """Raise InvalidInput for a time limit that the method would not heed."""
+    """Raise InvalidInput for a time limit that the method would ignore."""
     if seconds is not None and not METHODS[method].timed:
         timed = ", ".join(f"'{m.name}'" for m in METHODS.values() if m.timed)
         raise InvalidInput(f"Method '{method}' takes no time limit: leave seconds out, or choose one of {timed}.")

@@ -1,9 +1,9 @@
 """A lower bound on the loss of every k-anonymous partition: the box bound.
 
 A class that holds record i holds k - 1 others, so its box is no smaller than the smallest box around i and any k - 1
-others. What that box loses is found by branch and bound over the records near i. Where the search is cut short, what
-it has not looked at counts with the least it could lose, so the bound holds at any size; it only gets weaker. For large
-k it counts the farthest of the k - 1 nearest records alone.
+others. What that box loses is found by branch and bound over the records near i. Where the search is cut short, boxes
+that it has not looked at count with the least that they could lose, so the bound holds at any size; it only gets
+weaker. For large k it counts the farthest of the k - 1 nearest records alone.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Releases derived from a finer one by joining its classes, so that two releases together tell no more than the finer.
+"""Releases derived from a finer one by joining its classes, so that both together disclose no more than the finer.
 
-Everything follows from what the finer release shows: that is post-processing, whatever the table holds.
+Everything is computed from the finer release alone: that is post-processing, whatever the table holds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Cells:
         return len(self.low) if self.starts is None else len(self.starts) - 1
 
     def middle(self, rows: Order) -> Codes:
-        """A code amid each of these rows' cells."""
+        """A code from the middle of each of these rows' cells."""
         if self.starts is None:
             return ((self.low[rows].astype(np.int64) + self.high[rows]) // 2).astype(np.int32)
         null = self.attribute.distinct

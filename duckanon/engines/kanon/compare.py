@@ -1,4 +1,4 @@
-"""What several methods make of the same records at several k: their losses, beside a bound that no method can beat."""
+"""Several methods over the same records at several k: their losses, and a bound that no method can be below."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -47,10 +47,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared, and how. criteria: one for each k; they may ask more than k.
+    """What is compared, and how. criteria: one for each k; they may require more than k.
 
     seconds: as in `Control`, for methods that have a time limit. content: hashes of the rows, as for `anonymize`.
-    target: codes that a user of the release would predict. progress: told what runs and the share done (0 to 1).
+    target: codes that a user of the release would predict. progress: called with what runs and the share done (0 to 1).
     """
 
     methods: Sequence[str]
@@ -96,7 +96,7 @@ def compare(records: Records, asked: Comparison) -> list[Run]:
             # (What is proven of all records does not hold where some may be left out.)
             bounds += [] if wanted.suppress else proven
             runs.append(run)
-        # A method may prove more than those before it knew.
+        # A method may prove a higher bound than the methods before it.
         found += [_bounded(run, max(bounds)) for run in runs]
     return found
 

@@ -1,4 +1,4 @@
-"""How a method may go about its work, and whom it tells how far it has come."""
+"""Threads, time limit and options of a method, and the functions that it reports its progress to."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Control:
-    """How a method may go about its work.
+    """The limits and options of one run of a method.
 
-    threads: how many it may use. progress: told the share of work done (0 to 1). seconds: how long a method with a
-    time limit may take; None leaves it to the method, whose result is then the same every time. certify: told an
-    information loss that the method has proven no partition to be below. options: parameters of the method by
-    name, as its registry entry lists them.
+    threads: how many it may use. progress: called with the share of work done (0 to 1). seconds: how long a method with
+    a time limit may take; None leaves it to the method, whose result is then the same every time. certify: called with
+    an information loss that the method has proven no partition to be below. options: parameters of the method by name,
+    as its registry entry lists them.
     """
 
     threads: int = 1

@@ -1,4 +1,4 @@
-"""Records with equal quasi-identifiers: how they are told, and how many of them a search has to look at."""
+"""Records with equal quasi-identifiers: how they are found, and how many of them a search has to look at."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def runs(records: Records) -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class Core:
-    """The records a search has to look at, and classes of equal records that lose nothing and stand aside.
+    """The records a search has to look at, and classes of equal records, which lose nothing and are left out of the
+    search.
 
     core: numbers of the records in play, ascending. aside: numbers of the others, run by run, and `labels` their
     classes from 0.

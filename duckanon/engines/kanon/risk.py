@@ -33,9 +33,9 @@ class Report:
     the chance of a right guess for the most exposed record and on average (prosecutor's and marketer's risk). l: fewest
     distinct values of a sensitive column in a class; entropy_l: least exp(entropy), to twelve digits; t: largest
     distance between a class and the table; recursive_c: the table is recursively (c, l)-diverse for every c above it
-    and the l that was asked for, infinity where a class has fewer values. Over several sensitive columns the worst
-    counts; None without one. journalist_max, journalist_avg: the greatest and the mean chance of a right guess by
-    somebody who does not know who is in the table, None unless a population or a sampling fraction is given.
+    and the l that was asked for, infinity where a class has fewer values than that. Over several sensitive columns the
+    worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean chance of a right guess by
+    an attacker who does not know who is in the table, None unless a population or a sampling fraction is given.
     """
 
     records: int
@@ -54,7 +54,7 @@ class Report:
 
 
 def journalist(sizes: Sizes, population: Sizes | None, fraction: float | None) -> npt.NDArray[np.float64] | None:
-    """The chance of a right guess for a record of each class, by somebody who does not know who is in the table.
+    """The chance of a right guess for a record of each class, by an attacker who does not know who is in the table.
 
     population: people of each class, shape (classes,): 1 / F (El Emam and Dankar 2008). fraction: the share of the
     population that is in the table, each person with the same chance: the mean of 1 / F given f, where F - f is

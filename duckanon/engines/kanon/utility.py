@@ -50,7 +50,7 @@ class Utility:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """One attribute's released cell for each class: loss on [0, 1] and numbers that tell different cells apart."""
+    """One attribute's released cell for each class: loss on [0, 1] and numbers that are equal for equal cells only."""
 
     loss: Floats
     ncp: Floats
@@ -70,7 +70,7 @@ def _cells(
         distinct = np.bincount(pairs[0], minlength=count)
         loss = (distinct - 1) / max(a.distinct - 1, 1)
         ncp = (distinct - 1) / max(a.distinct, 1)
-        # A set is told apart by the run of codes it holds: number the distinct runs.
+        # Sets are equal if their runs of codes are: number the distinct runs.
         edges = np.flatnonzero(np.diff(pairs[0])) + 1
         sets = [run.tobytes() for run in np.split(pairs[1], edges)]
         numbers = {key: i for i, key in enumerate(dict.fromkeys(sets))}

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 # Each length is increased by a different share of up to this, so that no two trees tie. Lower bounds stay valid,
 # because the cone only becomes larger.
 _STRETCH = 1e-9
-# Enough moves for any tree.
+# A number of moves that suffices for any tree.
 UNLIMITED = 10**9
 
 
@@ -91,7 +91,7 @@ class Pricing:
         """A lower bound of the program's value, after `run` of the same prices came to its end.
 
         The sum of the prices less every output's excess is one, an output being used no more than once at its root. So
-        it is for prices that are evenly lower: they are lowered until no vector is worth more than it costs (Dinkelbach
+        it is for prices that are evenly lower: they are lowered until no vector's value exceeds its cost (Dinkelbach
         1967), and the best bound on the way is returned.
         """
         which = np.flatnonzero(self.values < 0)

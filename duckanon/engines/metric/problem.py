@@ -53,7 +53,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop. gap: (loss - lower bound) / loss that is good enough. until: a time of the monotonic clock."""
+    """When to stop. gap: the (loss - lower bound) / loss at which to stop. until: a time of the monotonic clock."""
 
     gap: float = 1e-4
     until: float = float("inf")

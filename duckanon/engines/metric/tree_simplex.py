@@ -2,8 +2,8 @@
 
 Minimise a . g over g_i <= exp(w_ij) g_j with g_root = 1: the dual of a generalised network flow. With u = log(g) an
 extreme ray is a spanning tree of tight edges: each node stands either `below` its parent (u_i = u_p - w) or above it
-(u_i = u_p + w). Whether a subtree should move is told by the sum of a_i exp(u_i) over it; it then moves until another
-edge out of it becomes tight, and hangs there. Source: papers' README, section 4.
+(u_i = u_p + w). The sign of the sum of a_i exp(u_i) over a subtree decides whether it should move; it then moves until
+another edge out of it becomes tight, which connects it from then on. Source: papers' README, section 4.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Attacker:
     def attack(self, target: Target) -> Attack:
         """How far the target can deviate."""
         demand, at = float(target.demand), int(np.searchsorted(self._cells, target.cell))
-        # Fractional patterns: a flow of `demand` units has no use for more, and less room gives sharper constraints.
+        # Fractional patterns: a flow of `demand` units needs no more, and less room gives sharper constraints.
         most = np.inf if self._whole else self._share * demand
         lower, upper = -np.minimum(self._room[DOWN], most), np.minimum(self._room[UP], most)
         lower[at] = 0.0 if target.direction == UP else -demand

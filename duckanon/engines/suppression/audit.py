@@ -3,7 +3,7 @@
 The lower and upper end are each attained by a whole table, which is checked in integers: it agrees with every published
 cell, with every equation and with what attackers know. So nothing between a protected cell's ends is excluded, whether
 or not attackers know that cells are whole numbers. That the ends are the last possible ones follows from the duals of
-the linear program, rounded and then evaluated in integers; `exact` tells where that proof closes.
+the linear program, rounded and then evaluated in integers; `exact` says for which ends that proof succeeds.
 Floats only guide the search: a wrong one can make an interval look narrower than it is, never wider.
 """
 
@@ -33,7 +33,7 @@ _DENOMINATOR = 720720
 
 @dataclass(frozen=True)
 class Published:
-    """What everybody sees, and what attackers know besides.
+    """What everybody sees, and what attackers know in addition.
 
     units: shape (rows, columns), 0 where a cell is suppressed. suppressed: shape (rows, columns). least, most: shape
     (cells,), bounds in units that attackers have beforehand; most may be infinite.
@@ -57,7 +57,7 @@ class Published:
 class Intervals:
     """cells: shape (k,), flat numbers. lower, upper: shape (k,), attained, in units; upper may be infinite.
 
-    exact_lower, exact_upper: shape (k,), whether attackers are proven to know no better end.
+    exact_lower, exact_upper: shape (k,), whether it is proven that attackers can know no better end.
     """
 
     cells: Ints

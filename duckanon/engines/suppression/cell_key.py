@@ -2,7 +2,7 @@
 
 Each record has a key, a whole number below `KEYS`, drawn once. A cell's key is the sum of its records' keys modulo
 `KEYS`: their fractional part, in units of 1 / KEYS. The cell's count and key look up its change in a perturbation table
-(ptable). So whoever asks for the same cell in another way gets the same answer.
+(ptable). So the same cell has the same answer however it is asked for.
 
 Source: Fraser and Wooton 2005 (Australian Bureau of Statistics); Giessing 2016, Computational issues in the design of
 transition probabilities and disclosure risk estimation for additive noise, for the ptable of maximum entropy.
@@ -41,7 +41,7 @@ class PTable:
     def of(probabilities: npt.ArrayLike) -> PTable:
         """The ptable with these probabilities, shape (counts, 2 d + 1), as near as whole numbers of keys allow.
 
-        Raises InvalidInput for what is no ptable.
+        Raises InvalidInput if it is no ptable.
         """
         given = np.asarray(probabilities, dtype=np.float64)
         if given.ndim != 2 or len(given) < 2 or given.shape[1] % 2 == 0 or not np.isfinite(given).all():

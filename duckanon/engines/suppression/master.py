@@ -72,7 +72,7 @@ class Master:
     def cut(self, target: Target, capacities: Floats, pattern: Floats) -> bool:
         """Take in the constraint capacities @ y >= demand. False if the pattern meets it already.
 
-        What the primary cells give is subtracted, and no cell has to give more than what then is left.
+        The primary cells' capacities are subtracted from the demand, and each capacity is cut to what is then left.
         """
         left = target.demand - float(capacities[self._primary].sum())
         if left <= 1e-9 * target.demand:

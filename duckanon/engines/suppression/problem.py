@@ -24,7 +24,7 @@ class Problem:
     """Everything flat, shape (cells,), in units.
 
     least, most: attackers know least <= cell <= most beforehand; most may be infinite. lower, upper: protection levels.
-    cost: of suppressing a cell. free: cells that may be suppressed besides the primary ones.
+    cost: of suppressing a cell. free: cells that may be suppressed in addition to the primary ones.
     """
 
     table: Table

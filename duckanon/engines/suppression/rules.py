@@ -40,7 +40,7 @@ class Cells:
     def of(table: Table, counts: npt.ArrayLike | None = None, largest: npt.ArrayLike | None = None) -> Cells:
         """Counts, shape (rows, columns), and largest contributions, shape (k, rows, columns), in the table's step.
 
-        Without counts the table itself is one of counts. Raises InvalidInput for what does not fit the table.
+        Without counts the table itself is one of counts. Raises InvalidInput for arrays that do not fit the table.
         """
         shape = table.units.shape
         own = table.units if counts is None else whole_units(counts, 1.0)
@@ -75,8 +75,8 @@ class Rule(Protocol):
 class Threshold:
     """Sensitive: fewer than `least` contributors, and at least one.
 
-    Counts: an attacker must hold everything from 1 to `least` for possible. Magnitudes, where the number of
-    contributors tells nothing about values: X plus and minus `safety` percent.
+    Counts: an attacker must hold everything from 1 to `least` for possible. Magnitudes, where nothing about values
+    follows from the number of contributors: X plus and minus `safety` percent.
     """
 
     least: int
@@ -145,7 +145,7 @@ class Levels:
 
 
 def levels(cells: Cells, rules: Sequence[Rule], safety: float = 0.0) -> Levels:
-    """What the rules demand together: the highest of each level, at least one unit and `safety` percent of a cell."""
+    """The levels of all rules together: the highest of each, at least one unit and `safety` percent of a cell."""
     if not rules:
         raise InvalidInput("Suppression needs a rule: a threshold, p% or dominance.")
     if not 0 <= safety <= 100:

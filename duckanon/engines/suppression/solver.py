@@ -73,7 +73,7 @@ class Program:
         """The optimum, or None where there is none. Raises DuckanonError if the solver gives up."""
         for attempt in range(2):
             if attempt:
-                # What the last solve left can lead astray.
+                # The last solve's basis can mislead the solver.
                 self._highs.clearSolver()
             self._highs.run()
             status = self._highs.getModelStatus()

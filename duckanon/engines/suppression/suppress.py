@@ -39,7 +39,7 @@ _HALF = 0.45
 
 @dataclass(frozen=True)
 class Suppression:
-    """A pattern and what was proven of it.
+    """A pattern, and what is proven about it.
 
     primary, secondary: shape (rows, columns). cells: shape (primary cells,), their flat numbers; lower, upper: the
     values between which attackers can exclude nothing, in units, attained by whole tables (upper may be infinite);
@@ -158,7 +158,7 @@ class _Search:
         raise Infeasible("In whole units no pattern protects all cells: give a smaller step, or keep fewer cells.")
 
     def _repaired(self, pattern: Bools) -> Bools:
-        """A pattern that protects, near this one; cells that the relaxation likes are cheap."""
+        """A pattern that protects, near this one; cells that the relaxation suppresses in part are cheap."""
         cost = self._problem.cost * np.maximum(1 - self._relaxed, 0.02)
         found = repaired(self._problem, self._targets, pattern, cost)
         return thinned(self._problem, self._targets, found)
@@ -175,7 +175,7 @@ class _Search:
 
 
 def _targets(problem: Problem) -> list[Target]:
-    """What patterns have to protect, the largest demands first."""
+    """The primary cells and directions that patterns have to protect, the largest demands first."""
     found = [
         Target(cell, direction, int(problem.demand[direction][cell]))
         for cell in np.flatnonzero(problem.primary).tolist()

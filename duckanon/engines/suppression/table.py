@@ -103,7 +103,7 @@ class Table:
         """A table of counts or magnitudes, totals included.
 
         values: shape (rows, columns), multiples of `step`. rows, columns: parents (see `Axis`), or None without sums.
-        Raises InvalidInput for what is no such table.
+        Raises InvalidInput if it is no such table.
         """
         units = whole_units(values, step)
         if units.ndim != 2:

@@ -1,4 +1,4 @@
-"""What a set of released tables gives away of the records behind it: the owner's view, who knows the records."""
+"""What a set of released tables discloses of the records behind it, for the owner, who knows the records."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from duckanon.errors import DuckanonError, InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Small cells of a target, and what the released tables tell of them.
+    """Small cells of a target, and what the released tables disclose about them.
 
     codes: int64 of shape (cells, target variables); counts: int64 of shape (cells,), 1 to small - 1 each.
     lower, upper: proven bounds. least, largest: counts that other records with the same tables have.
-    width: how far apart the ends of what is possible must be at least.
+    width: how far apart the least and the largest possible count must be at least.
     """
 
     codes: Ints
@@ -42,12 +42,12 @@ class Audit:
 
     @property
     def narrow(self) -> Bools:
-        """Cells whose count the tables tell more closely than `width` allows; the disclosed ones are among them."""
+        """Cells whose count is bounded more closely than `width` allows; the disclosed ones are among them."""
         return np.asarray(self.upper - self.lower < self.width)
 
     @property
     def safe(self) -> Bools:
-        """Cells that are proven to be neither. What is neither narrow nor safe was not settled in time."""
+        """Cells that are proven not to be narrow. Cells that are neither narrow nor safe were not settled in time."""
         return np.asarray(self.largest - self.least >= self.width)
 
 

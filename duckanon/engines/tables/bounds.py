@@ -27,7 +27,7 @@ TIME_LIMIT = 60.0
 
 @dataclass(frozen=True, eq=False)
 class TargetBounds:
-    """What the released tables tell of each cell of a target.
+    """The bounds that the released tables imply for each cell of a target.
 
     codes: int64 of shape (cells, target variables). All others have int64 or bool of shape (cells,).
     lower, upper: no table of whole counts that agrees with what was released has a count outside: proven.

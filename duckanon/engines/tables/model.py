@@ -115,7 +115,7 @@ def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | N
         home = min((c for c in cliques if set(table.scope) <= set(c.clique.variables)), key=lambda c: len(c.clique))
         _add(builder, definitions, home, table, releases.levels)
     first = cliques[0]
-    # Known counts tell the total themselves.
+    # The total follows from known counts.
     if not any(table.known_counts for table in tables):
         whole = (np.zeros(len(first.clique), dtype=np.int64), first.column, first.scale)
         builder.add_rows([whole], np.array([least]), np.array([most]))
@@ -164,7 +164,7 @@ def _link(builder: Builder, one: Cells, other: Cells, separator: Sequence[int], 
 
 
 def _add(builder: Builder, definitions: list[Definition], home: Cells, table: Released, levels: Sequence[int]) -> None:
-    """What a table tells, in the cells of a clique that holds its variables."""
+    """Add a table's rows, in the cells of a clique that holds its variables."""
     if home.source is table:
         return
     cells = home.counts_of(table.scope, table.codes, levels)

@@ -1,7 +1,7 @@
-"""Moves: other records with the same released tables, found around the true ones without any program.
+"""Moves: other records with the same released tables, found from the true ones without a linear or integer program.
 
 A move takes records from some corners of a box of cells and adds them at the others, in turn. It keeps every margin
-that does not tell all the flipped variables (the basic moves of Diaconis and Sturmfels 1998, "Algebraic algorithms for
+that does not have all the flipped variables (the basic moves of Diaconis and Sturmfels 1998, "Algebraic algorithms for
 sampling from conditional distributions"). As often as it leaves no count negative, the result is a witness.
 """
 

@@ -1,4 +1,4 @@
-"""The part of a set of tables that tells something of a target."""
+"""The part of a set of tables that bears on a target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Part:
 def part_around(releases: Releases, target: Variables) -> Part:
     """The cliques and tables that matter for the target.
 
-    Where a separator's counts are known exactly, what lies beyond it tells nothing more: its counts become a table.
+    Where a separator's counts are known exactly, what lies beyond it adds nothing: its counts become a table.
     """
     whole = tree(triangulate(releases.levels, [*(frozenset(t.scope) for t in releases.tables), target]))
     at = min(
@@ -40,7 +40,7 @@ def part_around(releases: Releases, target: Variables) -> Part:
             cut.append(link)
     around = component(whole, at, cut)
     inside = [t for t in releases.tables if any(set(t.scope) <= clique for clique in around.cliques)]
-    # A separator inside a table that stays is told by that table already.
+    # A separator inside a table that is kept already follows from that table.
     added = [
         margin(source, tuple(sorted(separator)))
         for separator, source in margins.items()

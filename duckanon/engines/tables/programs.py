@@ -1,4 +1,4 @@
-"""A system as linear and integer programs for HiGHS, and what can be had from them without trusting floats.
+"""A system as linear and integer programs for HiGHS, and what can be proven with them without relying on floats.
 
 An optimum's x, rounded, is a witness if it solves the system in whole numbers. Its duals, rounded, give a bound that
 weak duality proves for any duals: both are computed in integers here.

@@ -1,4 +1,4 @@
-"""Released tables as data: which variables each one tabulates, and what its cells say about the counts behind them."""
+"""Released tables as data: which variables each one tabulates, and what its cells imply for the counts behind them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class RoundedShares:
 class Released:
     """One released table.
 
-    name: how errors call it. variables: what it tabulates. given: what its shares are conditioned on.
+    name: its name in errors. variables: what it tabulates. given: what its shares are conditioned on.
     codes: int64 of shape (cells, given + variables), the levels of each cell that is listed.
     complete: whether a cell that is not listed holds no record; if not, nothing is known of it.
     shown: whether each listed cell is known to hold a record.

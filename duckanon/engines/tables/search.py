@@ -54,7 +54,9 @@ class _Box:
 
 
 class Search:
-    """What is known of each column, and how to know more. Raises NoSolutionError as soon as that is proven."""
+    """The ends of each column that are known so far, and ways to narrow them. Raises NoSolutionError as soon as that is
+    proven.
+    """
 
     def __init__(self, system: System, seconds: float) -> None:
         self._until = monotonic() + seconds
@@ -179,7 +181,7 @@ class Search:
             raise NoSolutionError
 
     def _reached(self, column: int, sign: int) -> int:
-        """The least of sign times the column that a witness has; what cannot be if there is none."""
+        """The least of sign times the column that a witness has; more than any value if there is none."""
         if self.least[column] > self.largest[column]:
             return 1 + int(self.upper[column] if sign > 0 else -self.lower[column])
         return int(self.least[column]) if sign > 0 else -int(self.largest[column])

@@ -41,7 +41,7 @@ def single_conditional(
 
 
 def _only(part: Part) -> Released | None:
-    """The only table, if it is one of shares without holes; tables of no variables tell the number of records."""
+    """The only table, if it is one of shares without holes; tables of no variables give the number of records."""
     tables = [table for table in part.tables if table.scope]
     if len(tables) != 1 or len(part.tree.cliques) > 1:
         return None

@@ -56,7 +56,7 @@ def records(levels: Sequence[int], codes: npt.ArrayLike, counts: npt.ArrayLike |
 
 
 def agrees(table: Released, truth: Records) -> bool:
-    """Whether a released table tells nothing wrong of these records."""
+    """Whether a released table is true for these records."""
     sizes = [truth.levels[v] for v in table.scope]
     cells, counts = truth.margin(table.scope)
     at = places(keys(cells, sizes), keys(table.codes, sizes))

@@ -117,7 +117,7 @@ def step(kind: str) -> Fraction:
 
 
 def is_text(kind: str) -> bool:
-    # A cast to an ENUM fails for a text that is none of its values, which would tell the values. So text is compared.
+    # A cast to an ENUM fails for a text that is not one of its values, which discloses the values. So text is compared.
     return kind == "VARCHAR" or kind.startswith("ENUM(")
 
 
@@ -134,8 +134,8 @@ _MOST_DIGITS = 38
 
 
 def folded(expr: Expr, today: date) -> Value | None:
-    """The value of a constant expression; None for what is none, or is not computed here. Raises NotTotal for a
-    constant that has no value, such as DATE '2026-02-30'.
+    """The value of a constant expression; None for other expressions, and where it is not computed here. Raises
+    NotTotal for a constant that has no value, such as DATE '2026-02-30'.
 
     today: what `current_date` stands for.
     """
@@ -298,7 +298,7 @@ def _moved(day: date, by: object, sign: int) -> Value | None:
 
 
 def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UUID | None:
-    """The constant as a value of a type, without loss; None if it is none of its values."""
+    """The constant as a value of a type, without loss; None if the type does not have that value."""
     found, said = value.value, value.kind
     if is_text(kind):
         return found if isinstance(found, str) and said in (TEXT, "VARCHAR") else None
@@ -397,5 +397,5 @@ def _digits_of(number: Fraction, kind: str) -> str:
 
 
 def plain(kind: str) -> str:
-    """The type for people: an ENUM's values are not told."""
+    """The type as people are shown it: without the values of an ENUM."""
     return "VARCHAR" if is_text(kind) else kind.split("(")[0]

@@ -219,7 +219,7 @@ def _of_constants(kind: str, one: Value, other: Value) -> str:
 def _same(one: Scalar | Value, kind: str) -> str | None:
     """A value of the type as SQL; None for a number or a time that lies between its values or beyond them.
 
-    Raises NotTotal for what is no number or time, as the type's are.
+    Raises NotTotal for a constant that is no number or time, though the type's values are.
     """
     if isinstance(one, Scalar):
         return one.sql
@@ -257,7 +257,7 @@ def _bounded(kind: str, one: Scalar, value: Value) -> str:
 
 
 def _next(value: Value, kind: str, *, above: bool) -> Fraction | date | None:
-    """The value of a type next to a constant that is none: above or below; None if there is none."""
+    """The nearest value of a type above or below a constant that the type does not have; None if there is none."""
     if isinstance(value.value, datetime):
         day = value.value.date()
         midnight = value.value == datetime(day.year, day.month, day.day)

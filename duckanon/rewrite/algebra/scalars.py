@@ -67,7 +67,7 @@ class Scalars:
         self._types, self._today, self._condition = types, today, condition
 
     def constant(self, expr: Expr) -> Value | None:
-        """The value of a constant expression; None if it is none."""
+        """The value of a constant expression; None for any other expression."""
         return folded(expr, self._today)
 
     def type_of_column(self, column: Column) -> str:
@@ -175,7 +175,7 @@ def _least_kind(values: Sequence[Value]) -> str:
 
 
 def of_constant(value: Value, kind: str) -> Scalar:
-    """A constant as SQL of a type. Raises NotTotal if it is none of its values."""
+    """A constant as SQL of a type. Raises NotTotal if the type does not have that value."""
     if value.value is None and (value.kind in (NOTHING, kind)):
         return Scalar(f"CAST(NULL AS {kind})", kind, null=True)
     found = constants.of_type(value, kind)
@@ -250,7 +250,7 @@ def _in_double(sign: str, one: Scalar, other: Scalar, span: tuple[Fraction, Frac
 
 
 def _spans(one: Scalar, other: Scalar) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-    """The spans of two numbers. Raises NotTotal for what has none."""
+    """The spans of two numbers. Raises NotTotal if one has no span."""
     fit = [is_exact(each.kind) or each.kind == "DOUBLE" for each in (one, other)]
     if one.span is None or other.span is None or not all(fit):
         raise NotTotal("Arithmetic is for whole numbers and constants here: other numbers could overflow.")

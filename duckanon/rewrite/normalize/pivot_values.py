@@ -18,7 +18,7 @@ from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.normalize.select_list import unnamed
 
-# More columns than that are no table that somebody reads.
+# The most columns: nobody reads a wider table.
 _MOST_VALUES = 1_000
 _KEY = "from_" if "from_" in exp.Select.arg_types else "from"
 _UNLISTED = (

@@ -1,4 +1,4 @@
-"""Quantiles at a list of places, written as a list of quantiles.
+"""Quantiles at a list of positions, written as a list of quantiles.
 
 quantile_cont(pay, [0.25, 0.5]) becomes [quantile_cont(pay, 0.25), quantile_cont(pay, 0.5)].
 """
@@ -14,7 +14,7 @@ _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQu
 
 
 def split(query: Node) -> None:
-    """Write each quantile at a list of places as a list; the query is changed in place, and its names stay."""
+    """Write each quantile at a list of positions as a list of quantiles, in place; columns keep their names."""
     for one in list(query.find_all(*_QUANTILES)):
         key = next((name for name in ("expression", "quantile") if isinstance(one.args.get(name), exp.Array)), None)
         whole = one.parent if isinstance(one.parent, exp.Filter) else one

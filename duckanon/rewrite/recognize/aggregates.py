@@ -11,7 +11,7 @@ from duckanon.rewrite.algebra.translate import type_of
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.recognize.measures import Measure, measure, number, share
 
-# The aggregates of numbers that are told with noise, by DuckDB's name, and each under one name.
+# The aggregates of numbers that can be answered with noise: DuckDB's names, and the name of the statistic.
 _OF_NUMBERS = {
     **{one: one for one in ("avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")},
     "variance": "var_samp",
@@ -19,13 +19,13 @@ _OF_NUMBERS = {
     "variance_pop": "var_pop",
     "stddev": "stddev_samp",
 }
-# Places of quantiles are told in thousandths: the ranks of records are multiplied by the denominator.
+# The positions of quantiles are whole thousandths: the ranks of records are multiplied by the denominator.
 _FINEST_PLACE = 1000
 _QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc", "quantile", "approx_quantile"}
 
 
 def aggregates(block: Block) -> Aggregates | str:
-    """What a block tells by keys, if each of its columns is a key or a statistic; else why not, in a sentence."""
+    """The aggregates of a block, if each of its columns is a key or a statistic; else why not, in a sentence."""
     keys = block.keys
     if keys is None or block.spread or not is_closed(block):
         return "The query is no count, sum or other statistic by keys that is followed."

@@ -121,7 +121,7 @@ class Counts(Found):
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number that is told of the records of each group that meet `where`.
+    """A statistic of each group's records that meet `where`.
 
     name: records (how many there are), units (how many different values of `column`), share (of the records that meet
     `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, or quantile (at `place`). factor: by which it is

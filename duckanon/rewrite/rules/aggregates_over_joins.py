@@ -43,7 +43,7 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
             return
         context.put(around, part)
         reason = refused
-    # It says more than that there is more than one source.
+    # This reason replaces the earlier one, which only says that there are several sources.
     context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
     context.reasons.append((Aggregates.shown, name, reason))
 
@@ -67,7 +67,7 @@ def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, s
 
 
 def _others(context: RuleContext, part: Node, place: int) -> set[str]:
-    """The folded names of the columns that the other sources of a SELECT show, as far as its text tells them.
+    """The folded names of the columns that the other sources of a SELECT show, as far as its text has them.
 
     What is on the right of a SEMI or ANTI JOIN is seen in its condition alone.
     """

@@ -37,7 +37,7 @@ def _projection(source: Node) -> Node | None:
 
 
 def _shows_values(query: Node) -> bool:
-    """Whether each combination of values comes out once, and nothing is told of its records."""
+    """Whether each combination of values comes out once, without a statistic of its records."""
     if (
         not isinstance(query, exp.Select)
         or query.find(exp.Window) is not None

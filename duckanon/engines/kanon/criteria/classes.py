@@ -156,7 +156,9 @@ def record_boxes(records: Records) -> ClassBoxes:
 
 
 def centres(records: Records, unit: Labels) -> Records:
-    """A record amid each unit, by codes: where it lies among the others. unit: shape (n,), from 0, without gaps."""
+    """A record in the middle of each unit, by codes: it stands for the unit among the others. unit: shape (n,), from 0,
+    without gaps.
+    """
     order: Order = by_label(unit)
     starts = np.append(0, np.cumsum(np.bincount(unit))[:-1])
     middle = []

@@ -27,9 +27,9 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Diversity(NamedTuple):
-    """What is asked of each sensitive column, for the compiled loops.
+    """The diversity required of each sensitive column, for the compiled loops.
 
-    least: how many values a class must have at least, 0 if nothing is asked: l, or above it the next whole number.
+    least: how many values a class must have at least, 0 if nothing is required: l, or above it the next whole number.
     over / under: l of entropy diversity, whose logarithm is `rate`, and c of recursive diversity.
     """
 
@@ -56,7 +56,7 @@ def new_tally(values: int) -> Tally:
 
 
 def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Diversity:  # noqa: E741
-    """What is asked, by the names of the field: one of KINDS, l or None, and c of recursive diversity."""
+    """The required diversity from the arguments' own names: one of KINDS, l or None, and c of recursive diversity."""
     if l is None:
         return Diversity(0, 0, 1, 1, 0.0)
     ratio = Fraction(l) if c is None else c
@@ -64,7 +64,7 @@ def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Divers
 
 
 def check_diverse(asked: Diversity, counts: Counts) -> None:
-    """Raises InvalidInput if not even all records together, `counts` of each value, hold what is asked.
+    """Raises InvalidInput if not even all records together, `counts` of each value, are as diverse as required.
 
     Then no partition does, as diversity is monotone; or c has too many digits for exact products.
     """
@@ -88,7 +88,9 @@ def check_diverse(asked: Diversity, counts: Counts) -> None:
 
 
 def are_diverse(asked: Diversity, counts: Counts, size: int) -> bool:
-    """Whether a class of `size` records holds what is asked. counts: how many have each value; shape (values,)."""
+    """Whether a class of `size` records is as diverse as required. counts: how many have each value; shape
+    (values,).
+    """
     held = counts[counts > 0].astype(np.int64)
     return _diverse(asked, new_tally(len(held))._replace(held=held), len(held), size)
 
@@ -100,7 +102,9 @@ def _diverse(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
 
 @inner
 def diverse(asked: Diversity, tally: Tally, count: int, size: int) -> bool:
-    """Whether a class of `size` records holds what is asked. tally.held: how many have each of its `count` values."""
+    """Whether a class of `size` records is as diverse as required. tally.held: how many have each of its `count`
+    values.
+    """
     held, rising = tally.held, tally.bases
     if count < asked.least:
         return False

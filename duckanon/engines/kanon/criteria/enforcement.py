@@ -24,7 +24,7 @@ _PASSES = 20
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What became of some classes.
+    """Classes after the criteria were enforced.
 
     labels: the new class of each, or of each record, from 0 without gaps, -1 where it was dropped. joined: how many
     classes failed and were joined with others. dropped: the records of those that were dropped.
@@ -45,8 +45,8 @@ def settle_boxes(
 ) -> Settled:
     """Drop units that fail, as long as `wanted.suppress` lasts, the dearest to join first; join what still fails.
 
-    amid: a record amid each unit, which tells what is near. unit: shape (n,), the unit of each record. Closeness is to
-    the records that are not dropped. Raises InvalidInput if the whole table fails a criterion.
+    amid: a record in the middle of each unit, by which near units are found. unit: shape (n,), the unit of each record.
+    Closeness is to the records that are not dropped. Raises InvalidInput if the whole table fails a criterion.
     """
     allowed = int(wanted.suppress * len(unit))
     kept = np.arange(len(units.size))
@@ -136,7 +136,7 @@ class Released:
     dropped: int = 0
 
     def told(self) -> dict[str, int | float | None]:
-        """What k_compare shows beside the utility."""
+        """The columns of k_compare other than the utility."""
         measured = ("l", "t", "entropy_l", "recursive_c")
         found = {name: None if self.risk is None else getattr(self.risk, name) for name in measured}
         return {**found, "joined": self.joined, "suppressed": self.dropped}

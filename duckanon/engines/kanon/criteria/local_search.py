@@ -17,9 +17,9 @@ from duckanon.engines.kanon.records import Codes, Floats
 _NOTHING = 1e-9
 # A pass that gains no more than this share of what all have gained is the last.
 _LITTLE = 0.02
-# Units of a class beyond which it is left alone: each look at it costs as many.
+# Units of a class beyond which it is left alone: each visit costs as many steps.
 _LARGE = 256
-# Boxes that `move` needs beside those of the classes.
+# Boxes that `move` needs in addition to those of the classes.
 ROOM = 4
 
 

@@ -77,7 +77,7 @@ class _Joins(NamedTuple):
     stamp: Counts  # (u,): grows when a class does: older entries of the heap are stale
     best: Floats  # (u,): the least that joining each class with a neighbour was found to add
     held: Floats  # (u,): loss of each class
-    seen: Counts  # (u,): by which look each class was met
+    seen: Counts  # (u,): the search in which each class was last met
     members: Codes  # (u,)
     joins: Codes  # (u, 2): what was joined with what
 
@@ -161,7 +161,9 @@ def _unite(units: ClassBoxes, criteria: CriteriaArrays, tally: Tally, state: _Jo
 
 @inner_allocating
 def _look(units, near, state, look, heap, a) -> None:  # type: ignore[no-untyped-def]
-    """Find class a's best neighbour, if it fails; tell failing neighbours of class a if it is better than theirs."""
+    """Find class a's best neighbour, if it fails; make class a the best neighbour of failing classes for which it
+    is.
+    """
     fails, after, stamp, best, held, seen = state.fails, state.after, state.stamp, state.best, state.held, state.seen
     count = units.size.shape[0]
     inside = 0

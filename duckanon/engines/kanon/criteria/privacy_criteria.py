@@ -1,4 +1,4 @@
-"""What a class must hold beyond its records' number: l-diversity and t-closeness, decided in whole numbers.
+"""Privacy criteria of a class beyond its size: l-diversity and t-closeness, decided in whole numbers.
 
 Sources: Machanavajjhala et al. 2007 (l-diversity, see `diversity`); Li, Li and Venkatasubramanian 2007 (t-closeness,
 section 4: equal and ordered distance). A class is t-close if the sum over values of |c n - N s| is at most 2 t s n,
@@ -32,7 +32,7 @@ class PrivacyCriteria:
     """k records in every class; l-diversity, if l is not None, and closeness t, of every sensitive column.
 
     suppress: the share of all records that may be dropped with their classes instead. diversity: one of
-    `diversity.KINDS`; l of the others than entropy is whole, and c is that of recursive diversity.
+    `diversity.KINDS`; l is whole, but for entropy, and c is that of recursive diversity.
     """
 
     k: int
@@ -44,7 +44,7 @@ class PrivacyCriteria:
 
     @property
     def least(self) -> int:
-        """The l of recursive diversity; 2, which is what it is measured by where it is not asked."""
+        """The l of recursive diversity; 2, by which it is measured where it is not required."""
         return int(self.l) if self.l is not None and self.diversity == "recursive" else 2
 
 

@@ -1,11 +1,13 @@
-"""Boxes of a few records, for searches that go back and forth: codes are kept in a list, so a box is cheap to copy."""
+"""Boxes of a few records, for searches that add and take back records: codes are in a list, so a box is cheap to
+copy.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import inner, inner_allocating
+from duckanon.engines.compiled import inlined, inner, inner_allocating
 from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -28,6 +30,15 @@ def new_boxes(space: Space, count: int) -> Boxes:
     )
 
 
+@inlined
+def _is_among(codes: Codes, count: int, j: int, code: int) -> bool:
+    """Whether one of the first `count` points has this code on attribute j."""
+    for t in range(count):
+        if codes[t, j] == code:
+            return True
+    return False
+
+
 @inner
 def stretched(space: Space, boxes: Boxes, at: int, codes: Codes, count: int, i: int) -> float:
     """Loss of the box with point i in it. codes: (count, q), the codes of the points in the box."""
@@ -41,12 +52,7 @@ def stretched(space: Space, boxes: Boxes, at: int, codes: Codes, count: int, i: 
         loss += range_loss(v if v < bottom else bottom, v if v > top else top, caps[j])
     for j in range(units.shape[0]):
         code = symbols[i, j]
-        known = False
-        for t in range(count):
-            if codes[t, j] == code:
-                known = True
-                break
-        distinct = held[at, j] + (0 if known else 1)
+        distinct = held[at, j] + (0 if _is_among(codes, count, j, code) else 1)
         loss += values_loss(distinct, has_null[at, j] or code == nulls[j], units[j], whole[j])
     return loss
 
@@ -75,11 +81,6 @@ def put(space: Space, boxes: Boxes, at: int, to: int, codes: Codes, count: int, 
         high[to, j] = max(high[at, j], v)
     for j in range(distinct.shape[1]):
         code = symbols[i, j]
-        known = False
-        for t in range(count):
-            if codes[t, j] == code:
-                known = True
-                break
+        distinct[to, j] = distinct[at, j] + (0 if _is_among(codes, count, j, code) else 1)
         codes[count, j] = code
-        distinct[to, j] = distinct[at, j] + (0 if known else 1)
         has_null[to, j] = has_null[at, j] or code == nulls[j]

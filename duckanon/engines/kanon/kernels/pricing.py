@@ -1,4 +1,4 @@
-"""Classes that a linear program over partitions would like to have: branch and bound over sets of k .. 2k - 1 records.
+"""Classes that would improve a linear program over partitions: branch and bound over sets of k .. 2k - 1 records.
 
 A class S of a partition costs |S| times its box's loss. Given a price u for each record, its reduced cost is that
 less the prices of its records. Each class is looked for from its dearest record, its seed, so that each is met once.

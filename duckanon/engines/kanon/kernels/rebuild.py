@@ -375,7 +375,7 @@ def _rebuild(
             c = nearby[t]
             if ruined >= wanted:
                 break
-            # Leave out one in four: the nearest classes again and again would always give the same pool.
+            # Leave out one in four: otherwise the nearest classes would always give the same pool.
             if _draw(state) & 3 == 0 or count + size[c] > 2 * most * k:
                 continue
             chosen[ruined] = c

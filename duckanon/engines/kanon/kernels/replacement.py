@@ -68,7 +68,7 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
             high[i, a] = second_top if t == highest else top
             saved[i] += width - range_loss(low[i, a], high[i, a], cap)
     for a in range(symbols.shape[1]):
-        for t in range(-1, s):  # first without nobody
+        for t in range(-1, s):  # the first pass leaves out no record
             values = 0
             null = False
             bits = np.uint64(0)

@@ -92,7 +92,7 @@ def _bestcut(records: Records, k: int, control: Control) -> tuple[float, Labels]
 
 
 def _start(records: Records, k: int, control: Control) -> Labels:
-    """The best partition to be had in a moment."""
+    """The best partition that takes a fraction of a second."""
     found = [_order(records, k, control)]
     if len(records) > MANY_RECORDS:
         found.append(_bestcut(records, k, control))

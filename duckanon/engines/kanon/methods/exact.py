@@ -1,9 +1,9 @@
 """The optimum, or a certified gap: partitions as a set-partition problem, solved by column generation.
 
-A linear program picks classes so that every record is in one. Classes are made as it asks for them (`pricing.price`);
-at any step the prices give a lower bound that holds for every partition: their sum, plus each seed's least reduced
-cost where that is below zero. When the bound meets the best partition, that one is the optimum. Otherwise every
-class that a better partition could use is listed, and an integer program picks from them; classes of 2k or more
+A linear program picks classes so that every record is in one. Classes that would improve it are made at each step
+(`pricing.price`); at any step the prices give a lower bound that holds for every partition: their sum, plus each seed's
+least reduced cost where that is below zero. When the bound meets the best partition, that one is the optimum. Otherwise
+every class that a better partition could use is listed, and an integer program picks from them; classes of 2k or more
 are never needed, as splitting them costs nothing.
 """
 
@@ -26,15 +26,16 @@ from duckanon.engines.kanon.records import Floats, Records
 from duckanon.errors import InvalidInput
 
 MANY_RECORDS = 2_000
-# Share of the best prices so far in those that are tried next: prices that jump about find few useful classes.
+# Share of the best prices so far in those that are tried next: prices that change much from step to step find few
+# useful classes.
 _SMOOTHING = 0.6
 # A reduced cost above this counts as zero.
 _ZERO = -1e-9
 # What a seed's search may try at first; ten times as much whenever that is too little, up to the second figure.
 _STEPS, _MOST_STEPS = 3_000, 3_000_000
-# What all searches together may try, unless a time limit says when to stop.
+# What all searches together may try, unless there is a time limit.
 WORK = 100_000_000
-# Rounds without a better bound after which the linear program is given up, unless a time limit says when.
+# Rounds without a better bound after which the linear program is given up, unless there is a time limit.
 _PATIENCE = 60
 # Classes from which the integer program may pick, and how far it goes.
 _LISTED, _NODES = 400_000, 20_000

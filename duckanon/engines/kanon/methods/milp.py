@@ -1,10 +1,10 @@
 """The paper's mixed-integer model (Liang and Samavi 2020, equations 21 to 35), through PuLP with HiGHS: a baseline.
 
 Binary v[i, h] says that records i and h are equivalent; y[i, j] and z[i, j] are the ends of record i on attribute j,
-with y <= x <= z, which the paper forgets. Constraint (8), with equality, is infeasible where n (k - 1) is odd; (26) is
-right. A category is a binary column, as in section 2.5, except that it counts where it occurs (y = 0): a class with s
-of d values loses (s - 1) / (d - 1), as everywhere in duckanon. NULL stands at twice the range of an ordered column and
-is a category of its own; a binary says where it meets values, and the whole attribute is lost.
+with y <= x <= z, which the paper leaves out. Constraint (8), with equality, is infeasible where n (k - 1) is odd; (26)
+is right. A category is a binary column, as in section 2.5, except that it counts where it occurs (y = 0): a class with
+s of d values loses (s - 1) / (d - 1), as everywhere in duckanon. NULL stands at twice the range of an ordered column
+and is a category of its own; a binary says where it meets values, and the whole attribute is lost.
 """
 
 from __future__ import annotations

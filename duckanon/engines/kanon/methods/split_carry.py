@@ -56,8 +56,8 @@ def split_carry(
 ) -> Labels:
     """Pieces of `sets` times k records and what is carried. Labels of shape (n,); records in variance order.
 
-    sets: the paper's S. boundary: its l, the number of last records whose classes are carried; k if None. told: hears
-    of each piece, its records and classes. A time limit is shared out evenly among the pieces.
+    sets: the paper's S. boundary: its l, the number of last records whose classes are carried; k if None. told: called
+    with each piece's records and classes. A time limit is shared out evenly among the pieces.
     """
     n, size = len(records), sets * k
     last = k if boundary is None else boundary
@@ -100,7 +100,7 @@ def bubble_carry(
             return _joined(n, done + classes)
         edges = np.append(0, np.cumsum([len(c) for c in classes])).astype(np.int32)
         losses = class_losses(records.space, np.concatenate(classes), edges)
-        # At least one class stays behind, so that what is left can always join somebody.
+        # At least one class is kept back, so that records left over can always join a class.
         best = np.argsort(losses / np.diff(edges), kind="stable")[: min(accepted, len(classes) - 1) or 1]
         done += [classes[c] for c in best]
         rest = [classes[c] for c in range(len(classes)) if c not in set(best.tolist())]
