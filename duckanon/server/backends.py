@@ -22,7 +22,7 @@ from duckanon.server.errors import Told
 from duckanon.server.lexer import parameters, tokens, with_parameters
 from duckanon.server.parameter_types import Columns, parameter_types
 from duckanon.server.recorded import DEFINED, names, recording
-from duckanon.server.returning import returned
+from duckanon.server.returning import is_change, returned
 from duckanon.server.turns import Turns
 from duckanon.server.types import BY_OID, PgType, pg_type
 
@@ -190,7 +190,8 @@ class Backend:
         oids: of its parameters.
         """
         filled = with_parameters(text, [f"CAST(NULL AS {_name(one)})" for one in oids])
-        filled = returned(filled) or filled
+        if is_change(filled):
+            filled = returned(filled) or ""
         first = _first(filled)
         if first not in _QUERIES | _ABOUT | {"summarize"}:
             return None
@@ -379,10 +380,11 @@ class StewardBackend(Backend):
     def _run(self, text: str, values: Sequence[Any]) -> Result:
         first = _first(text)
         con = self._steward.execute(text, *([list(values)] if values else []))
-        self._own_changes += first not in _QUERIES
+        self._own_changes += first not in _QUERIES or is_change(text)
         columns = self._described()
         kind = found[0] if (found := [(one.name, one.type.name) for one in columns]) else None
-        if first not in _QUERIES | _ABOUT and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
+        is_query = first in _QUERIES | _ABOUT and not is_change(text)
+        if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
             return _done(text, _count(con.fetchall()), None, Fraction(0))
         return Result(_tag(first), columns, self._rows().fetch)
 

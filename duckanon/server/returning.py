@@ -9,23 +9,33 @@ from duckanon.server.lexer import Token, tokens
 # The word before the table.
 _BEFORE = {"insert": "into", "update": "update", "delete": "from"}
 _BEHIND = {"set", "using", "where", "values", "select", "default", "returning", "with", "by", "from", "("}
+_QUERIES = {"select", "from", "values", "table"}
+
+
+def is_change(text: str) -> bool:
+    """Whether a statement is an INSERT, UPDATE or DELETE, also behind WITH."""
+    words = [one.word for one in _outside(list(tokens(text)))]
+    if words[:1] == ["with"]:
+        words = [one for one in words if one in _BEFORE or one in _QUERIES]
+    return words[:1] != [] and words[0] in _BEFORE
 
 
 def returned(text: str) -> str | None:
-    """A query with the columns that a statement returns; None if it returns no rows."""
+    """A query with the columns that a change returns; None if it returns no rows."""
     found = _outside(list(tokens(text)))
     words = [one.word or one.text for one in found]
-    before = _BEFORE.get(words[0]) if words else None
-    if before is None or "returning" not in words or before not in words:
+    verb = next(at for at, word in enumerate(words) if word in _BEFORE)
+    if "returning" not in words or _BEFORE[words[verb]] not in words[verb:]:
         return None
-    start = words.index(before) + 1
+    start = words.index(_BEFORE[words[verb]], verb) + 1
     end = next(at for at, word in enumerate(words) if at >= start and word in _BEHIND)
     listed = found[len(words) - 1 - words[::-1].index("returning")]
-    return f"SELECT {text[listed.end :]} FROM {text[found[start].start : found[end].start]}"  # noqa: S608
+    names = text[: found[verb].start]
+    return f"{names} SELECT {text[listed.end :]} FROM {text[found[start].start : found[end].start]}"  # noqa: S608
 
 
 def _outside(found: Sequence[Token]) -> list[Token]:
-    """The tokens that are in no parentheses; of those the first one."""
+    """The tokens that are in no parentheses, and the opening ones."""
     kept, depth = [], 0
     for one in found:
         if depth == 0 and one.text != ")":

@@ -52,7 +52,11 @@ class SessionStatements(Execution):
         if isinstance(command, commands.Deallocate):
             return self._deallocate(command.name)
         if isinstance(command, commands.CopyIn):
-            raise Told("0A000", "COPY ... FROM STDIN is not known here: insert rows with INSERT.")
+            raise Told(
+                "0A000",
+                "COPY ... FROM STDIN is not known here: send INSERT with many rows each, or stop the server and load "
+                "the file with duckanon sql.",
+            )
         assert isinstance(command, commands.Done)
         return Result(command.tag)
 

@@ -174,6 +174,11 @@ def test_a_steward_has_no_files_and_no_settings(stu: Any) -> None:
         ("INSERT INTO counties (state, county) VALUES ($1, $2) RETURNING *", [("state", 25), ("county", 25)]),
         ("INSERT INTO main.counties SELECT 'D', 'd1' RETURNING length(county) AS n", [("n", 20)]),
         ("UPDATE counties AS c SET state = 'Z' WHERE county IN (SELECT $1) RETURNING c.county", [("county", 25)]),
+        (
+            "WITH n(a) AS (SELECT 'x') INSERT INTO counties SELECT a, $1 FROM n RETURNING state AS s, (1 + 1) AS b",
+            [("s", 25), ("b", 23)],
+        ),
+        ("WITH n(a) AS (SELECT 'x') INSERT INTO counties SELECT a, a FROM n", []),
         ("DELETE FROM counties WHERE county = 'c1' RETURNING 1 AS one, state", [("one", 23), ("state", 25)]),
     ],
 )
