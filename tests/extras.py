@@ -20,6 +20,7 @@ LIBRARIES: dict[str, Sequence[str]] = {
     "harlequin": ("harlequin", "harlequin_duckdb"),
     "notebooks": ("IPython", "duckdb_engine", "ipykernel", "nbclient", "sql"),
     "report": ("jinja2", "matplotlib"),
+    "spark": ("pyspark", "pandas"),
 }
 # By file or folder: the extra without which Python cannot import what is in it, or no test there can pass.
 NEEDED: Mapping[str, str] = {
@@ -27,10 +28,12 @@ NEEDED: Mapping[str, str] = {
     "duckanon/integrations/harlequin.py": "harlequin",
     "duckanon/integrations/jupyter.py": "notebooks",
     "duckanon/integrations/report": "report",
+    "duckanon/integrations/spark": "spark",
     "duckanon/integrations/sqlalchemy.py": "notebooks",
     "tests/integrations/dbt": "dbt",
     "tests/integrations/plots": "report",
     "tests/integrations/report": "report",
+    "tests/integrations/spark": "spark",
     "tests/integrations/test_harlequin.py": "harlequin",
     "tests/integrations/test_jupyter.py": "notebooks",
     "tests/integrations/test_sqlalchemy.py": "notebooks",

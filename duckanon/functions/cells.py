@@ -35,7 +35,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     on.function("cell_bounds", CellBounds)
     on.function("cell_values", CellValues)
     on.function("disclosure_report", DisclosureReport)
-    register_check(on, "_dk_cells_problem", _check, _Counted)
+    register_check(on, "_dk_cells_problem", check_table, _Counted)
     register_check(on, "_dk_known_problem", _check_known, CellBounds)
     register_engine(on, "_dk_cells_audit", _audit, "found", row_type(dict.fromkeys(_AUDITED, "BIGINT[]")), Cells)
     register_engine(on, "_dk_cells_report", _report, "found", row_type(MEASURES), DisclosureReport)
@@ -268,7 +268,7 @@ class DisclosureReport(_Counted):
 # --- checks that need the table's columns -----------------------------------------------------------------------------
 
 
-def _check(request: _Counted, names: list[str], types: list[str], released: list[str]) -> None:
+def check_table(request: _Counted, names: list[str], types: list[str], released: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([*request.categories, *([request.count] if request.count else [])])
     if request.count:

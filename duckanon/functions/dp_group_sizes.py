@@ -21,7 +21,9 @@ from duckanon.functions.group_sizes import named, roles
 from duckanon.functions.sqltext import call, fill, literal
 from duckanon.functions.udf import Host, Instance, register_engine
 
-_RELEASED = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
+_REGIONS = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
+# Columns of the answer beside those of the hierarchy.
+RELEASED = ("level", "size", "groups", "low", "high")
 # Cells of the last level: a release of so many needs some 8 GiB.
 _MOST_CELLS = 20_000_000
 
@@ -30,7 +32,7 @@ def register(on: Instance, host: Host) -> None:
     """Put the functions behind dp_group_sizes on a database instance."""
     on.function("dp_group_sizes", DpGroupSizes)
     register_engine(
-        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _RELEASED, DpGroupSizes
+        on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _REGIONS, DpGroupSizes
     )
 
 
@@ -91,7 +93,7 @@ class DpGroupSizes(Groups):
         check(depth=len(found.hierarchy) + 1, **found.engine)
         return found
 
-    def query(self) -> str:
+    def query(self, tallies: str | None = None) -> str:
         ranks = ", ".join(f"r{i}" for i in range(len(self.hierarchy) + 1))
         answer = call(
             "_dk_dp_group_sizes",
@@ -114,7 +116,7 @@ class DpGroupSizes(Groups):
             released=self.own_names,
         )
         shown = f"TRY_CAST(system.main.least(size, {self.max_size}) AS BIGINT)"
-        return query(self, shown=shown, result=result, columns=["level", "size", "groups", "low", "high"])
+        return query(self, shown=shown, result=result, columns=RELEASED, tallies=tallies)
 
     @property
     def first(self) -> int:

@@ -12,6 +12,7 @@ from duckanon.functions.sqltext import absent, check, fill, identifier, literal,
 
 # What may be wrong with a group, the worst last.
 _TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)
+_PERSON_TWICE = "system.main.count(*) <> system.main.count(DISTINCT p)"
 
 
 @dataclass(frozen=True)
@@ -48,41 +49,71 @@ class Groups(Request):
         return [self.unit, *self.hierarchy, *extra]
 
 
-def query(counted: Groups, *, shown: str, result: str, columns: Sequence[str]) -> str:
+def query(counted: Groups, *, shown: str, result: str, columns: Sequence[str], tallies: str | None = None) -> str:
     """The statement that counts, and then runs `result`.
 
     shown: the size a group is counted under, from its `size`. columns: those of the result, less the hierarchy's.
+    tallies: a table of groups that were counted elsewhere, as `sql/queries/group_tallies.sql` reads it.
     """
-    keys, measures = counted.keys, _measures(counted)
-    source = [f"{identifier(counted.unit)} AS u", *([counted.as_keys] if keys else [])]
-    source += [f"TRY_CAST({identifier(counted.quantity)} AS BIGINT) AS q"] if counted.quantity else []
-    source += [f"{identifier(counted.person)} AS p"] if counted.person else []
+    keys = counted.keys
     ranks = [
         f"system.main.dense_rank() OVER (ORDER BY {', '.join(keys[:i])}) - 1 AS r{i}" for i in range(1, len(keys) + 1)
     ]
+    tree = {
+        "regions": _leaves(counted),
+        "ranks": ", ".join(["0 AS r0", *ranks]),
+        "leaf": f"r{len(keys)}",
+        "place": f"LEFT JOIN _dk_regions USING ({', '.join(keys)})" if keys else "CROSS JOIN _dk_regions",
+    }
+    if tallies is None:
+        groups = fill("group_units", **_units(counted, columns), shown=shown, **tree)
+    else:
+        numbers = {"no_unit": str(_NO_UNIT), "no_region": str(_NO_REGION)}
+        groups = fill("group_tallies", table=literal(tallies), **numbers, **tree)
     return fill(
         "group_counts",
-        table=literal(counted.tbl),
-        absent=absent(counted.columns),
-        problem=check("_dk_groups_problem", counted.literal, released=literals(columns)),
-        taken=", ".join(source),
-        regions=_leaves(counted),
-        ranks=", ".join(["0 AS r0", *ranks]),
-        leaf=f"r{len(keys)}",
-        place=f"LEFT JOIN _dk_regions USING ({', '.join(keys)})" if keys else "CROSS JOIN _dk_regions",
-        size="system.main.sum(q)" if counted.quantity else "system.main.count(*)",
-        measures=measures,
-        content="u, leaf, persons, amounts" if counted.quantity else "u, leaf, persons",
-        flaws=(
-            f"CASE WHEN u IS NULL THEN {_NO_UNIT} WHEN leaf < 0 THEN {_NO_REGION} "
-            f"WHEN leaf <> other THEN {_TWO_REGIONS} {'WHEN amiss > 0 THEN amiss' if counted.quantity else ''} "
-            f"WHEN size > {2**63 - 1} THEN {_TOO_MUCH} ELSE 0 END"
-        ),
-        shown=shown,
-        sentence=_sentence(counted),
+        counted=groups,
+        sentence=_sentence(counted, "system.main.bool_or(twice)" if tallies else _PERSON_TWICE),
         named=_every_region(keys),
         result=result,
     )
+
+
+def _units(counted: Groups, columns: Sequence[str]) -> dict[str, str]:
+    """How persons are counted: the parts of group_units.sql about a group."""
+    source = [f"{identifier(counted.unit)} AS u", *([counted.as_keys] if counted.keys else [])]
+    source += [f"TRY_CAST({identifier(counted.quantity)} AS BIGINT) AS q"] if counted.quantity else []
+    source += [f"{identifier(counted.person)} AS p"] if counted.person else []
+    return {
+        "table": literal(counted.tbl),
+        "absent": absent(counted.columns),
+        "problem": check("_dk_groups_problem", counted.literal, released=literals(columns)),
+        "taken": ", ".join(source),
+        "size": "system.main.sum(q)" if counted.quantity else "system.main.count(*)",
+        "measures": _measures(counted),
+        "content": "u, leaf, persons, amounts" if counted.quantity else "u, leaf, persons",
+        "flaws": flaws(counted, "leaf < 0", "leaf <> other"),
+    }
+
+
+def flaws(counted: Groups, no_region: str, two_regions: str) -> str:
+    """SQL: the worst that is wrong with a group, as a number; 0 if nothing is. The arguments are tests of its regions.
+
+    It is of the unit `u`, its `size`, and with a quantity `amiss`: plain SQL, which Spark reads too.
+    """
+    return (
+        f"CASE WHEN u IS NULL THEN {_NO_UNIT} WHEN {no_region} THEN {_NO_REGION} "
+        f"WHEN {two_regions} THEN {_TWO_REGIONS} {'WHEN amiss > 0 THEN amiss' if counted.quantity else ''} "
+        f"WHEN size > {2**63 - 1} THEN {_TOO_MUCH} ELSE 0 END"
+    )
+
+
+def amiss(counted: Groups) -> str:
+    """SQL: the worst that is wrong with a person's quantity `q`, as a number; plain SQL, which Spark reads too."""
+    cases = [(_NO_QUANTITY, "q IS NULL"), (_TOO_LITTLE, "q < 0")]
+    cases += [(_TOO_LARGE, f"q > {counted.bound}")] if counted.bound is not None else []
+    worst = " ".join(f"WHEN {test} THEN {number}" for number, test in cases)
+    return f"CASE {worst} ELSE 0 END"
 
 
 def _measures(counted: Groups) -> str:
@@ -90,13 +121,7 @@ def _measures(counted: Groups) -> str:
     measures = "system.main.count(*) AS persons"
     if counted.quantity is None:
         return measures
-    cases = [(_NO_QUANTITY, "q IS NULL"), (_TOO_LITTLE, "q < 0")]
-    cases += [(_TOO_LARGE, f"q > {counted.bound}")] if counted.bound is not None else []
-    worst = " ".join(f"WHEN {test} THEN {number}" for number, test in cases)
-    return (
-        f"{measures}, system.main.sum(system.main.hash(q)) AS amounts, "
-        f"system.main.max(CASE {worst} ELSE 0 END) AS amiss"
-    )
+    return f"{measures}, system.main.sum(system.main.hash(q)) AS amounts, system.main.max({amiss(counted)}) AS amiss"
 
 
 def _leaves(counted: Groups) -> str:
@@ -126,8 +151,11 @@ def _every_region(keys: Sequence[str]) -> str:
     return " UNION ALL ".join(branches)
 
 
-def _sentence(counted: Groups) -> str:
-    """What is wrong with the table, in SQL; NULL if nothing is. No value of the data is in it."""
+def _sentence(counted: Groups, twice: str) -> str:
+    """What is wrong with the table, in SQL; NULL if nothing is. No value of the data is in it.
+
+    twice: whether a person is in two rows.
+    """
     wrong = [
         (
             f"flaw = {_NO_UNIT}",
@@ -149,7 +177,7 @@ def _sentence(counted: Groups) -> str:
     if counted.person is not None:
         wrong.append(
             (
-                "(SELECT system.main.count(*) <> system.main.count(DISTINCT p) FROM _dk_source)",
+                f"(SELECT {twice} FROM _dk_source)",
                 f'Column "{counted.person}" holds NULL, or a person in more than one row: a person is in one group.',
             )
         )

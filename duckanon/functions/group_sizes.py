@@ -12,6 +12,9 @@ from duckanon.functions.group_counts import Groups, check_regions, check_table, 
 from duckanon.functions.sqltext import fill
 from duckanon.functions.udf import Host, Instance, register_check
 
+# Columns of the answer beside those of the hierarchy.
+RELEASED = ("level", "size", "groups")
+
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind group_sizes on a database instance."""
@@ -28,7 +31,7 @@ class GroupSizes(Groups):
     def read(cls, given: Mapping[str, Any]) -> Self:
         return cls(**roles(given))
 
-    def query(self) -> str:
+    def query(self, tallies: str | None = None) -> str:
         places = [f"r{i}" for i in range(len(self.hierarchy) + 1)]
         result = fill(
             "group_sizes",
@@ -37,7 +40,7 @@ class GroupSizes(Groups):
             leaf=places[-1],
             released=self.own_names,
         )
-        return query(self, shown="TRY_CAST(size AS BIGINT)", result=result, columns=["level", "size", "groups"])
+        return query(self, shown="TRY_CAST(size AS BIGINT)", result=result, columns=RELEASED, tallies=tallies)
 
 
 def roles(given: Mapping[str, Any]) -> dict[str, Any]:

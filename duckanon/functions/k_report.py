@@ -26,7 +26,7 @@ _OTHERS = '"duckanon.others"'
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind k_report on a database instance."""
     on.function("k_report", KReport)
-    register_check(on, "_dk_k_report_problem", _check, KReport)
+    register_check(on, "_dk_k_report_problem", check_table, KReport)
     register_engine(on, "_dk_k_report", _report, "measures", row_type(columns_of("k_report")), KReport)
 
 
@@ -92,7 +92,7 @@ class KReport(Request):
         return call("_dk_k_report", request=self.literal, members="system.main.list(members)", people=people)
 
 
-def _check(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
+def check_table(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([*request.qi, *request.sensitive])
     found.plain(request.sensitive, "sensitive column")

@@ -45,7 +45,7 @@ class Governance(Protocol):
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind metric_perturb on a database instance."""
     on.function("metric_perturb", MetricPerturb)
-    register_check(on, "_dk_perturb_problem", _check, MetricPerturb)
+    register_check(on, "_dk_perturb_problem", check_table, MetricPerturb)
     register_engine(on, "_dk_metric_perturb", partial(_perturb, host.governance), "found", "BIGINT[]", MetricPerturb)
 
 
@@ -98,7 +98,7 @@ class MetricPerturb(Request):
         return f"metric_perturb({literal(self.tbl)}, {literal(self.id)}, {literal(self.mechanism)}{said})"
 
 
-def _check(request: MetricPerturb, names: list[str], types: list[str]) -> None:
+def check_table(request: MetricPerturb, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([request.id])
     found.plain([request.id], "name of records")

@@ -29,7 +29,7 @@ _DESIGN = (
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind table_designs on a database instance."""
     on.function("table_designs", TableDesigns)
-    register_check(on, "_dk_designs_problem", _check, TableDesigns)
+    register_check(on, "_dk_designs_problem", check_table, TableDesigns)
     compute = partial(_designs, host.progress)
     register_engine(on, "_dk_table_designs", compute, "designs", f"STRUCT({_DESIGN})[]", TableDesigns)
 
@@ -110,7 +110,7 @@ def _among(given: object, variables: list[str], argument: str) -> tuple[int, ...
     return tuple(places[name.lower()] for name in named)
 
 
-def _check(request: TableDesigns, names: list[str], types: list[str]) -> None:
+def check_table(request: TableDesigns, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
     found.has([*request.variables, *([request.count] if request.count else [])])
     if request.count:

@@ -1,37 +1,9 @@
--- What one call of group_sizes or dp_group_sizes runs. functions/group_counts.py fills in, beside source.sql,
--- which takes u, the unit; h1, ... the hierarchy; q, the quantity; p, the person:
---   $regions  all leaf regions, as h1, ...        $ranks     r0, ... a region's number at each level
---   $leaf     the number at the last level        $place     how persons find their leaf region
---   $size     a unit's size, as an aggregate      $measures  more aggregates of a unit: what its content is, what is wrong
---   $content  the hash of a unit                  $flaws     the worst that is wrong with a unit, as a number
---   $shown    the size that is counted            $sentence  what is wrong with the table
---   $result   the query over _dk_counted
+-- What one call of group_sizes or dp_group_sizes runs. functions/group_counts.py fills in:
+--   $counted   how groups are counted, as CTEs: queries/group_units.sql or group_tallies.sql
+--   $sentence  what is wrong with the table
+--   $result    the query over _dk_counted and _dk_regions
 WITH
--- include source.sql
-_dk_regions AS MATERIALIZED (
-  SELECT *, $ranks FROM ($regions)
-),
--- A region is its number from here on: cheaper to compare, and -1 where a person has none.
-_dk_units AS (
-  SELECT
-    u,
-    system.main.min(leaf) AS leaf,
-    system.main.max(leaf) AS other,
-    $size AS size,
-    $measures
-  FROM (SELECT _dk_source.*, coalesce($leaf, -1) AS leaf FROM _dk_source $place)
-  GROUP BY u
-),
-_dk_counted AS MATERIALIZED (
-  SELECT
-    leaf,
-    $shown AS size,
-    system.main.count(*) AS groups,
-    system.main.sum(system.main.hash($content)) AS content,
-    system.main.max($flaws) AS flaw
-  FROM _dk_units
-  GROUP BY ALL
-),
+$counted,
 _dk_verdict AS (
   SELECT $sentence AS problem FROM (SELECT system.main.max(flaw) AS flaw FROM _dk_counted)
 ),

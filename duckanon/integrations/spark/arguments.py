@@ -1,0 +1,88 @@
+"""A call of one of the functions on Spark: its arguments, read as DuckDB's functions read them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+from pyspark.sql import DataFrame, Row
+
+from duckanon.errors import InvalidInput
+from duckanon.specification import Argument, functions
+
+# What errors call the table, which has no name of its own.
+TABLE = "the DataFrame"
+# Arguments that only the functions on Spark have, by function. Each may be left out.
+OWN: Mapping[str, Sequence[str]] = {"dp_group_sizes": ("ledger", "name"), "k_anonymize": ("staging", "block")}
+
+
+def signature(function: str) -> inspect.Signature:
+    """The function's signature: the arguments of the specification, with Python's None for SQL's NULL."""
+    given = functions()[function].arguments
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    told = [
+        inspect.Parameter(one.name, kind, default=inspect.Parameter.empty if one.default is None else None)
+        for one in given
+    ]
+    own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OWN.get(function, ())]
+    return inspect.Signature([*told, *own])
+
+
+def bound(function: str, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by name; those left out are left out. Raises InvalidInput for one that is missing or unknown."""
+    wanted = [one.name for one in functions()[function].arguments]
+    known = [*wanted, *OWN.get(function, ())]
+    if len(given) > len(wanted):
+        raise InvalidInput(f"{function} has {len(wanted)} arguments, and {len(given)} are given: name them.")
+    found = dict(zip(wanted, given, strict=False))
+    for name, value in named.items():
+        if name not in known:
+            raise InvalidInput(f'{function} has no argument "{name}": its arguments are {", ".join(known)}.')
+        if name in found:
+            raise InvalidInput(f'The argument "{name}" of {function} is given twice: give it once.')
+        found[name] = value
+    for one in functions()[function].arguments:
+        if one.default is None and one.name not in found:
+            raise InvalidInput(f"{function} needs the argument {one.name}: {one.meaning}.")
+    return found
+
+
+def tables(function: str, found: dict[str, Any]) -> dict[str, DataFrame]:
+    """The DataFrames of a call, which are replaced in `found` by the names that errors call them."""
+    taken = {}
+    for one in functions()[function].arguments:
+        value = found.get(one.name)
+        if not one.table or value is None:
+            continue
+        if not isinstance(value, DataFrame):
+            raise InvalidInput(f"{one.name} must be a DataFrame, as in spark.table('people').")
+        taken[one.name] = value
+        found[one.name] = TABLE if one.name == "tbl" else one.name
+    return taken
+
+
+def complete(con: duckdb.DuckDBPyConnection, function: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments as DuckDB hands them to the function behind a macro. con: has no say but about defaults."""
+    return {one.name: _value(con, one, found) for one in functions()[function].arguments}
+
+
+def _value(con: duckdb.DuckDBPyConnection, one: Argument, found: Mapping[str, Any]) -> Any:
+    if found.get(one.name) is not None:
+        return plain(found[one.name])
+    if one.default is None:
+        return None
+    ((value,),) = con.execute(f"SELECT {one.default}").fetchall()
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A value of Python or Spark as DuckDB would hand it over: lists for sequences, mappings for structs."""
+    if isinstance(value, Row):
+        return {name: plain(inner) for name, inner in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value

@@ -1,0 +1,40 @@
+"""Spark's column types and Arrow's, which DuckDB reads."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+
+from duckanon.errors import InvalidInput
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """The columns as DuckDB sees them.
+
+    A type that Arrow does not know stands as a list of NULL, which no role of a column allows. Raises InvalidInput for
+    two columns whose names differ in case only, which DuckDB does not tell apart.
+    """
+    seen: set[str] = set()
+    for field in schema.fields:
+        if field.name.lower() in seen:
+            raise InvalidInput(f'There are two columns "{field.name}": names that differ in case only are one name.')
+        seen.add(field.name.lower())
+    return pa.schema([(field.name, _arrow(field.dataType)) for field in schema.fields])
+
+
+def _arrow(kind: spark.DataType) -> pa.DataType:
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except Exception:  # whatever Spark raises for its newer types; its classes differ between versions
+        return pa.list_(pa.null())
+
+
+def spark_schema(schema: pa.Schema, kept: spark.StructType | None = None) -> spark.StructType:
+    """The columns of an answer. kept: columns of the table that keep their own types, by name."""
+    own = {} if kept is None else {field.name: field for field in kept.fields}
+    return spark.StructType([own.get(one.name) or _field(one) for one in schema])
+
+
+def _field(one: pa.Field) -> spark.StructField:
+    return spark.StructField(one.name, from_arrow_type(one.type, prefer_timestamp_ntz=True))
