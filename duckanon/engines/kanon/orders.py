@@ -110,8 +110,8 @@ def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
     return keys
 
 
-def hilbert(records: Records, threads: int = 1, shuffle: np.random.Generator | None = None) -> Order:
-    """Records along a Hilbert curve through the unit cube, sides scaled by weight; ties stay in place.
+def hilbert_keys(records: Records, threads: int = 1, shuffle: np.random.Generator | None = None) -> tuple[Keys, int]:
+    """Each record's place on a Hilbert curve through the unit cube, sides scaled by weight: (keys, bits of a key).
 
     The grid has 2^b cells a side, with b m about log2(n) + 12: finer cells only cost time. Beyond 64 attributes those
     of largest weight shape the curve. shuffle: draws another curve, through a moved cube, its attributes in another
@@ -138,4 +138,9 @@ def hilbert(records: Records, threads: int = 1, shuffle: np.random.Generator | N
         keys[part] = _hilbert_keys(cells, bits)
 
     spread(share, range(0, n, _SHARE), threads)
-    return argsort_words([(keys, bits * len(used))])
+    return keys, bits * len(used)
+
+
+def hilbert(records: Records, threads: int = 1, shuffle: np.random.Generator | None = None) -> Order:
+    """Records in the order of `hilbert_keys`; ties stay in place."""
+    return argsort_words([hilbert_keys(records, threads, shuffle)])
