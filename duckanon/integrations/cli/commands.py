@@ -219,9 +219,8 @@ def audit(
     """
     with one_sentence():
         from duckanon.integrations.audit.corpus import corpus
-        from duckanon.integrations.audit.findings import Verdict
+        from duckanon.integrations.audit.findings import Verdict, unmentioned
         from duckanon.integrations.audit.findings import audit as audited
-        from duckanon.integrations.audit.findings import unmentioned
         from duckanon.integrations.terminal.output import say
 
         read = corpus(paths, database)
