@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.integrations.spark import k_anonymize
 from duckanon.integrations.spark.block import Scale
-from duckanon.integrations.spark.k_anonymize import _Facts, _verify
+from duckanon.integrations.spark.anonymize import _Facts, _verify
 from tests.integrations.spark.both import on_duckdb
 
 ROWS = 900
@@ -110,7 +110,7 @@ def test_refusals(people: DataFrame, given: dict[str, Any], says: str) -> None:
 def test_values_without_a_place_are_refused(people: DataFrame) -> None:
     with pytest.raises(InvalidInput, match=r'^Column "x" holds NaN or infinity: replace them by NULL'):
         k_anonymize(people.withColumn("x", F.expr("IF(age = 7, DOUBLE('NaN'), 1D)")), ["x"])
-    with pytest.raises(InvalidInput, match=r'^Column "m" holds a map or a variant, by which Spark compares no rows'):
+    with pytest.raises(InvalidInput, match=r'^Column "m" holds a map, a variant or an interval, by which Spark'):
         k_anonymize(people.withColumn("m", F.expr("map(age, age)")), ["age"])
 
 

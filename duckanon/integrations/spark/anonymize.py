@@ -21,13 +21,14 @@ from duckanon.integrations.spark import curve, staging
 from duckanon.integrations.spark.block import Scale, Task, released
 from duckanon.integrations.spark.call import Call, column, quoted
 from duckanon.integrations.spark.curve import HASH, PLACE
+from duckanon.integrations.spark.types import arrow_schema
 
 # Records of a block, unless k is so large that it would have too few classes; and classes that it has at least.
 _BLOCK, _CLASSES = 131_072, 64
 _WIDE = "decimal(38, 0)"
 _NUMBER = "_dk_block"
-# Types by whose values Spark does not compare rows.
-_NOT_COMPARED = (spark_types.MapType, spark_types.VariantType)
+# Types by whose values Spark does not compare rows, or that do not reach Python.
+_NOT_COMPARED = (spark_types.MapType, spark_types.VariantType, spark_types.CalendarIntervalType)
 
 
 def check_k_anonymize(call: Call) -> KAnonymize:
@@ -58,7 +59,7 @@ def _check_distributed(call: Call, request: KAnonymize) -> None:
     for field in call.schemas["tbl"].fields:
         if _holds(field.dataType, _NOT_COMPARED) and field.name.lower() not in {one.lower() for one in request.drop}:
             raise InvalidInput(
-                f'Column "{field.name}" holds a map or a variant, by which Spark compares no rows: drop it, or cast it.'
+                f'Column "{field.name}" holds a map, a variant or an interval, by which Spark compares no rows: drop it, or cast it.'
             )
 
 
@@ -87,6 +88,7 @@ def k_anonymize(call: Call, request: KAnonymize) -> DataFrame:
     cells = [name for cell in request.cells for name in cell.names]
     schema = _staged(table, request)
     task = Task(request.k, request.method, request.options)
+    arrow = arrow_schema(schema)  # times come in the session's zone, and go back in UTC
 
     def one(block: pa.Table) -> pa.Table:
         columns = [block[name].combine_chunks() for name in qi]
@@ -94,7 +96,8 @@ def k_anonymize(call: Call, request: KAnonymize) -> DataFrame:
         labels = task.labels(shared.value.records(columns), hashes)
         order, values = released(shared.value, columns, labels)
         kept = block.drop_columns([PLACE, HASH, _NUMBER]).take(pa.array(order))
-        return pa.Table.from_arrays([*values, *kept.columns], names=[*cells, *kept.column_names])
+        made = pa.Table.from_arrays([*values, *kept.columns], names=[*cells, *kept.column_names])
+        return made.cast(arrow)
 
     blocks = placed.withColumn(_NUMBER, _numbers(at)).groupBy(_NUMBER).applyInArrow(one, schema)
     made = staging.written(blocks, staging.folder(call.own.get("staging")))
