@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,72 +83,109 @@ def _offsets(name: str, values: pa.Array) -> tuple[npt.NDArray[np.intp], npt.NDA
     return order, (unsigned - unsigned[0]).astype(np.float64)
 
 
-def _enum_positions(array: pa.DictionaryArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """An ENUM column's ordinals (0 where NULL) and where it is NULL."""
-    null = array.is_null().to_numpy(zero_copy_only=False)
-    return array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), null
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some rows of a column: its distinct values and, for each row, which of them it holds.
+
+    values: no NULL; of an ENUM the ordinals. codes: shape (rows,), of the narrowest type; len(values) stands for NULL.
+    """
+
+    values: pa.Array
+    codes: npt.NDArray[Any]
+
+
+def _narrow(codes: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
+    return codes.astype(np.min_scalar_type(most), copy=False)
+
+
+def chunk(array: pa.Array) -> Chunk:
+    """Some rows of a column, as they come from DuckDB."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        # (The order of an ENUM is that of its ordinals.)
+        array = array.indices.cast(pa.int64())
+    elif pa.types.is_floating(kind):
+        # To DuckDB 0.0 and -0.0 are one value; adding zero makes them one here.
+        array = pc.add(array, pa.scalar(0.0, kind))
+    found: Any = pc.dictionary_encode(array)
+    places = found.indices
+    if places.null_count:
+        places = places.fill_null(len(found.dictionary))
+    return Chunk(found.dictionary, _narrow(places.to_numpy(zero_copy_only=False), len(found.dictionary)))
 
 
 def encode(name: str, array: pa.Array, *, categorical: bool, weight: float = 1.0) -> Attribute:
-    """One column as an Attribute: dense codes in the order of the values, NULL last.
+    """One column as an Attribute: dense codes, int32, in the order of the values, NULL last.
 
     Raises InvalidInput for NaN, infinity and types that quasi-identifiers cannot have.
     """
-    kind = array.type
-    if pa.types.is_floating(kind):
-        # To DuckDB 0.0 and -0.0 are one value; adding zero makes them one here.
-        array = pc.add(array, pa.scalar(0.0, kind))
-    if pa.types.is_dictionary(kind):
-        ordinals, null = _enum_positions(array)
-        present = np.unique(ordinals[~null])
-        rank = np.zeros(len(array.dictionary) + 1, dtype=np.int32)
-        rank[present] = np.arange(len(present), dtype=np.int32)
-        codes = np.where(null, np.int32(len(present)), rank[ordinals])
-        offsets = (present - present[0]).astype(np.float64) if len(present) else np.zeros(0)
-    else:
-        indices: Any = pc.dictionary_encode(array)
-        values = indices.dictionary
-        if categorical:
-            order = pc.sort_indices(values).to_numpy()
-            offsets = np.arange(len(values), dtype=np.float64)
-        elif not is_ordered(kind):
-            raise InvalidInput(
-                f'Column "{name}" has a type without an order: name it in categorical, or cast it to a number.'
-            )
-        elif len(values):
-            order, offsets = _offsets(name, values)
-        else:
-            order, offsets = np.zeros(0, dtype=np.intp), np.zeros(0)
-        rank = np.empty(len(values) + 1, dtype=np.int32)
-        rank[order] = np.arange(len(values), dtype=np.int32)
-        rank[-1] = len(values)
-        places = indices.indices
-        if places.null_count:
-            places = places.fill_null(len(values))
-        codes = rank[places.to_numpy(zero_copy_only=False)]
-    distinct = len(offsets)
+    whole = chunk(array)
+    found = join(name, array.type, [whole.values], categorical=categorical, weight=weight)
+    codes = found.ranks[0][whole.codes]
+    return replace(found.attribute, codes=codes)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """The values of several chunks put in one order.
+
+    attribute: the column without its codes. ranks: for each chunk, the code of each of its values, and of NULL at the
+    end; int32.
+    """
+
+    attribute: Attribute
+    ranks: Sequence[npt.NDArray[np.int32]]
+
+
+def join(name: str, kind: pa.DataType, chunks: Sequence[pa.Array], *, categorical: bool, weight: float) -> Joined:
+    """Number the distinct values of all chunks, in the order of the values. kind: the column's type.
+
+    Raises InvalidInput as `encode` does.
+    """
+    if not categorical and not is_ordered(kind):
+        raise InvalidInput(
+            f'Column "{name}" has a type without an order: name it in categorical, or cast it to a number.'
+        )
+    numbered: Any = pc.dictionary_encode(pa.concat_arrays(chunks))
+    values = numbered.dictionary
     if categorical:
-        return Attribute(name, codes, None, distinct, float(max(distinct - 1, 0)), weight)
+        order, offsets = pc.sort_indices(values).to_numpy(), np.arange(len(values), dtype=np.float64)
+    elif len(values):
+        order, offsets = _offsets(name, values)
+    else:
+        order, offsets = np.zeros(0, dtype=np.intp), np.zeros(0)
+    distinct = len(values)
+    rank = np.empty(distinct, dtype=np.int32)
+    rank[order] = np.arange(distinct, dtype=np.int32)
+    edges = np.cumsum([len(one) for one in chunks])[:-1]
+    parts = np.split(rank[numbered.indices.to_numpy(zero_copy_only=False)], edges)
+    ranks = [np.append(part, np.int32(distinct)) for part in parts]
+    none = np.zeros(0, np.int32)
+    if categorical:
+        return Joined(Attribute(name, none, None, distinct, float(max(distinct - 1, 0)), weight), ranks)
     span = float(offsets[-1]) if distinct else 0.0
     levels = offsets / span if span else np.zeros(distinct)
     if pa.types.is_floating(kind):
         span *= 2.0
-    return Attribute(name, codes, levels, distinct, span, weight)
+    return Joined(Attribute(name, none, levels, distinct, span, weight), ranks)
 
 
 def sensitive_columns(packed: pa.Scalar | pa.StructArray) -> list[Sensitive]:
     """Sensitive columns as the engine takes them, NULL a value of its own; none from a NULL."""
-    from duckanon.engines.kanon.risk import Sensitive
-
     if isinstance(packed, pa.Scalar):
         if not packed.is_valid:
             return []
         packed = packed.values
     found = []
     for i in range(packed.type.num_fields):
-        column = packed.field(i)
-        ordered = is_ordered(column.type)
-        coded = encode(packed.type.field(i).name, column, categorical=not ordered)
-        holds_null = bool((coded.codes == coded.distinct).any())
-        found.append(Sensitive(coded.codes, coded.distinct + holds_null, ordered))
+        name, column = packed.type.field(i).name, packed.field(i)
+        found.append(sensitive(encode(name, column, categorical=not is_ordered(column.type)), column.type))
     return found
+
+
+def sensitive(coded: Attribute, kind: pa.DataType) -> Sensitive:
+    """A sensitive column as the engine takes it, from its codes and its type."""
+    from duckanon.engines.kanon.risk import Sensitive
+
+    holds_null = bool((coded.codes == coded.distinct).any())
+    return Sensitive(coded.codes, coded.distinct + holds_null, is_ordered(kind))

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from duckanon.engines.parallel import spread
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
-from duckanon.functions.encoding import encode, sensitive_columns
-from duckanon.functions.k_release import CLASSES, Cell, classes, write
+from duckanon.functions.collection import COLLECTIONS, Collection, collected, register_collection
+from duckanon.functions.k_release import CLASSES, Cell, write
 from duckanon.functions.k_within import Coarser, register_coarser
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import HASHES, THREADS, call, check, packed
+from duckanon.functions.sqltext import (
+    MEMORY,
+    THREADS,
+    bytes_of,
+    call,
+    check,
+)
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ def register(on: Instance, host: Host) -> None:
     """Put the functions behind k_anonymize on a database instance."""
     on.function("k_anonymize", KAnonymize)
     register_check(on, "_dk_k_problem", check_table, KAnonymize)
+    register_engine(on, "_dk_k_open", _open, "handle", "BIGINT", KAnonymize)
+    register_collection(on)
     register_engine(on, "_dk_k_classes", partial(_classes, host.progress), "classes", CLASSES, KAnonymize)
     register_coarser(on)
 
@@ -81,7 +88,8 @@ class KAnonymize(Request):
         return Coarser(**told, within=arguments.optional_table(within, "within") or "")
 
     def query(self) -> str:
-        hidden = self.criteria.sensitive
+        """The query that answers it. Columns go to the engine as DuckDB scans them, all others stay in DuckDB."""
+        opened = call("_dk_k_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY)
         return write(
             self.tbl,
             self.cells,
@@ -90,14 +98,8 @@ class KAnonymize(Request):
             dropped=self.drop,
             replaced=self.qi,
             problem=check("_dk_k_problem", self.literal),
-            classes=call(
-                "_dk_k_classes",
-                request=self.literal,
-                rows=packed(self.qi),
-                hashes=HASHES,
-                sensitive=packed(hidden),
-                threads=THREADS,
-            ),
+            collected=collected(opened, [*self.qi, *self.criteria.sensitive]),
+            classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
         )
 
     @property
@@ -127,43 +129,43 @@ def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None
 # --- the engine's call ------------------------------------------------------------------------------------------------
 
 
-def records_of(rows: pa.Scalar, categorical: Sequence[str], weights: Sequence[float], threads: int) -> Records:
+def records_of(
+    rows: Collection, qi: Sequence[str], categorical: Sequence[str], weights: Sequence[float], threads: int
+) -> Records:
     """All rows' quasi-identifiers as the engine takes them."""
-    from duckanon.engines.kanon.records import Attribute, records
+    from duckanon.engines.kanon.records import records
 
-    if not rows.is_valid:
-        raise InvalidInput("The table has no rows: there is nothing to anonymise.")
-    packed, sets = rows.values, {name.lower() for name in categorical}
-    named = [(packed.type.field(i).name, packed.field(i)) for i in range(packed.type.num_fields)]
-
-    def one(given: tuple[tuple[str, pa.Array], float]) -> Attribute:
-        (name, column), weight = given
-        return encode(name, column, categorical=name.lower() in sets, weight=weight)
-
-    return records(spread(one, zip(named, weights, strict=True), threads))
+    return records(rows.attributes(qi, {name.lower() for name in categorical}, weights, threads))
 
 
-def _classes(
-    progress: Progress,
-    request: KAnonymize,
-    rows: pa.Scalar,
-    hashes: pa.Scalar,
-    sensitive: pa.Scalar,
-    threads: pa.Scalar,
-) -> pa.Array:
-    from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
+def _open(request: KAnonymize, records: pa.Scalar, threads: pa.Scalar, memory: pa.Scalar) -> pa.Array:
+    """Check what can be checked before a row is handed over, and open a collection for them."""
+    from duckanon.engines.kanon.anonymize import check_k, check_memory, check_method, check_options, check_seconds
+    from duckanon.engines.kanon.methods import METHODS
+
+    n, columns = records.as_py(), len(request.qi) + len(request.criteria.sensitive)
+    check_method(request.method)
+    check_seconds(request.seconds, request.method)
+    check_options(request.options, [request.method])
+    check_k(request.k, n)
+    limit, blocks = bytes_of(memory.as_py()), METHODS[request.method].blocks
+    check_memory(f"Method '{request.method}'", n, columns, int(threads.as_py()), limit, blocks=blocks)
+    return pa.array([COLLECTIONS.open()], pa.int64())
+
+
+def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
+    from duckanon.engines.kanon.anonymize import anonymize
     from duckanon.engines.kanon.control import Control
     from duckanon.engines.kanon.criteria.enforcement import settle_classes
 
-    k, method, workers = request.k, request.method, max(1, int(threads.as_py()))
-    check_method(method)
-    check_seconds(request.seconds, method)
-    check_options(request.options, [method])
-    check_k(k, len(rows.values) if rows.is_valid else 0)
+    k, workers, kept = request.k, max(1, int(threads.as_py())), handle.as_py()
     control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
-    records = records_of(rows, request.categorical, request.weights, workers)
-    labels = anonymize(records, k, method, content=hashes.values.to_numpy(), control=control)
-    if sensitive.is_valid:
-        wanted = request.criteria.engine_criteria(k)
-        labels = settle_classes(records, labels, sensitive_columns(sensitive), wanted, workers).labels
-    return classes(labels)
+    with COLLECTIONS.work(kept) as rows:
+        found = records_of(rows, request.qi, request.categorical, request.weights, workers)
+        labels = anonymize(found, k, request.method, content=rows.content(), control=control)
+        if request.criteria.sensitive:
+            hidden = rows.sensitive(request.criteria.sensitive, workers)
+            wanted = request.criteria.engine_criteria(k)
+            labels = settle_classes(found, labels, hidden, wanted, workers).labels
+        rows.answer(labels)
+    return pa.array([kept])

@@ -12,12 +12,12 @@ import pyarrow as pa
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.arrow import columns_of, row_type
-from duckanon.functions.encoding import encode, sensitive_columns
+from duckanon.functions.collection import COLLECTIONS, collected
 from duckanon.functions.k_anonymize import check_columns, records_of
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
-from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import HASHES, THREADS, absent, call, check, fill, literal, packed
+from duckanon.functions.schema import Table, is_nested
+from duckanon.functions.sqltext import MEMORY, THREADS, absent, bytes_of, call, check, fill, literal
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 
@@ -26,6 +26,7 @@ def register(on: Instance, host: Host) -> None:
     on.function("k_compare", KCompare)
     register_check(on, "_dk_k_compare_problem", _check, KCompare)
     kind = f"{row_type(columns_of('k_compare'))}[]"
+    register_engine(on, "_dk_k_compare_open", _open, "handle", "BIGINT", KCompare)
     register_engine(on, "_dk_k_compare", partial(_compare, host.progress), "runs", kind, KCompare)
 
 
@@ -68,22 +69,14 @@ class KCompare(Request):
 
     def query(self) -> str:
         learned, hidden = [] if self.target is None else [self.target], self.criteria.sensitive
+        opened = call("_dk_k_compare_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY)
         return fill(
-            "k_measure",
+            "k_compare",
             table=literal(self.tbl),
             absent=absent([*self.qi, *learned, *hidden]),
             problem=check("_dk_k_compare_problem", self.literal),
-            source="_dk_source",
-            answer=call(
-                "_dk_k_compare",
-                request=self.literal,
-                rows=packed(self.qi),
-                target=packed(learned),
-                hashes=HASHES if hidden else "NULL",
-                sensitive=packed(hidden),
-                threads=THREADS,
-            ),
-            rows="unnest(answer.runs, recursive := true)",
+            collected=collected(opened, [*self.qi, *learned, *hidden]),
+            answer=call("_dk_k_compare", request=self.literal, handle="collected", threads=THREADS),
         )
 
 
@@ -91,37 +84,39 @@ def _check(request: KCompare, names: list[str], types: list[str]) -> None:
     target = [] if request.target is None else [request.target]
     found = Table(request.tbl, names, types)
     check_columns(found, request.qi, request.categorical, target, request.criteria.sensitive)
+    if request.target is not None and is_nested(found.kind(request.target)):
+        raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
 
 
-def _compare(
-    progress: Progress,
-    request: KCompare,
-    rows: pa.Scalar,
-    target: pa.Scalar,
-    hashes: pa.Scalar,
-    sensitive: pa.Scalar,
-    threads: pa.Scalar,
-) -> pa.Array:
-    from duckanon.engines.kanon.compare import Comparison, check, compare
+def _open(request: KCompare, records: pa.Scalar, threads: pa.Scalar, memory: pa.Scalar) -> pa.Array:
+    """Check what can be checked before a row is handed over, and open a collection for them."""
+    from duckanon.engines.kanon.anonymize import check_memory
+    from duckanon.engines.kanon.compare import check
 
-    n, workers = len(rows.values) if rows.is_valid else 0, max(1, int(threads.as_py()))
-    check(request.methods, request.k, n, request.seconds, request.options, sensitive.is_valid)
-    records = records_of(rows, request.categorical, request.weights, workers)
-    learned = None
-    if target.is_valid:
-        column = target.values.field(0)
-        if pa.types.is_nested(column.type):
-            raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
-        learned = encode("target", column, categorical=True).codes
-    asked = Comparison(
-        methods=request.methods,
-        criteria=[request.criteria.engine_criteria(k) for k in request.k],
-        seconds=request.seconds,
-        options=request.options,
-        content=hashes.values.to_numpy() if hashes.is_valid else None,
-        target=learned,
-        sensitive=sensitive_columns(sensitive),
-        threads=workers,
-        progress=progress,
-    )
-    return pa.array([[asdict(run) for run in compare(records, asked)]])
+    n, columns, limit = records.as_py(), len(request.qi) + len(request.criteria.sensitive), bytes_of(memory.as_py())
+    criteria = bool(request.criteria.sensitive)
+    check(request.methods, request.k, n, request.seconds, request.options, criteria)
+    check_memory("The lower bound", n, columns, int(threads.as_py()), limit, blocks=False)
+    return pa.array([COLLECTIONS.open()], pa.int64())
+
+
+def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
+    from duckanon.engines.kanon.compare import Comparison, compare
+
+    kept, workers, hidden = handle.as_py(), max(1, int(threads.as_py())), request.criteria.sensitive
+    with COLLECTIONS.work(kept) as rows:
+        asked = Comparison(
+            methods=request.methods,
+            criteria=[request.criteria.engine_criteria(k) for k in request.k],
+            seconds=request.seconds,
+            options=request.options,
+            content=rows.content() if hidden else None,
+            target=None if request.target is None else rows.values(request.target),
+            sensitive=rows.sensitive(hidden, workers),
+            threads=workers,
+            progress=progress,
+        )
+        records = records_of(rows, request.qi, request.categorical, request.weights, workers)
+        runs = compare(records, asked)
+    COLLECTIONS.drop(kept)
+    return pa.array([[asdict(run) for run in runs]])

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from duckanon.functions.arrow import lists
 from duckanon.functions.privacy_criteria import Criteria
-from duckanon.functions.sqltext import RESERVED, ROW, absent, fill, identifier, literal, literals, packed
+from duckanon.functions.sqltext import (
+    LABEL,
+    NUMBER,
+    RESERVED_NAMES,
+    ROW,
+    absent,
+    fill,
+    identifier,
+    literal,
+    literals,
+    packed,
+)
 
-# Row numbers from 1, class after class, and the label of each; the numbers of rows that are dropped.
-CLASSES = "STRUCT(members BIGINT[], labels INTEGER[], dropped BIGINT[])"
+# The handle of the collection that keeps the rows' labels, -1 for a row that is dropped.
+CLASSES = "BIGINT"
 
 
-def classes(labels: npt.NDArray[np.int32]) -> pa.Array:
-    """Labels of records as the query takes them. A record with label -1 is dropped."""
-    from duckanon.engines.kanon.orders import by_label
-
-    dropped, members = np.split(by_label(labels + 1), [int((labels < 0).sum())])
-    return lists(("members", "labels", "dropped"), (members + 1, labels[members], dropped + 1))
+def _label(source: str, *, last: bool) -> str:
+    """SQL: the label of each row of `source`. last: whether this scan is the last that asks."""
+    return f"system.main._dk_label((SELECT labels FROM _dk_answered), {source}.{NUMBER}, {str(last).lower()})"
 
 
 def _in_order(cell: Sequence[str]) -> str:
@@ -89,13 +92,15 @@ def write(
     dropped: Sequence[str],
     replaced: Sequence[str],
     problem: str,
+    collected: str,
     classes: str,
     suppressed: str | None = None,
 ) -> str:
     """The query that releases the rows of `source` in the classes that the call `classes` finds.
 
-    dropped, replaced: columns that are not released, and those for which the cells stand. suppressed: how many of the
-    `records` of `source` may be dropped, if that is not a share of them.
+    dropped, replaced: columns that are not released, and those for which the cells stand. collected: an aggregate over
+    the rows, which `classes` is called with under this name. suppressed: how many of the `records` of `source` may be
+    dropped, if that is not a share of them.
     """
     names = [name for cell in cells for name in cell.names]
     hidden = packed(criteria.sensitive)
@@ -103,11 +108,15 @@ def write(
         "k_anonymize",
         table=literal(source),
         absent=absent([*replaced, *dropped, *criteria.sensitive]),
-        taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, RESERVED])})",
+        taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, *RESERVED_NAMES])})",
         problem=problem,
+        collected=collected,
         classes=classes,
+        labelled=_label(ROW, last=False),
+        labelled_last=_label(ROW, last=True),
         unmet=criteria.unmet(
-            f"(SELECT {hidden} AS members FROM _dk_labelled JOIN _dk_classes USING (label) GROUP BY class_id)"
+            f"(SELECT {hidden} AS members FROM _dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL}) "
+            "WHERE _dk_classes.class_id IS NOT NULL GROUP BY _dk_classes.class_id)"
         ),
         suppressed=suppressed or criteria.allowed("records"),
         cells=", ".join(cell.aggregate() for cell in cells),

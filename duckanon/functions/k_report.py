@@ -59,11 +59,10 @@ class KReport(Request):
         return cls(tbl=table, qi=tuple(columns), sensitive=tuple(hidden), population=people, fraction=share, l=least)
 
     def query(self) -> str:
-        members = packed(self.sensitive) if self.sensitive else "system.main.list({'duckanon.none': 0})"
-        # The hash distinguishes texts that a collation takes for equal and a reader does not.
+        # The hash tells apart what a collation takes for equal and a reader does not.
         groups = ", ".join(map(identifier, self.qi))
         groups += f", system.main.hash({groups})"
-        described, counted, source = "[]::VARCHAR[]", "NULL::BIGINT", f"_dk_source AS {ROW}"
+        described, counted, source, own = "[]::VARCHAR[]", "NULL::BIGINT", f"_dk_source AS {ROW}", ""
         if self.population is not None:
             people = f"system.main.query_table({literal(self.population)})"
             described = f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM {people}))"
@@ -72,24 +71,34 @@ class KReport(Request):
                 f"(SELECT *, false AS {_OTHERS} FROM _dk_source UNION ALL BY NAME SELECT {kept}, true AS {_OTHERS} "
                 f"FROM (FROM {people} UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false)) AS {ROW}"
             )
-            members += f" FILTER (WHERE NOT {_OTHERS})"
+            own = f" FILTER (WHERE NOT {_OTHERS})"
             counted = f"system.main.count(*) FILTER (WHERE {_OTHERS})"
+        members = f"{packed(self.sensitive)}{own}" if self.sensitive else "NULL"
+        classes = (
+            f"(SELECT {members} AS members, system.main.count(*){own} AS size, {counted} AS people "
+            f"FROM {source} GROUP BY {groups} HAVING size > 0)"
+        )
+        # Classes of the same size are alike, unless sensitive columns tell them apart.
+        each = f"(SELECT *, 1 AS times FROM {classes})"
+        alike = f"(SELECT size, people, system.main.count(*) AS times FROM {classes} GROUP BY size, people)"
         return fill(
-            "k_measure",
+            "k_report",
             table=literal(self.tbl),
             absent=absent([*self.qi, *self.sensitive]),
             problem=check("_dk_k_report_problem", self.literal, people=described),
-            source=(
-                f"(FROM (SELECT {members} AS members, {counted} AS people FROM {source} GROUP BY {groups}) "
-                "WHERE members IS NOT NULL)"
-            ),
-            answer=self.measured("system.main.list(people)"),
-            rows="unnest(answer.measures)",
+            source=each if self.sensitive else alike,
+            answer=self.measured("size", "times", "people"),
         )
 
-    def measured(self, people: str = "NULL::BIGINT[]") -> str:
-        """The engine's call over classes with their `members`. people: of each class, in the population."""
-        return call("_dk_k_report", request=self.literal, members="system.main.list(members)", people=people)
+    def measured(self, size: str = "NULL::BIGINT", times: str = "1", people: str = "NULL::BIGINT") -> str:
+        """The engine's call over classes: their `members` if columns are sensitive, else their size and number.
+
+        people: of each class, in the population.
+        """
+        fields = {"sizes": size, "times": times, "people": people}
+        lists = {name: f"system.main.list({one})" for name, one in fields.items()}
+        members = "system.main.list(members)" if self.sensitive else "NULL"
+        return call("_dk_k_report", request=self.literal, members=members, **lists)
 
 
 def check_table(request: KReport, names: list[str], types: list[str], people: list[str]) -> None:
@@ -100,15 +109,20 @@ def check_table(request: KReport, names: list[str], types: list[str], people: li
         Table(request.population, people, [""] * len(people)).has(request.qi)
 
 
-def _report(request: KReport, members: pa.Scalar, people: pa.Scalar) -> pa.Array:
+def _report(request: KReport, members: pa.Scalar, sizes: pa.Scalar, times: pa.Scalar, people: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.risk import report
 
-    if not members.is_valid:
+    if not sizes.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to report.")
-    classes = members.values
-    sizes = np.diff(classes.offsets.to_numpy()).astype(np.int64)
-    columns = sensitive_columns(classes.flatten()) if request.sensitive else []
-    known = people.is_valid and people.values.null_count == 0
-    population = people.values.to_numpy() if known else None
-    fraction = None if request.fraction is None else float(request.fraction)
-    return one_row(asdict(report(sizes, columns, population, fraction, request.l)), columns_of("k_report"))
+    columns = sensitive_columns(members.values.flatten()) if request.sensitive else []
+    of_class = np.diff(members.values.offsets.to_numpy()) if request.sensitive else sizes.values.to_numpy()
+    known = people.values.null_count == 0
+    found = report(
+        of_class.astype(np.int64),
+        columns,
+        people.values.to_numpy() if known else None,
+        None if request.fraction is None else float(request.fraction),
+        request.l,
+        times.values.to_numpy().astype(np.int64),
+    )
+    return one_row(asdict(found), columns_of("k_report"))

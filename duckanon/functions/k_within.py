@@ -12,12 +12,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from duckanon.errors import InvalidInput
+from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import sensitive_columns
-from duckanon.functions.k_release import CLASSES, Cell, classes, write
+from duckanon.functions.k_release import CLASSES, Cell, write
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import RESERVED, ROW, THREADS, absent, call, check, identifier, literal, packed
+from duckanon.functions.sqltext import (
+    NUMBER,
+    RESERVED_NAMES,
+    ROW,
+    THREADS,
+    absent,
+    call,
+    check,
+    identifier,
+    literal,
+    packed,
+    struct,
+)
 from duckanon.functions.udf import Instance, register_check, register_engine
 
 _CLASS = "class_id"
@@ -43,8 +56,9 @@ class Coarser(Request):
         table = f"system.main.query_table({literal(self.tbl)})"
         described = "(SELECT {'names': system.main.list(column_name), 'types': system.main.list(column_type)} "
         described += f"FROM (DESCRIBE FROM {table}))"
+        apart = ", ".join(map(identifier, RESERVED_NAMES))
         own = (
-            f"(SELECT {packed(self.qi)} FROM (FROM (SELECT * EXCLUDE ({identifier(RESERVED)}) FROM (FROM {table} "
+            f"(SELECT {packed(self.qi)} FROM (FROM (SELECT * EXCLUDE ({apart}) FROM (FROM {table} "
             f"UNION ALL BY NAME SELECT {absent(self.qi)} WHERE false))) AS {ROW})"
         )
         return write(
@@ -59,14 +73,14 @@ class Coarser(Request):
                 f"FROM {table})"
             ),
             problem=check("_dk_k_within_problem", self.literal, described=described),
-            classes=call(
-                "_dk_k_coarser",
-                request=self.literal,
-                rows=packed(replaced),
-                table=own,
-                sensitive=packed(self.criteria.sensitive),
-                threads=THREADS,
+            collected=struct(
+                {
+                    "rows": packed(replaced),
+                    "numbers": f"system.main.list({NUMBER})",
+                    "sensitive": packed(self.criteria.sensitive),
+                }
             ),
+            classes=call("_dk_k_coarser", request=self.literal, packed="collected", table=own, threads=THREADS),
         )
 
     @property
@@ -112,11 +126,12 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
         )
 
 
-def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.Scalar, threads: pa.Scalar) -> pa.Array:
+def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.anonymize import check_k
     from duckanon.engines.kanon.coarsening import coarser, is_release
     from duckanon.engines.kanon.records import records
 
+    rows, sensitive = packed["rows"], packed["sensitive"]
     check_k(request.k, len(rows.values) if rows.is_valid else 0)
     workers = max(1, int(threads.as_py()))
     wanted = request.criteria.engine_criteria(request.k)
@@ -145,7 +160,12 @@ def _coarser(request: Coarser, rows: pa.Scalar, table: pa.Scalar, sensitive: pa.
         )
     whole = records(cell.attribute for cell in released)
     wanted = replace(wanted, suppress=Fraction(left, len(cells)))
-    return classes(coarser(released, whole, sensitive_columns(sensitive), wanted, workers))
+    found = coarser(released, whole, sensitive_columns(sensitive), wanted, workers)
+    labels = np.empty_like(found)
+    labels[packed["numbers"].values.to_numpy() - 1] = found
+    handle = COLLECTIONS.open()
+    COLLECTIONS[handle].answer(labels)
+    return pa.array([handle], pa.int64())
 
 
 def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: float) -> Any:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import RESERVED
+from duckanon.functions.sqltext import RESERVED_NAMES
 
 _TEXT = {"VARCHAR", "JSON", "UUID"}
 # Types without a place on a line that Arrow or the engines cannot carry faithfully, and what to cast them to.
@@ -38,7 +38,7 @@ def _base(kind: str) -> str:
 
 def plain_type(kind: str) -> str:
     """The type without an ENUM's values and a STRUCT's fields, which may be data that no error may repeat."""
-    return "the same type" if _is_nested(kind) or _base(kind) == "ENUM" else _base(kind)
+    return "the same type" if is_nested(kind) or _base(kind) == "ENUM" else _base(kind)
 
 
 def is_text(kind: str) -> bool:
@@ -59,7 +59,8 @@ def is_numbers(kind: str) -> bool:
     return kind.endswith("]") and "[" not in kind[: kind.rindex("[")] and is_number(kind[: kind.rindex("[")])
 
 
-def _is_nested(kind: str) -> bool:
+def is_nested(kind: str) -> bool:
+    """Whether values of the type hold several values."""
     return kind.endswith("]") or _base(kind) in _NESTED
 
 
@@ -72,8 +73,9 @@ class Table:
     kinds: Sequence[str]
 
     def __post_init__(self) -> None:
-        if RESERVED in self._types:
-            raise InvalidInput(f'The column name "{RESERVED}" is reserved for duckanon: rename the column.')
+        for name in RESERVED_NAMES:
+            if name in self._types:
+                raise InvalidInput(f'The column name "{name}" is reserved for duckanon: rename the column.')
 
     @cached_property
     def _types(self) -> dict[str, str]:
@@ -97,7 +99,7 @@ class Table:
         """Check that each wanted column has a plain type: one that can be compared and is not nested."""
         for name in wanted:
             kind = self._types[fold(name)]
-            if _is_nested(kind):
+            if is_nested(kind):
                 raise InvalidInput(
                     f'Column "{name}" is nested and cannot be a {role}: unnest it, or pick out one field as a column.'
                 )

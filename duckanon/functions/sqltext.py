@@ -1,5 +1,6 @@
 """SQL as text: names and values in quotes, calls of our functions by name, and the queries in `sql/queries`."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from string import Template
@@ -10,13 +11,15 @@ from duckanon.specification import sql_root
 # What our queries call a whole row of the table.
 RESERVED = "duckanon.row"
 ROW = f'"{RESERVED}"'
-# A hash of each row's full content.
-HASHES = f"system.main.list(system.main.hash({ROW}))"
+# What our queries add to the rows of a table: a number from 1, a hash of the full content, and the row's class.
+NUMBER, CONTENT, LABEL = (f'"duckanon.{name}"' for name in ("number", "content", "label"))
+RESERVED_NAMES = (RESERVED, "duckanon.number", "duckanon.content", "duckanon.label")
 THREADS = "system.main.current_setting('threads')"
-# In place of this comment a query gets the beginning that many share.
-_INCLUDED = "-- include source.sql\n"
-# What source.sql takes of a table: every column, and none of the name that the empty branch adds.
-_TAKEN = f'* EXCLUDE ("{RESERVED}")'
+MEMORY = "system.main.current_setting('memory_limit')"
+# In place of such a comment a query gets a part that many share.
+_INCLUDED = re.compile(r"^-- include (\w+)\.sql\n", re.MULTILINE)
+# What source.sql takes of a table: every column, and none of the names that the empty branch adds.
+_TAKEN = f"* EXCLUDE ({', '.join(quoted([name]) for name in RESERVED_NAMES)})"
 
 
 def _query(name: str) -> str:
@@ -25,7 +28,9 @@ def _query(name: str) -> str:
 
 @cache
 def _template(name: str) -> Template:
-    text = _query(name).replace(_INCLUDED, _query("source"))
+    text = _query(name)
+    while included := _INCLUDED.search(text):
+        text = text.replace(included[0], _query(included[1]))
     # Comments name the parts too, and a part with a line break would leave its comment.
     return Template("".join(line for line in text.splitlines(keepends=True) if not line.startswith("--")))
 
@@ -82,11 +87,20 @@ def renamed(names: Iterable[str], own: Iterable[str]) -> str:
 
 
 def absent(columns: Iterable[str], *, own: bool = True) -> str:
-    """The columns that a call names, each once, as NULLs; with `own`, also the one that no table must have."""
-    once = {fold(name): name for name in [*columns, *([RESERVED] if own else [])]}
+    """The columns that a call names, each once, as NULLs; with `own`, also those that no table must have."""
+    once = {fold(name): name for name in [*columns, *(RESERVED_NAMES if own else [])]}
     return ", ".join(f"NULL AS {identifier(name)}" for name in once.values())
 
 
 def refusal(sentence: str) -> str:
     """A query that raises `sentence` as DuckDB's own error and does nothing else."""
     return f"SELECT system.main.error({literal(sentence)})"
+
+
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+
+
+def bytes_of(setting: str) -> int:
+    """DuckDB's way to write an amount of memory, such as '3.7 GiB', in bytes."""
+    amount, unit = setting.split()
+    return int(float(amount) * _UNITS[unit])

@@ -399,13 +399,61 @@ def test_the_check_sees_a_value_outside_its_cell(con: duckdb.DuckDBPyConnection)
 
 
 def test_the_check_sees_a_lost_row(monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection) -> None:
-    from duckanon.engines.kanon import orders
+    from duckanon.functions.collection import Collection
 
-    honest = orders.by_label
+    honest = Collection.labels
+
+    def losing(self: Collection, rows: Any, *, last: bool) -> Any:
+        return np.where(rows == 1, -1, honest(self, rows, last=last)).astype(np.int32)
+
     con.execute("CREATE TABLE t AS SELECT i // 3 AS age, i AS id FROM range(60) r(i)").fetchall()
-    monkeypatch.setattr(orders, "by_label", lambda labels: np.append(honest(labels)[:-1], honest(labels)[0]))
-    with pytest.raises(duckdb.InvalidInputException, match="lost or changed a row"):
+    monkeypatch.setattr(Collection, "labels", losing)
+    with pytest.raises(duckdb.InvalidInputException, match="dropped too many records"):
         con.execute("FROM k_anonymize('t', ['age'], k := 2)").fetchall()
+
+
+def test_many_parts_and_blocks_change_nothing_but_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from duckanon.engines.kanon import blocks
+    from duckanon.functions import collection
+
+    monkeypatch.setattr(blocks, "BLOCK", 1000)
+    before = set(collection.COLLECTIONS._held)
+    query = "FROM k_anonymize('t', ['age', 'city', 'born'], k := 4, method := 'order', categorical := ['city'])"
+    found = []
+    for rows, threads in ((1 << 18, 1), (1500, 3)):
+        monkeypatch.setattr(collection, "_ROWS", rows)
+        with duckdb.connect(config={"threads": threads}) as con:
+            duckanon.register(con)
+            con.execute(
+                "CREATE TABLE t AS SELECT nullif(hash(i) % 90, 7)::INT AS age, 'c' || hash(i, 1) % 20 AS city, "
+                "DATE '1950-01-01' + (hash(i, 2) % 9000)::INT AS born, i AS id FROM range(9000) r(i)"
+            ).fetchall()
+            found.append(con.execute(query).fetchall())
+        assert set(collection.COLLECTIONS._held) == before
+    assert found[0] == found[1]
+    assert len(found[0]) == 9000
+    assert min(Counter(row[0] for row in found[0]).values()) >= 4
+
+
+def test_what_a_cancelled_statement_left_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection
+) -> None:
+    from duckanon.functions import collection
+
+    con.execute("CREATE TABLE t AS SELECT i // 3 AS age FROM range(60) r(i)").fetchall()
+    left = collection.COLLECTIONS.open()
+    con.execute("FROM k_anonymize('t', ['age'], k := 2)").fetchall()
+    assert left in collection.COLLECTIONS._held
+    monkeypatch.setattr(collection, "_FORGOTTEN", 0.0)
+    collection.COLLECTIONS.drop(collection.COLLECTIONS.open())
+    assert not collection.COLLECTIONS._held
+
+
+def test_no_room(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS SELECT i // 3 AS age FROM range(100000) r(i)").fetchall()
+    con.execute("SET memory_limit = '40MB'").fetchall()
+    with pytest.raises(duckdb.InvalidInputException, match=r"about \d+ MiB beside DuckDB for 100,000 rows, more than"):
+        con.execute("FROM k_anonymize('t', ['age'])").fetchall()
 
 
 def test_progress_is_told() -> None:

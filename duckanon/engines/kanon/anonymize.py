@@ -1,18 +1,28 @@
 """From quasi-identifiers to class labels: the engine's entry point."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from duckanon.engines.kanon.blocks import BLOCK, block_count, blocks
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.methods import METHODS
+from duckanon.engines.kanon.methods import METHODS, Method
 from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.records import Records
 from duckanon.engines.kanon.ties import Hashes, settle
+from duckanon.engines.parallel import spread
 from duckanon.engines.registry import named
 from duckanon.errors import InvalidInput
+
+# Rows are numbered by int32.
+_NUMBERED = 2**31 - 1
+# Bytes of a record that is held: its hash, place on the curve, block, class; and its code in each column.
+_HELD, _HELD_COLUMN = 48, 4
+# Bytes of a record that a search works on: orders, near points, classes; and its points, codes and sorted lists.
+_AT_WORK, _AT_WORK_COLUMN = 400, 40
 
 
 def check_k(k: int, n: int) -> None:
@@ -57,6 +67,23 @@ def check_options(options: Mapping[str, int], methods: Sequence[str]) -> None:
             raise InvalidInput(f"Option '{option}' must be {least[option]} or more.")
 
 
+def check_memory(what: str, n: int, columns: int, threads: int, limit: int, *, blocks: bool) -> None:
+    """Raise InvalidInput if work on n records of so many columns would hold more than `limit` bytes.
+
+    The memory of an engine is its own: DuckDB does not count it. blocks: whether the work is done block by block.
+    """
+    if n > _NUMBERED:
+        raise InvalidInput(f"{what} takes at most {_NUMBERED:,} rows at a time: work on the table in parts.")
+    at_work = min(n, threads * BLOCK) if blocks else n
+    needed = n * (_HELD + _HELD_COLUMN * columns) + at_work * (_AT_WORK + _AT_WORK_COLUMN * columns)
+    if needed > limit:
+        raise InvalidInput(
+            f"{what} would need about {needed / 2**20:,.0f} MiB beside DuckDB for {n:,} rows, more than memory_limit "
+            f"({limit / 2**20:,.0f} MiB): raise memory_limit, or work on the table in parts, one view a part."
+            + ("" if blocks else " Methods 'order', 'refine' and 'auto' work in blocks and need less.")
+        )
+
+
 def anonymize(
     records: Records, k: int, method: str = "auto", *, content: Hashes | None = None, control: Control | None = None
 ) -> Labels:
@@ -68,12 +95,43 @@ def anonymize(
     """
     check_k(k, len(records))
     check_method(method)
-    order = canonical(records)
     control = control or Control()
+    chosen = METHODS[method]
+    if not chosen.blocks or block_count(len(records), k) == 1:
+        return _partition(records, k, chosen, content, control)
+    return _by_blocks(records, k, chosen, content, control)
+
+
+def _partition(records: Records, k: int, method: Method, content: Hashes | None, control: Control) -> Labels:
+    """What the method makes of records in any order."""
+    order = canonical(records)
     ordered = records.take(order, control.threads)
-    found = METHODS[method].run(ordered, k, control)
+    found = method.run(ordered, k, control)
     if content is not None:
         order = settle(ordered, order, found, content)
     labels = np.empty_like(found)
     labels[order] = found
+    return labels
+
+
+def _by_blocks(records: Records, k: int, method: Method, content: Hashes | None, control: Control) -> Labels:
+    """What the method makes of each block on its own, several side by side. A time limit is shared out evenly."""
+    n, parts = len(records), blocks(records, k, content, control.threads)
+    seconds = control.seconds
+    if seconds is not None:
+        seconds *= min(control.threads, len(parts)) / len(parts)
+    labels, classes, done = np.empty(n, np.int32), np.zeros(len(parts), np.int64), np.zeros(len(parts))
+
+    def one(b: int) -> None:
+        def told(share: float) -> None:
+            done[b] = share * len(parts[b])
+            control.progress(float(done.sum()) / n)
+
+        mine, within = parts[b], replace(control, threads=1, progress=told, seconds=seconds, table=n)
+        found = _partition(records.take(mine), k, method, None if content is None else content[mine], within)
+        labels[mine], classes[b] = found, found.max() + 1
+
+    spread(one, range(len(parts)), control.threads)
+    for mine, before in zip(parts, np.cumsum(classes) - classes, strict=True):
+        labels[mine] += before
     return labels

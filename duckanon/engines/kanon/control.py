@@ -11,7 +11,8 @@ class Control:
     threads: how many it may use. progress: called with the share of work done (0 to 1). seconds: how long a method with
     a time limit may take; None leaves it to the method, whose result is then the same every time. certify: called with
     an information loss that the method has proven no partition to be below. options: parameters of the method by name,
-    as its registry entry lists them.
+    as its registry entry lists them. table: the number of records of the table, if these are one block of it; a
+    search's default budget depends on it.
     """
 
     threads: int = 1
@@ -19,3 +20,4 @@ class Control:
     seconds: float | None = None
     certify: Callable[[float], None] = lambda _: None
     options: Mapping[str, int] = field(default_factory=dict)
+    table: int = 0

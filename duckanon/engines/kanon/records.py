@@ -19,6 +19,8 @@ Codes = npt.NDArray[np.int32]
 Order = npt.NDArray[np.int32]  # a permutation of the records, or part of one
 
 _BLOCK = 8192
+# Codes that are counted at a time: NumPy widens them to do so.
+_COUNTED = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,8 @@ class Attribute:
     """One quasi-identifier of n records.
 
     name: as the user wrote it.
-    codes: int32 of shape (n,). 0..d-1 number the distinct values in ascending order, d stands for NULL.
+    codes: integers of shape (n,). 0..d-1 number the distinct values in ascending order, d stands for NULL. They are
+        int32 wherever a search sees them; those of a whole table may be narrower.
     levels: float64 of shape (d,), ascending from 0 to 1: where each value lies between the smallest and the largest
         one; None if the attribute is categorical, when only equal and unequal count.
     distinct: d, the number of distinct values other than NULL.
@@ -56,7 +59,10 @@ class Attribute:
             return 0.0
         if self.weight == 0:
             return float("inf")
-        counts = np.bincount(self.codes, minlength=self.distinct + 1)[: self.distinct].astype(np.float64)
+        counts = np.zeros(self.distinct + 1, np.int64)
+        for start in range(0, len(self.codes), _COUNTED):
+            counts += np.bincount(self.codes[start : start + _COUNTED], minlength=self.distinct + 1)
+        counts = counts[: self.distinct].astype(np.float64)
         if not counts.any():
             return 0.0
         levels = self.positions
@@ -71,7 +77,7 @@ class Attribute:
         return np.arange(self.distinct) / max(self.distinct - 1, 1)
 
     def take(self, order: Order) -> Attribute:
-        taken = replace(self, codes=self.codes[order])
+        taken = replace(self, codes=self.codes[order].astype(np.int32, copy=False))
         # A permutation keeps the deviation: carry it over instead of counting again.
         taken.__dict__["deviation"] = self.deviation
         return taken

@@ -81,29 +81,32 @@ def report(
     population: Sizes | None = None,
     fraction: float | None = None,
     least: int = 2,
+    times: Sizes | None = None,
 ) -> Report:
     """Measure classes of the given sizes, shape (classes,), whose members follow one another in each column.
 
-    population, fraction: as for `journalist`. least: the l of recursive_c.
+    population, fraction: as for `journalist`. least: the l of recursive_c. times: how many classes each entry of
+    `sizes` and `population` stands for, one if None; without sensitive columns.
     """
-    n, k = int(sizes.sum()), int(sizes.min())
-    label = np.repeat(np.arange(len(sizes)), sizes)
+    many = np.ones_like(sizes) if times is None else times
+    n, k, classes = int(sizes @ many), int(sizes.min()), int(many.sum())
+    label = np.repeat(np.arange(len(sizes)), sizes) if sensitive else np.zeros(0, np.intp)
     counts = [_Counts.of(label, sizes, column) for column in sensitive]
     outside = journalist(sizes, population, fraction)
     return Report(
         records=n,
-        classes=len(sizes),
+        classes=classes,
         k=k,
-        singletons=int((sizes == 1).sum()),
-        avg_class=n / len(sizes),
+        singletons=int(many[sizes == 1].sum()),
+        avg_class=n / classes,
         max_risk=1.0 / k,
-        avg_risk=len(sizes) / n,
+        avg_risk=classes / n,
         l=min((c.distinct_l() for c in counts), default=None),
         entropy_l=min((c.entropy_l() for c in counts), default=None),
         t=max((c.closeness() for c in counts), default=None),
         recursive_c=max((c.recursive_c(least) for c in counts), default=None),
         journalist_max=None if outside is None else float(outside.max()),
-        journalist_avg=None if outside is None else float(outside @ sizes) / n,
+        journalist_avg=None if outside is None else float(outside @ (sizes * many)) / n,
     )
 
 

@@ -23,8 +23,6 @@ from duckanon.integrations.spark.call import Call, column, quoted
 from duckanon.integrations.spark.curve import HASH, PLACE
 from duckanon.integrations.spark.types import arrow_schema
 
-# Records of a block, unless k is so large that it would have too few classes; and classes that it has at least.
-_BLOCK, _CLASSES = 131_072, 64
 _WIDE = "decimal(38, 0)"
 _NUMBER = "_dk_block"
 # Types by whose values Spark does not compare rows, or that do not reach Python.
@@ -79,15 +77,12 @@ def k_anonymize(call: Call, request: KAnonymize) -> DataFrame:
     qi = [_own(table, name) for name in request.qi]
     facts = _Facts.of(table, qi, request)
     spark = call.spark
-    block = call.own.get("block")
-    size = max(_BLOCK if block is None else arguments.whole(block, "block"), _CLASSES * request.k)
     shared = spark.sparkContext.broadcast(facts.scale)
     placed = table.withColumn(PLACE, _places(shared, qi)).withColumn(HASH, _hash(table))
-    cuts = curve.cuts(curve.bars(placed, size // 4), size)
-    at = spark.sparkContext.broadcast(cuts)
+    at = spark.sparkContext.broadcast(_cuts(call, request, placed, facts.scale.rows))
     cells = [name for cell in request.cells for name in cell.names]
     schema = _staged(table, request)
-    task = Task(request.k, request.method, request.options)
+    task = Task(request.k, request.method, request.options, facts.scale.rows)
     arrow = arrow_schema(schema)  # times come in the session's zone, and go back in UTC
 
     def one(block: pa.Table) -> pa.Table:
@@ -105,6 +100,18 @@ def k_anonymize(call: Call, request: KAnonymize) -> DataFrame:
     rest = [quoted(name) for name in table.columns if name not in qi]
     shown = [quoted(name) for name in cells]
     return made.select(F.xxhash64(*shown).alias("class_id"), *shown, *rest)
+
+
+def _cuts(call: Call, request: KAnonymize, placed: DataFrame, rows: int) -> tuple[curve.Words, curve.Words]:
+    """Where the table is cut. A block has about half to all of the records that the engine takes at once."""
+    from duckanon.engines.kanon.blocks import largest
+
+    block = call.own.get("block")
+    most = largest(request.k) if block is None else max(arguments.whole(block, "block"), 2 * request.k)
+    if rows <= most:
+        return curve.cuts([], most)
+    size = most * 2 // 3
+    return curve.cuts(curve.bars(placed, size // 4), size)
 
 
 def _own(table: DataFrame, name: str) -> str:

@@ -49,18 +49,20 @@ class Scale:
 
 @dataclass(frozen=True)
 class Task:
-    """How the classes of a block are found."""
+    """How the classes of a block are found. rows: of the whole table."""
 
     k: int
     method: str
     options: Mapping[str, int]
+    rows: int
 
     def labels(self, block: Records, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
         """The class of each record. hashes: of each record, which decide between equal ones."""
         from duckanon.engines.kanon.anonymize import anonymize
         from duckanon.engines.kanon.control import Control
 
-        return anonymize(block, self.k, self.method, content=hashes, control=Control(1, options=self.options))
+        control = Control(1, options=self.options, table=self.rows)
+        return anonymize(block, self.k, self.method, content=hashes, control=control)
 
 
 def released(scale: Scale, columns: Sequence[pa.Array], labels: npt.NDArray[np.int32]) -> tuple[Order, list[pa.Array]]:

@@ -49,12 +49,11 @@ def k_report(call: Call, request: KReport) -> DataFrame:
     if not len(classes):
         driver.register_all(call.con, [(request.tbl, arrow_schema(call.schemas["tbl"]).empty_table())])
         driver.run(call.con, request.query())  # says that there is nothing to report
-    times = classes["times"].to_numpy()
-    sizes = np.repeat(classes["size"].to_numpy(), times)
-    people = np.repeat(classes["people"].to_numpy(), times) if request.population else None
+    sizes, times = (classes[name].to_numpy() for name in ("size", "times"))
+    people = classes["people"].to_numpy() if request.population else None
     fraction = None if request.fraction is None else float(request.fraction)
-    found = asdict(report(sizes, [], people, fraction, request.l))
-    worst = [_worst(call, request, name, int(sizes.sum())) for name in request.sensitive]
+    found = asdict(report(sizes, [], people, fraction, request.l, times))
+    worst = [_worst(call, request, name, int(sizes @ times)) for name in request.sensitive]
     for measure, end in {"l": min, "entropy_l": min, "t": max, "recursive_c": max}.items():
         found[measure] = end((one[measure] for one in worst), default=None)
     columns = columns_of("k_report")

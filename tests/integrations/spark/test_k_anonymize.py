@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.integrations.spark import k_anonymize
-from duckanon.integrations.spark.block import Scale
 from duckanon.integrations.spark.anonymize import _Facts, _verify
+from duckanon.integrations.spark.block import Scale
 from tests.integrations.spark.both import on_duckdb
 
 ROWS = 900

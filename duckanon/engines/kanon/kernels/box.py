@@ -68,6 +68,38 @@ def widen(space: Space, i: int, box: Box, number: int) -> float:
     return loss
 
 
+@inlined
+def axis_loss(space: Space, box: Box, axis: int) -> float:
+    """What a record of the box loses on one attribute, by its place in the space: ordered ones first."""
+    low, high, distinct, has_null, _ = box
+    p = low.shape[0]
+    if axis < p:
+        return float(range_loss(low[axis], high[axis], space.caps[axis]))
+    q = axis - p
+    return float(values_loss(distinct[q], has_null[q], space.units[q], space.whole[q]))
+
+
+@inlined
+def widen_axis(space: Space, i: int, box: Box, number: int, axis: int) -> float:
+    """Widen the box over record i on one attribute only; what a record of it loses on this one then."""
+    low, high, distinct, has_null, met = box
+    p = low.shape[0]
+    if axis < p:
+        v = space.points[i, axis]
+        if v < low[axis]:
+            low[axis] = v
+        if v > high[axis]:
+            high[axis] = v
+    else:
+        q = axis - p
+        code = space.symbols[i, q]
+        if met[q, code] != number:
+            met[q, code] = number
+            distinct[q] += 1
+            has_null[q] |= code == space.nulls[q]
+    return axis_loss(space, box, axis)
+
+
 def class_losses(space: Space, members: Codes, starts: Codes) -> Floats:
     """Loss of each class, summed over its records. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
     sizes = np.diff(starts)

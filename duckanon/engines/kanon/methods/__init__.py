@@ -23,15 +23,13 @@ from duckanon.engines.kanon.methods.greedy_binary import decomposed
 from duckanon.engines.kanon.methods.initial import initial
 from duckanon.engines.kanon.methods.milp import milp
 from duckanon.engines.kanon.methods.mondrian import mondrian
-from duckanon.engines.kanon.methods.refine import default_budget, refine
+from duckanon.engines.kanon.methods.refine import default_budget, effort, refine
 from duckanon.engines.kanon.methods.split_carry import ACCEPTED, SETS, bubble_carry, split_carry
 from duckanon.engines.kanon.orders import hilbert, lexicographic
 from duckanon.engines.kanon.points import core
 from duckanon.engines.kanon.records import Order, Records
 from duckanon.engines.parallel import spread
 
-# Up to this many records `order` tries every order it knows; above, only those that cost a few sorts.
-MANY_RECORDS = 100_000
 # `auto` tries Greedy Search as a start while records^2 x attributes stays below this (a tenth of a second).
 GREEDY_WORK = 500_000_000
 
@@ -40,10 +38,12 @@ GREEDY_WORK = 500_000_000
 class Method(registry.Method[Callable[[Records, int, Control], Labels]]):
     """A method of k-anonymity. Its `limits` are for n records and m attributes; its options come in `Control.options`.
 
-    timed: whether it goes on to improve its result, and so obeys `Control.seconds`.
+    timed: whether it goes on to improve its result, and so obeys `Control.seconds`. blocks: whether it takes a large
+    table block by block.
     """
 
     timed: bool = False
+    blocks: bool = False
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
@@ -80,10 +80,9 @@ def _order(records: Records, k: int, control: Control) -> tuple[float, Labels]:
     orders: list[Callable[[], Order]] = [
         lambda: hilbert(records, control.threads),
         lambda: np.arange(len(records), dtype=np.int32),
+        *(partial(lexicographic, records, sequence) for sequence in sequences(records)[1:]),
+        lambda: bestcut(records, k),
     ]
-    if len(records) <= MANY_RECORDS:
-        orders += [partial(lexicographic, records, sequence) for sequence in sequences(records)[1:]]
-        orders += [lambda: bestcut(records, k)]
     return _best(records, k, orders, control)
 
 
@@ -94,9 +93,7 @@ def _bestcut(records: Records, k: int, control: Control) -> tuple[float, Labels]
 def _start(records: Records, k: int, control: Control) -> Labels:
     """The best partition that takes a fraction of a second."""
     found = [_order(records, k, control)]
-    if len(records) > MANY_RECORDS:
-        found.append(_bestcut(records, k, control))
-    elif len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
+    if len(records) ** 2 * len(records.attributes) <= GREEDY_WORK:
         labels = greedy(records.space, k, control.progress)
         found.append((total_loss(records.space, labels), labels))
     return min(found, key=lambda one: one[0])[1]
@@ -108,8 +105,17 @@ def _refined(start: Callable[[Records, int, Control], Labels], records: Records,
     split = core(records, k)
     inner = records.take(split.core, control.threads)
     labels = start(inner, k, replace(control, progress=lambda share: control.progress(share / 10)))
-    budget = replace(default_budget(len(inner), k), until=until)
-    labels = refine(inner, labels, k, budget, control.threads, lambda share: control.progress(0.1 + 0.9 * share))
+    whole = max(control.table, len(inner))
+    budget = replace(default_budget(whole, k), until=until)
+    labels = refine(
+        inner,
+        labels,
+        k,
+        budget,
+        control.threads,
+        lambda share: control.progress(0.1 + 0.9 * share),
+        near=effort(whole),
+    )
     return split.join(labels)
 
 
@@ -134,6 +140,7 @@ METHODS = registry.by_name(
         limits="as the methods it runs",
         run=partial(_refined, _start),
         timed=True,
+        blocks=True,
     ),
     Method(
         name="initial",
@@ -146,8 +153,9 @@ METHODS = registry.by_name(
         name="order",
         help="the best cuts of several good orders of the records",
         source="dynamic programming over lexicographic orders, the Hilbert curve and the leaves of best cuts",
-        limits="O(n k m) for each order; above 100,000 records two orders",
+        limits="O(n k m) for each order",
         run=lambda records, k, control: _order(records, k, control)[1],
+        blocks=True,
     ),
     Method(
         name="bestcut",
@@ -155,6 +163,7 @@ METHODS = registry.by_name(
         source="top-down best cuts, then dynamic programming over their leaves",
         limits="O(n m^2 log(n / k))",
         run=lambda records, k, control: _bestcut(records, k, control)[1],
+        blocks=True,
     ),
     Method(
         name="greedy",
@@ -245,5 +254,6 @@ METHODS = registry.by_name(
         limits="O(n k m) times a fixed number of rounds, or as long as `seconds` says",
         run=partial(_refined, lambda records, k, control: _order(records, k, control)[1]),
         timed=True,
+        blocks=True,
     ),
 )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
-from duckanon.engines.kanon.kernels.box import Box, clear, new_box, widen
+from duckanon.engines.kanon.kernels.box import Box, axis_loss, clear, new_box, widen, widen_axis
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 
@@ -26,13 +26,17 @@ class _Room(NamedTuple):
     left: npt.NDArray[np.bool_]  # (n,)
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
+    widths: Floats  # (m,): what a record of a node loses on each attribute, ordered ones first
 
 
 @compiled
-def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
-    """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right."""
+def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Room) -> None:
+    """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right.
+
+    axes: (m,), where each list's attribute stands in the space: ordered ones first.
+    """
     m, n = lists.shape
-    box, losses, left, moved, stack = room
+    box, losses, left, moved, stack, widths = room
     boxes = 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
@@ -50,6 +54,7 @@ def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
         best = np.inf
         best_list = -1
         best_cut = 0
+        whole = 0.0
         first = k
         last = count - k
         if depth > deep:
@@ -60,13 +65,24 @@ def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
             for side in range(2):
                 boxes += 1
                 clear(box)
+                # As soon as the other attributes are as wide as in the whole node, only this one can widen.
+                others = np.inf if j == 0 and side == 0 else whole - widths[axes[j]] - 1e-12
+                alone = False
                 for t in range(count):
                     i = lists[j, start + t if side == 0 else stop - 1 - t]
-                    losses[side, t] = widen(space, i, box, boxes)
-            if j == 0:
-                if losses[0, count - 1] <= 0.0:
-                    break
-                best = count * losses[0, count - 1]
+                    if alone:
+                        losses[side, t] = others + widen_axis(space, i, box, boxes, axes[j])
+                    else:
+                        loss = widen(space, i, box, boxes)
+                        losses[side, t] = loss
+                        alone = loss >= others and loss - axis_loss(space, box, axes[j]) >= others
+                if j == 0 and side == 0:
+                    whole = losses[0, count - 1]
+                    best = count * whole
+                    for a in range(m):
+                        widths[a] = axis_loss(space, box, a)
+            if whole <= 0.0:
+                break
             for t in range(first, last + 1):
                 cost = t * losses[0, t - 1] + (count - t) * losses[1, count - t - 1]
                 # Sums that differ in the last bits only are ties, and the first cut wins a tie.
@@ -102,9 +118,9 @@ def _split(space: Space, lists: Codes, k: int, deep: int, room: _Room) -> None:
 
 def bestcut(records: Records, k: int) -> Order:
     """The leaves of the best-cut tree, left to right, as an order of the records. Shape (n,)."""
-    n = len(records)
-    lists = np.empty((len(records.attributes), n), dtype=np.int32)
-    for j in range(len(records.attributes)):
+    n, m = len(records), len(records.attributes)
+    lists = np.empty((m, n), dtype=np.int32)
+    for j in range(m):
         lists[j] = lexicographic(records, [j])
     deep = 2 * math.ceil(math.log2(max(n // k, 1) + 1)) + 8
     space = records.space
@@ -114,7 +130,10 @@ def bestcut(records: Records, k: int) -> Order:
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty((n // k + 2, 3), np.int64),
+        np.empty(m),
     )
-    _split(space, lists, k, deep, room)
+    sets = np.array([a.categorical for a in records.attributes])
+    axes = np.where(sets, len(space.caps) + np.cumsum(sets) - 1, np.cumsum(~sets) - 1).astype(np.int32)
+    _split(space, lists, axes, k, deep, room)
     leaves: Order = lists[0]
     return leaves

@@ -7,6 +7,7 @@ follow from the table alone, so that a budget in iterations gives the same class
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ _NO_RINGS = np.empty(0, np.int32)
 _RINGS_UP_TO = 10
 
 
-class _Effort(NamedTuple):
+class Effort(NamedTuple):
     """How well near points are looked for: orders, neighbours in each, and how many of them are kept."""
 
     orders: int
@@ -62,9 +63,10 @@ class _Effort(NamedTuple):
     near: int
 
 
-_SMALL = _Effort(8, 12, 24)
-_LARGE = _Effort(6, 8, 16)
-MANY_POINTS = 300_000
+def effort(n: int) -> Effort:
+    """The effort for a record of a table of n: it falls slowly between a hundred thousand records and a million."""
+    share = min(max(math.log10(n / 100_000), 0.0), 1.0)
+    return Effort(round(8 - 2 * share), round(12 - 4 * share), round(24 - 8 * share))
 
 
 class _Blocks(NamedTuple):
@@ -165,10 +167,13 @@ def refine(
     budget: Budget,
     threads: int = 1,
     progress: Callable[[float], None] = lambda _: None,
+    *,
+    near: Effort | None = None,
 ) -> Labels:
     """Improve a partition; it never gets worse. Labels of shape (n,), from 0, of classes of k .. 2k - 1.
 
-    records: in canonical order. labels: shape (n,), from 0, classes of at least k.
+    records: in canonical order. labels: shape (n,), from 0, classes of at least k. near: the effort for near points,
+    by default that for a table of n records.
     """
     n = len(records)
     labels = _small(labels, int(labels.max()) + 1, k)
@@ -177,7 +182,9 @@ def refine(
     # Along a Hilbert curve, what is visited together lies together in memory. Equal records stay together.
     along = hilbert(records, threads)
     improved = np.empty_like(labels)
-    improved[along] = _improve(records.take(along, threads), labels[along], k, budget, threads, progress)
+    improved[along] = _improve(
+        records.take(along, threads), labels[along], k, budget, near or effort(n), threads, progress
+    )
     return improved
 
 
@@ -208,14 +215,19 @@ def _round(
 
 
 def _improve(
-    records: Records, labels: Labels, k: int, budget: Budget, threads: int, progress: Callable[[float], None]
+    records: Records,
+    labels: Labels,
+    k: int,
+    budget: Budget,
+    wanted: Effort,
+    threads: int,
+    progress: Callable[[float], None],
 ) -> Labels:
     n = len(records)
     first = runs(records)
     points = records.take(first[:-1], threads)
-    effort = _LARGE if len(points) > MANY_POINTS else _SMALL
-    orders = shuffled_orders(points, effort.orders, threads)
-    near, apart = neighbours(points, orders, effort.window, min(effort.near, max(len(points) - 1, 1)), threads)
+    orders = shuffled_orders(points, wanted.orders, threads)
+    near, apart = neighbours(points, orders, wanted.window, min(wanted.near, max(len(points) - 1, 1)), threads)
     graph = Graph(np.repeat(np.arange(len(points), dtype=np.int32), np.diff(first)), first, near, apart)
     fewest, most = next(classes for least, classes in _RUINED if k <= least)
     space = records.space

@@ -1,0 +1,236 @@
+"""Columns that a query hands over as DuckDB scans them, and the labels that it asks back for its rows.
+
+A list of a whole column cannot be spilled to disk, and stands in memory several times before an engine sees it. So the
+query calls a function with each vector of rows instead: what it hands over is kept in chunks, by the narrowest codes
+that tell its values apart. Labels go back the same way, a vector at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from duckanon.engines.kanon.records import Attribute
+from duckanon.engines.parallel import spread
+from duckanon.errors import DuckanonError
+from duckanon.functions.encoding import Chunk, chunk, is_ordered, join, sensitive
+from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
+from duckanon.functions.udf import Instance
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.risk import Sensitive
+
+# Rows that are encoded together.
+_ROWS = 1 << 18
+# A statement that was cancelled, or that needs no rows, never asks for its last label. What it left is forgotten when
+# nobody has asked for it for so many seconds.
+_FORGOTTEN = 3600.0
+
+Labels = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows: their numbers from 0, a hash of each one's content, and the columns."""
+
+    rows: npt.NDArray[np.int32]
+    content: npt.NDArray[np.uint64]
+    columns: Mapping[str, Chunk]
+
+
+class Collection:
+    """What a query hands over of its rows, in any order and from any thread, and the labels that it gets back."""
+
+    def __init__(self) -> None:
+        self.touched = monotonic()
+        self._lock = Lock()
+        self._vectors, self._waiting = list[tuple[Any, Any, Any]](), 0
+        self._parts, self._kinds = list[_Part](), dict[str, pa.DataType]()
+        self._labels, self._left = np.zeros(0, np.int32), 0
+
+    def add(self, rows: Any, content: Any, columns: Any) -> None:
+        """Take some rows: their numbers from 1, a hash of each one's content, and a struct of columns."""
+        with self._lock:
+            self._vectors.append((rows, content, columns))
+            self._waiting += len(rows)
+            if self._waiting < _ROWS:
+                return
+            mine = self._taken()
+        self._encode(mine)
+
+    def _taken(self) -> list[tuple[Any, Any, Any]]:
+        """The vectors that are not encoded yet; they are from now on the caller's."""
+        mine, self._vectors, self._waiting = self._vectors, [], 0
+        return mine
+
+    def _encode(self, vectors: Sequence[tuple[Any, Any, Any]]) -> None:
+        rows, content, columns = (_whole(parts) for parts in zip(*vectors, strict=True))
+        named = {columns.type.field(i).name: columns.field(i) for i in range(columns.type.num_fields)}
+        coded = _Part(
+            (rows.to_numpy() - 1).astype(np.int32),
+            content.to_numpy(),
+            {name: chunk(column) for name, column in named.items()},
+        )
+        with self._lock:
+            self._kinds = {name: column.type for name, column in named.items()}
+            self._parts.append(coded)
+
+    def close(self) -> None:
+        """Say that all rows have been handed over."""
+        if self._vectors:
+            self._encode(self._taken())
+
+    def content(self) -> npt.NDArray[np.uint64]:
+        """The hash of each row's content, in the order of the rows' numbers."""
+        found = np.empty(sum(len(part.rows) for part in self._parts), np.uint64)
+        for part in self._parts:
+            found[part.rows] = part.content
+        return found
+
+    def attributes(
+        self, names: Sequence[str], categorical: Container[str], weights: Sequence[float], threads: int
+    ) -> list[Attribute]:
+        """Columns with narrow codes, in the order of the rows' numbers. categorical: names in lower case."""
+
+        def one(asked: tuple[str, float]) -> Attribute:
+            name, weight = asked
+            return self._attribute(name, name.lower() in categorical, weight)
+
+        return spread(one, zip(names, weights, strict=True), threads)
+
+    def sensitive(self, names: Sequence[str], threads: int) -> list[Sensitive]:
+        """Sensitive columns as the engine takes them."""
+
+        def one(name: str) -> Sensitive:
+            kind = self._kinds[name]
+            found = self._attribute(name, not is_ordered(kind), 1.0)
+            return sensitive(replace(found, codes=found.codes.astype(np.int32, copy=False)), kind)
+
+        return spread(one, names, threads)
+
+    def values(self, name: str) -> npt.NDArray[np.int32]:
+        """A column as a number for each distinct value, NULL the last, in the order of the rows' numbers."""
+        return self._attribute(name, True, 1.0).codes.astype(np.int32, copy=False)
+
+    def _attribute(self, name: str, categorical: bool, weight: float) -> Attribute:
+        chunks = [part.columns[name] for part in self._parts]
+        found = join(name, self._kinds[name], [one.values for one in chunks], categorical=categorical, weight=weight)
+        n = sum(len(one.codes) for one in chunks)
+        codes = np.empty(n, np.min_scalar_type(found.attribute.distinct))
+        for part, one, ranks in zip(self._parts, chunks, found.ranks, strict=True):
+            codes[part.rows] = ranks[one.codes]
+        return replace(found.attribute, codes=codes)
+
+    def answer(self, labels: Labels) -> None:
+        """Let go of what was handed over, and keep the rows' labels, shape (n,), in the order of their numbers."""
+        self._parts, self._labels, self._left = [], labels, len(labels)
+
+    def labels(self, rows: npt.NDArray[np.int64], *, last: bool) -> Labels:
+        """The labels of rows by their numbers. last: whether this scan is the last to ask."""
+        with self._lock:
+            self._left -= len(rows) if last else 0
+        found: Labels = self._labels[rows - 1]
+        return found
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether every row's label was asked for the last time."""
+        return self._left <= 0
+
+
+def _whole(parts: Sequence[Any]) -> pa.Array:
+    """Arrays, chunked or not, as one."""
+    flat = [piece for part in parts for piece in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+    return flat[0] if len(flat) == 1 else pa.concat_arrays(flat)
+
+
+class Collections:
+    """The collections of the statements that run, by handle."""
+
+    def __init__(self) -> None:
+        self._lock, self._handles, self._held = Lock(), count(1), dict[int, Collection]()
+
+    def open(self) -> int:
+        """The handle of a new collection."""
+        now = monotonic()
+        with self._lock:
+            for old in [handle for handle, one in self._held.items() if now - one.touched > _FORGOTTEN]:
+                del self._held[old]
+            handle = next(self._handles)
+            self._held[handle] = Collection()
+        return handle
+
+    def __getitem__(self, handle: int) -> Collection:
+        """Raises DuckanonError if it was forgotten."""
+        found = self._held.get(handle)
+        if found is None:
+            raise DuckanonError("This statement stood still for more than an hour: run it again.")
+        found.touched = monotonic()
+        return found
+
+    def drop(self, handle: int) -> None:
+        """Forget a collection."""
+        self._held.pop(handle, None)
+
+    @contextmanager
+    def work(self, handle: int) -> Iterator[Collection]:
+        """A collection that holds all rows now. It is not forgotten meanwhile, but dropped if the work fails."""
+        mine = self[handle]
+        mine.touched = math.inf
+        try:
+            mine.close()
+            yield mine
+        except BaseException:
+            self.drop(handle)
+            raise
+        mine.touched = monotonic()
+
+
+# Those of all statements of this process: functions of an instance are shared by its connections.
+COLLECTIONS = Collections()
+
+
+def collected(opened: str, columns: Iterable[str]) -> str:
+    """SQL: hand over some columns of `_dk_rows`, and return the handle of the collection; an aggregate over the rows.
+
+    opened: the call that opens it, of `records`; it returns a handle or a problem.
+    """
+    handle = (
+        f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
+        "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE _dk_unless(answer.problem))"
+    )
+    values = struct({name: f"{ROW}.{identifier(name)}" for name in dict.fromkeys(columns)})
+    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {values}))"
+
+
+def register_collection(on: Instance) -> None:
+    """Register what a query calls with its rows: `_dk_collect`, and `_dk_label` for the label of each.
+
+    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, last) returns the row's label;
+    a collection whose labels have all been asked for with `last` is dropped.
+    """
+
+    def collect(handles: Any, rows: Any, content: Any, columns: Any) -> Any:
+        COLLECTIONS[handles[0].as_py()].add(rows, content, columns)
+        return handles
+
+    def label(handles: Any, rows: Any, last: Any) -> pa.Array:
+        handle = handles[0].as_py()
+        mine = COLLECTIONS[handle]
+        found = mine.labels(_whole([rows]).to_numpy(), last=last[0].as_py())
+        if mine.is_spent:
+            COLLECTIONS.drop(handle)
+        return pa.array(found)
+
+    on.create("_dk_collect", collect, "BIGINT", side_effects=True)
+    on.create("_dk_label", label, "INTEGER", side_effects=True)

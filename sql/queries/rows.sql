@@ -1,0 +1,18 @@
+-- The rows of a table, numbered, and what an engine needs of them, after source.sql. It takes:
+--   $collected  an aggregate over the rows
+-- include source.sql
+-- The table is read once. What follows scans this copy, which DuckDB spills to disk where it has to.
+_dk_rows AS MATERIALIZED (
+  SELECT
+    system.main.row_number() OVER () AS "duckanon.number",
+    system.main.hash("duckanon.row") AS "duckanon.content",
+    "duckanon.row".*
+  FROM _dk_source AS "duckanon.row"
+),
+_dk_packed AS (
+  SELECT
+    system.main.count(*) AS records,
+    system.main.sum("duckanon.content") AS content,
+    $collected AS collected
+  FROM _dk_rows AS "duckanon.row"
+),
