@@ -1,6 +1,6 @@
 """k_anonymize on Spark beside Spark's own sort of the same table: time, loss, bytes shuffled.
 
-    poe bench spark [rows] [cores]
+    poe bench spark [rows] [methods]
 
 The table has 8 quasi-identifiers and 8 other columns, two of them text. All runs share one session, whose start is not
 counted; ratios within a run say more than seconds.
@@ -55,25 +55,25 @@ def timed(spark: SparkSession, name: str, run: Callable[[], Any]) -> Any:
     return found
 
 
-def main(rows: int = 1_000_000, cores: int = 2) -> None:
+def main(rows: str = "1000000", methods: str = "order,auto") -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
         spark = (
-            SparkSession.builder.master(f"local[{cores}]")
+            SparkSession.builder.master(f"local[2]")
             .config("spark.driver.memory", "4g")
             .config("spark.local.dir", folder)
-            .config("spark.sql.shuffle.partitions", str(max(4, rows // 250_000)))
+            .config("spark.sql.shuffle.partitions", str(max(4, int(rows) // 250_000)))
             .config("spark.ui.showConsoleProgress", "false")
             .getOrCreate()
         )
         spark.sparkContext.setLogLevel("OFF")
         source = str(Path(folder) / "source")
-        table(spark, rows).write.parquet(source)
+        table(spark, int(rows)).write.parquet(source)
         people = spark.read.parquet(source)
         k_anonymize(people.limit(20_000), QI, method="order").count()  # compiles
-        print(f"\n{rows:,} rows\n\n| | s | MiB shuffled |\n|---|---|---|")
+        print(f"\n{int(rows):,} rows\n\n| | s | MiB shuffled |\n|---|---|---|")
         timed(spark, "sort", lambda: people.orderBy(*QI).write.parquet(f"{folder}/sorted"))
-        for method in ("order", "auto"):
+        for method in methods.split(","):
             run = partial(k_anonymize, people, QI, method=method, staging=f"{folder}/{method}")
             released = timed(spark, f"k_anonymize, `{method}`", run)
             print(f"| its loss | {loss(released):.5f} | |")
@@ -87,4 +87,4 @@ def main(rows: int = 1_000_000, cores: int = 2) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -57,7 +57,8 @@ def _check_distributed(call: Call, request: KAnonymize) -> None:
     for field in call.schemas["tbl"].fields:
         if _holds(field.dataType, _NOT_COMPARED) and field.name.lower() not in {one.lower() for one in request.drop}:
             raise InvalidInput(
-                f'Column "{field.name}" holds a map, a variant or an interval, by which Spark compares no rows: drop it, or cast it.'
+                f'Column "{field.name}" holds a map, a variant or an interval, by which Spark compares '
+                "no rows: drop it, or cast it."
             )
 
 
