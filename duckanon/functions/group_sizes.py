@@ -47,7 +47,7 @@ def roles(given: Mapping[str, Any]) -> dict[str, Any]:
     """The table and the columns of groups, regions and sizes, checked against each other."""
     table, unit = arguments.table(given["tbl"]), given["unit"]
     if not isinstance(unit, str) or not unit:
-        raise InvalidInput("unit must be the name of the column that tells groups apart, as in 'household_id'.")
+        raise InvalidInput("unit must be the name of the column that identifies a group, as in 'household_id'.")
     levels = arguments.names(given["hierarchy"], "hierarchy", empty=True)
     for name in levels:
         if name.lower() == unit.lower():

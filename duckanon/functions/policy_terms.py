@@ -17,7 +17,7 @@ _AMOUNTS = ("epsilon", "per_query", "per_edition")
 _NAMES = {
     "population": "a name for whom the budget belongs to, as in 'patients'",
     "privacy_unit": "the name of the column that identifies what is protected as a whole, as in 'person'",
-    "unit": "the name of the column that tells groups apart, as in 'household_id'",
+    "unit": "the name of the column that identifies a group, as in 'household_id'",
 }
 # The most values of a range.
 _MOST_VALUES = 100_000
@@ -72,7 +72,7 @@ def _check_together(found: Mapping[str, Any]) -> None:
     unit, rows_per_unit = found["privacy_unit"], found["rows_per_unit"]
     if unit is None and rows_per_unit not in (None, 1):
         raise InvalidInput(
-            "rows_per_unit is said of a privacy unit with a column: name it, as in privacy_unit := 'person'."
+            "rows_per_unit is for a privacy unit with a column: name it, as in privacy_unit := 'person'."
         )
     if unit is not None and rows_per_unit is None and found["per_query"] is not None:
         raise InvalidInput(

@@ -179,7 +179,7 @@ def _check_elsewhere(candidate: Candidate) -> None:
         _refuse(
             candidate,
             f"{', '.join(candidate.elsewhere)} of another table with the same population is published, and it is not "
-            "proven what both tell together. Publish releases of one table of a population",
+            "proven what follows from both together. Publish releases of one table of a population",
         )
 
 

@@ -110,10 +110,12 @@ def _terms(given: Mapping[str, Any]) -> Terms:
         raise InvalidInput("value must be the name of the column that holds the counts or shares, as in value := 'n'.")
     if value is None and (by or within or digits is not None or base is not None):
         raise InvalidInput(
-            "variables, given, digits and base are said of counts and shares: name their column, as in value := 'n'."
+            "variables, given, digits and base are for counts and shares: name their column, as in value := 'n'."
         )
     if value is not None and fold(value) in {fold(one) for one in (*by, *within)}:
-        raise InvalidInput(f'Column "{value}" cannot be value and tell cells apart: name it in one of them.')
+        raise InvalidInput(
+            f'Column "{value}" cannot be both value and one that identifies a cell: name it in one of them.'
+        )
     if within and not by:
         raise InvalidInput("Shares within given need variables that tell them apart: name them.")
     if not isinstance(changes, bool):
@@ -126,7 +128,7 @@ def _digits(given: object, within: list[str]) -> int | None:
         return None
     found = arguments.whole(given, "digits")
     if not within:
-        raise InvalidInput("digits are said of shares; counts are rounded to multiples: base := 10.")
+        raise InvalidInput("digits are for shares; counts are rounded to multiples: base := 10.")
     if not 0 <= found <= _MOST_DIGITS:
         raise InvalidInput(f"digits must be between 0 and {_MOST_DIGITS}: the decimals of shares between 0 and 1.")
     return found
@@ -137,7 +139,7 @@ def _base(given: object, within: list[str]) -> int | None:
         return None
     found = arguments.whole(given, "base")
     if within:
-        raise InvalidInput("base is said of counts; shares are rounded to decimals: digits := 2.")
+        raise InvalidInput("base is for counts; shares are rounded to decimals: digits := 2.")
     if found < 2:
         raise InvalidInput("base must be 2 or more: counts are rounded to its multiples.")
     return found

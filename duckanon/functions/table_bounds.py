@@ -74,9 +74,9 @@ class PublishedTable:
             raise InvalidInput("Shares within given need vars that tell them apart: name them.")
         digits, base = told["digits"], told["base"]
         if digits is not None and (not within or not 0 <= arguments.whole(digits, "digits") <= _MOST_DIGITS):
-            raise InvalidInput(f"digits are said of shares, and are from 0 to {_MOST_DIGITS}; for counts say base.")
+            raise InvalidInput(f"digits are for shares, and are from 0 to {_MOST_DIGITS}; for counts say base.")
         if base is not None and (within or arguments.whole(base, "base") < 2):
-            raise InvalidInput("base is said of counts, and is 2 or more: they are rounded to its multiples.")
+            raise InvalidInput("base is for counts, and is 2 or more: they are rounded to its multiples.")
         return cls(told["tbl"], tuple(by), tuple(within), told["value"], digits, base)
 
     @property
@@ -203,7 +203,9 @@ def _tables(given: object) -> tuple[PublishedTable, ...]:
                 "value := 'share'."
             )
         if one.value is not None and fold(one.value) in {fold(name) for name in one.columns}:
-            raise InvalidInput(f'Column "{one.value}" cannot be value and tell cells apart: name it in one of them.')
+            raise InvalidInput(
+                f'Column "{one.value}" cannot be both value and one that identifies a cell: name it in one of them.'
+            )
     return found
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
+from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +24,10 @@ Explain = Callable[[str], Sequence[dict[str, Any]]]
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.
 _KEPT: list[Callable[..., Any]] = []
+# The identities of the instances that have all functions.
+_COMPLETE: set[str] = set()
+# Connections that were asked for functions before. They see those that they registered in an open transaction.
+_USED: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
 
 @dataclass(frozen=True)
@@ -34,21 +40,49 @@ class Host:
 
 
 class Instance:
-    """A database instance, and which of our functions it has: they are shared by all its cursors."""
+    """A database instance, and which of our functions it has: they are shared by all its cursors.
+
+    identity: the same for all connections of this instance, and of no other instance in the process.
+    """
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        found = con.execute(
+        self._con = con
+        self._requests: dict[str, type[Request]] = {}
+        found = self._found()
+        self._is_new = found is None and con not in _USED
+        _USED.add(con)
+        self.identity = found or self._made()
+
+    def _found(self) -> str | None:
+        """The identity that the instance has, if that is committed.
+
+        A cursor asks, because an error would end a transaction of the caller's.
+        """
+        try:
+            return _identity(self._con.cursor())
+        except duckdb.CatalogException:
+            return None
+
+    def _made(self) -> str:
+        own = uuid4().hex
+        self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
+        return _identity(self._con)
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """The names of the functions that it has. To list them takes DuckDB 25 ms, as it lists its own, too."""
+        if self._is_new:
+            return set()
+        found = self._con.execute(
             "SELECT function_name FROM system.main.duckdb_functions() "
             "WHERE system.main.starts_with(function_name, '_dk_')"
         )
-        self._known = {name for (name,) in found.fetchall()}
-        self._con = con
-        self._requests: dict[str, type[Request]] = {}
+        return {name for (name,) in found.fetchall()}
 
     @property
     def is_complete(self) -> bool:
         """Whether it has all functions: `finish` was called on one of its connections."""
-        return _WRITER in self._known
+        return self.identity in _COMPLETE
 
     def function(self, name: str, request: type[Request]) -> None:
         """Name the request whose query answers calls of a SQL function."""
@@ -69,15 +103,8 @@ class Instance:
                 written = refusal(str(error))
             return pa.array([written] * len(columns[0]))
 
-        self.create(_WRITER, answer, "VARCHAR", side_effects=False)
-
-    @property
-    def identity(self) -> str:
-        """The identity of this instance: the same for all its connections, and of no other instance in the process."""
-        own = uuid4().hex
-        self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
-        ((found,),) = self._con.execute("SELECT system.main._dk_instance(true)").fetchall()
-        return str(found)
+        self.create("_dk_write", answer, "VARCHAR", side_effects=False)
+        _COMPLETE.add(self.identity)
 
     def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
         """Register `function`, unless another cursor has done so."""
@@ -94,7 +121,9 @@ class Instance:
             )
 
 
-_WRITER = "_dk_write"
+def _identity(con: duckdb.DuckDBPyConnection) -> str:
+    ((found,),) = con.execute("SELECT system.main._dk_instance(true)").fetchall()
+    return str(found)
 
 
 def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, Any]:

@@ -158,5 +158,5 @@ def _take_role(found: dict[str, Any], role: str, column: str, label: str) -> Non
         if column.lower() not in [str(one).lower() for one in known]:
             known.append(column)
     elif str(found.setdefault(term, column)).lower() != column.lower():
-        what = "tells groups apart" if term == "unit" else "identifies the privacy unit"
+        what = "identifies a group" if term == "unit" else "identifies the privacy unit"
         raise InvalidInput(f"{label} has two columns with the role {role}: one column {what}.")

@@ -7,7 +7,7 @@ import duckanon
 from tests.functions.test_bad_input import sentence
 
 EPSILON = "epsilon must be a number above 0 and at most 1,000,000, as in epsilon := 0.1."
-UNIT = "unit must be the name of the column that tells groups apart, as in 'household_id'."
+UNIT = "unit must be the name of the column that identifies a group, as in 'household_id'."
 NOWHERE = (
     'There is no column "nope" in people; its columns are unit, state, county, cars, age, hole, since, id, twice, '
     "level."

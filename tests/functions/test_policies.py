@@ -182,7 +182,7 @@ def test_charges_before_protect_count(persons: duckdb.DuckDBPyConnection) -> Non
             "epsilon := 1, per_edition := 0.1, per_query := 0.2",
             "per_query must not be more than epsilon or per_edition: ",
         ),
-        ("epsilon := 1, rows_per_unit := 2", "rows_per_unit is said of a privacy unit with a column: name it"),
+        ("epsilon := 1, rows_per_unit := 2", "rows_per_unit is for a privacy unit with a column: name it"),
         ("epsilon := 1, privacy_unit := 'id', per_query := 1", "How many records of one id count? Noise grows with it"),
         ("epsilon := 1, privacy_unit := ''", "privacy_unit must be the name of the column that identifies"),
         ("epsilon := 1, privacy_unit := 'nope'", 'There is no column "nope" in persons'),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from duckanon.releases.paid_questions import PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from tests.rewrite.guarded import decided
 
 
@@ -111,3 +111,21 @@ def test_conditions_cannot_be_confused() -> None:
     assert joined.key != two.key
     assert len(joined.filter) == 1
     assert len(two.filter) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cells"),
+    [
+        ("open = 'a'", "open = 'b'", 3),
+        ("edu = 'a'", "edu = 'b'", 3),
+        ("sick", "NOT sick", 3),
+        # Of numbers several texts may mean one value, so they count as conditions that may both hold.
+        ("age = '1'", "age = '2'", 4),
+        ("open = 'a'", "sick", 4),
+    ],
+)
+def test_conditions_that_exclude_each_other_share_their_cells(first: str, second: str, cells: int) -> None:
+    """So that each count is of fewer cells, and has less noise: the cells of each condition, and that of neither."""
+    one = asked(f"SELECT count(*) FILTER (WHERE {first}), count(*) FILTER (WHERE {second}) FROM persons")
+    assert isinstance(one, AggregatesQuestion)
+    assert one.outcomes == cells

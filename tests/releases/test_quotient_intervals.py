@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from math import isclose, sqrt
+from fractions import Fraction
+from math import exp, isclose, sqrt
 
 import duckdb
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from duckanon.releases.intervals import half_width, quotient_end
+from duckanon.releases.intervals import half_width, quotient_end, spread
 
 NUMBERS = st.floats(-50, 50).map(lambda one: round(one, 3))
 
@@ -50,3 +52,16 @@ def test_they_hold_as_often_as_is_promised_also_for_few_values() -> None:
         ).fetchall()
         assert 0.945 <= held <= 0.98, (count, mean, held)
         assert noisy
+
+
+@pytest.mark.parametrize(
+    "scale", [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40), Fraction(1000)]
+)
+def test_the_spread_is_the_least_that_holds(scale: Fraction) -> None:
+    """The probabilities of discrete Laplace noise, (1 - a) / (1 + a) a^|v|, are added up one by one."""
+    a = exp(-1 / scale)
+    outside, m = 1 - (1 - a) / (1 + a), 0
+    while outside > 0.05:
+        m += 1
+        outside -= 2 * (1 - a) / (1 + a) * a**m
+    assert spread(scale) == m

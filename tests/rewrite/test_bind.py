@@ -91,6 +91,15 @@ def test_what_means_nothing_is_refused(sql: str) -> None:
         bound(sql)
 
 
+def test_the_columns_of_one_table_are_listed() -> None:
+    shown = bound("FROM pragma_table_info('shops')").query.sql("duckdb")
+    assert all(name in shown for name in ("shop", "INTEGER", "state", "VARCHAR"))
+    assert "pragma_table_info(" not in shown
+    for text in ("hidden", "shops; FROM shops", "shops, shops", "SELECT 1", "("):
+        with pytest.raises(UnsupportedQuery):
+            bound(f"FROM pragma_table_info('{text}')")
+
+
 def test_parameters_and_calls_are_told() -> None:
     assert bound("SELECT $a").has_parameters
     assert bound("SELECT ?").has_parameters

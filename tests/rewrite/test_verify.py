@@ -45,6 +45,13 @@ def test_what_may_run(sql: str) -> None:
     verify(serialized(sql), ALLOWED)
 
 
+def test_a_tree_of_an_older_duckdb_may_run() -> None:
+    """DuckDB 1.4 names a table by its parts alone."""
+    tree = serialized("SELECT a FROM x.main.shops")
+    tree["statements"][0]["node"]["from_table"].pop("qualified_name", None)
+    verify(tree, ALLOWED)
+
+
 @pytest.mark.parametrize(
     "sql",
     [

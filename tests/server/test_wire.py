@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.server import wire
+from duckanon.server.types import PgType
 
 
 def body(*parts: bytes) -> bytes:
@@ -112,3 +113,10 @@ def test_the_beginning() -> None:
 def test_a_sent_text_ends_where_it_should() -> None:
     """A zero byte in a name or a message would end it early, and let the rest be read as something else."""
     assert wire.command_complete("A\0B") == b"C\0\0\0\x07AB\0"
+
+
+def test_a_column_of_a_result_belongs_to_no_table() -> None:
+    """Clients that are given a table's number would look for its column there."""
+    column = wire.Field("n", PgType(23, "int4", 1007, 4))
+    described = body(b"\0\1", b"n\0", struct.pack("!ihihih", 0, 0, 23, 4, -1, 0))
+    assert wire.row_description([column]) == b"T" + number(4 + len(described)) + described

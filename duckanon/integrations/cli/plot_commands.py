@@ -95,7 +95,7 @@ def sizes(
         str | None, typer.Option("--truth", metavar="NAME", help="Draw the true sizes of this table or file over it.")
     ] = None,
     unit: Annotated[
-        str | None, typer.Option("--unit", metavar="COLUMN", help="With --truth: the column that tells groups apart.")
+        str | None, typer.Option("--unit", metavar="COLUMN", help="With --truth: the column that identifies a group.")
     ] = None,
     title: Title = None,
     force: Force = False,
@@ -106,7 +106,7 @@ def sizes(
         query, options = _stored(name), {"epsilon": epsilon, "title": title}
         if truth is not None:
             if unit is None:
-                raise InvalidInput("--truth needs --unit: the column that tells groups apart.")
+                raise InvalidInput("--truth needs --unit: the column that identifies a group.")
             columns = [one[0] for one in con.execute(f"DESCRIBE {query}").fetchall()]
             hierarchy = [one for one in columns if one not in ("level", "size", "groups", "low", "high")]
             persons = truth if DataFile.of(source_).kind == "database" else source(con, Path(truth), None)

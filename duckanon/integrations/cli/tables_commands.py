@@ -1,4 +1,4 @@
-"""`duckanon tables`: what the published tables of a protected table tell together."""
+"""`duckanon tables`: what follows from the published tables of a protected table together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def audit(
     digits: Annotated[int | None, typer.Option("--digits", metavar="D", help="rounded to so many decimals.")] = None,
     form: OutputFormat = Format.TABLE,
 ) -> None:
-    """Say which cells of few people follow from all publications of a table, and from a candidate beside them.
+    """Say which cells of few people follow from all publications of a table, and from a candidate with them.
 
     Ends with 1 if a cell is not proven open. Nothing is changed.
     """

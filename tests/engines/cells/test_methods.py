@@ -33,13 +33,13 @@ def agree(problem: Knapsack) -> None:
         assert found.upper.tolist() == [max(one, default=-1) for one in expected], method.name
 
 
-@settings(max_examples=many(2500))
+@settings(max_examples=many(1000))
 @given(knapsacks(bounded=False))
 def test_all_methods_agree(problem: Knapsack) -> None:
     agree(problem)
 
 
-@settings(max_examples=many(2500))
+@settings(max_examples=many(1000))
 @given(knapsacks(bounded=True))
 def test_all_methods_agree_with_facts(problem: Knapsack) -> None:
     agree(problem)
