@@ -29,7 +29,10 @@ def table(spark: SparkSession, rows: int) -> DataFrame:
     qi = [F.expr(f"INT(pmod(xxhash64(id, {i}), {width}))").alias(QI[i]) for i, width in enumerate(WIDTHS)]
     others = [F.expr(f"xxhash64(id, {i}) / 7e9").alias(f"x{i}") for i in range(4)]
     others += [F.expr("INT(id % 100)").alias("score"), F.expr("DATE '2000-01-01' + INT(id % 9000)").alias("seen")]
-    others += [F.expr("'diagnosis ' || id % 1000").alias("diagnosis"), F.expr("'street ' || md5(id)").alias("street")]
+    others += [
+        F.expr("'diagnosis ' || id % 1000").alias("diagnosis"),
+        F.expr("'street ' || md5(string(id))").alias("street"),
+    ]
     return spark.range(rows).select(*qi, *others)
 
 
@@ -59,7 +62,7 @@ def main(rows: str = "1000000", methods: str = "order,auto") -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
         spark = (
-            SparkSession.builder.master(f"local[2]")
+            SparkSession.builder.master("local[2]")
             .config("spark.driver.memory", "4g")
             .config("spark.local.dir", folder)
             .config("spark.sql.shuffle.partitions", str(max(4, int(rows) // 250_000)))
