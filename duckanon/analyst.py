@@ -171,6 +171,10 @@ class Analyst:
         with self._lock:
             return self._guard.explain(query, parameters)
 
+    def is_constant(self, query: str, parameters: Any = None) -> bool:
+        """Whether a statement has run before, and reads and calls nothing: `SELECT 1`."""
+        return self._guard.is_constant(query, parameters)
+
     def cursor(self) -> Analyst:
         """A second connection to the same database, guarded too."""
         with self._lock:

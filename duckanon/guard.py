@@ -127,6 +127,11 @@ class SharedCatalog:
                 return found
             return None
 
+    def is_constant(self, key: Hashable) -> bool:
+        """Whether a decision is kept under a key that depends on no catalog. It does not wait for other threads."""
+        found = self._decided.get(key)
+        return found is not None and found.states is _NO_STATES
+
     def keep(self, key: Hashable, decided: Decided) -> None:
         """Keep a decision."""
         with self.lock:
@@ -212,6 +217,11 @@ class Guard:
                 TableName(*map(fold, one.path)): mechanisms.columns(self._shared.own, one) for one in decision.answers
             }
         return without_rows(decision.query or "", known)
+
+    def is_constant(self, statement: str, parameters: Parameters = None) -> bool:
+        """Whether a statement was decided about before, and reads and calls nothing (`SELECT 1`). Waits for nobody."""
+        key = _key(statement, parameters)
+        return self._shared.locked and key is not None and self._shared.is_constant(key)
 
     def holding(self, statement: object, text: str, parameters: Parameters = None) -> Callable[[], None]:
         """A check, to be called later, that a statement would still be admitted as `text`.

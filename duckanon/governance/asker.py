@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import Lock
 
+# In seconds: how often somebody who waits looks whether to go on.
+_LOOK = 0.2
 _ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
 
 
@@ -35,7 +37,7 @@ class Askers:
     """The users of one instance.
 
     DuckDB calls functions on threads of its own, for which no user is known. So users whose statements call functions
-    that write to the ledger take turns, with `turn`.
+    that depend on it take turns, with `turn`.
     """
 
     def __init__(self) -> None:
@@ -43,14 +45,20 @@ class Askers:
         self._in_turn: Asker | None = None
 
     @contextmanager
-    def turn(self, asker: Asker) -> Iterator[None]:
-        """Until the block ends, DuckDB's threads work for this user; other users wait."""
-        with self._lock, asking(asker):
-            self._in_turn = asker
-            try:
+    def turn(self, asker: Asker, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Until the block ends, DuckDB's threads work for this user; other users wait.
+
+        check: called while it waits; what it raises ends the waiting.
+        """
+        while not self._lock.acquire(timeout=_LOOK):
+            check()
+        try:
+            with asking(asker):
+                self._in_turn = asker
                 yield
-            finally:
-                self._in_turn = None
+        finally:
+            self._in_turn = None
+            self._lock.release()
 
     def current(self) -> Asker:
         """The user for whom this thread works; the operating system's user if none was set."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Lock
 from typing import Any, Protocol
@@ -21,9 +21,10 @@ from duckanon.server import types
 from duckanon.server.errors import Told
 from duckanon.server.lexer import parameters, tokens, with_parameters
 from duckanon.server.parameter_types import Columns, parameter_types
+from duckanon.server.recorded import DEFINED, names, recording
+from duckanon.server.returning import is_change, returned
 from duckanon.server.turns import Turns
 from duckanon.server.types import BY_OID, PgType, pg_type
-from duckanon.specification import functions
 
 _QUERIES = {"select", "with", "from", "values", "table", "("}
 # Statements about tables and queries. They read no record of a protected table, so they may run to tell their columns.
@@ -188,11 +189,12 @@ class Backend:
 
         oids: of its parameters.
         """
-        first = _first(text)
+        filled = with_parameters(text, [f"CAST(NULL AS {_name(one)})" for one in oids])
+        if is_change(filled):
+            filled = returned(filled) or ""
+        first = _first(filled)
         if first not in _QUERIES | _ABOUT | {"summarize"}:
             return None
-        written = [f"CAST(NULL AS {_name(one)})" for one in oids]
-        filled = with_parameters(text, written)
         self._keep_open()
         with self._gate.turns.statement(self.check):
             if first in _QUERIES:
@@ -209,6 +211,10 @@ class Backend:
         Raises what the guard and DuckDB raise.
         """
         raise NotImplementedError
+
+    def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:  # noqa: ARG002
+        """As `run`, called from the event loop; None for a statement that could wait or take long."""
+        return None
 
     def begin(self) -> None: ...
 
@@ -253,11 +259,18 @@ class _Rows:
         """The next rows, at most so many; none at the end."""
         if self._con is not None:
             found: list[Any] = self._con.fetchmany(count)
+            if len(found) < count:
+                self._con = None
             return found
         found, self._kept = self._kept[:count], self._kept[count:]
         if not found and self._is_cut:
             raise Told("54000", "The result is too long to be kept beside another statement: fetch it first.")
         return found
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rows were fetched."""
+        return self._con is None and not self._kept
 
     @property
     def kept(self) -> int:
@@ -287,6 +300,13 @@ class AnalystBackend(Backend):
     def run(self, text: str, values: Sequence[Any]) -> Result:
         self._keep_open()
         asker = Asker(self._user)
+        if "explain_privacy" in names(text):
+            # It looks at the allotment of the one who asks, and runs while its rows are fetched.
+            with self._gate.askers.turn(asker, self.check):
+                return _fetched(self._run(text, values, asker))
+        return self._run(text, values, asker)
+
+    def _run(self, text: str, values: Sequence[Any], asker: Asker) -> Result:
         # Once the statement has begun, it reads what was committed then: its rows may be fetched later.
         with self._gate.turns.statement(self.check), asking(asker):
             try:
@@ -295,13 +315,25 @@ class AnalystBackend(Backend):
                 # What was charged stays charged, and the log says so.
                 error.spent = asker.spent  # type: ignore[attr-defined]
                 raise
-        decision = self._analyst.decision
-        first = _first(text)
+        return self._result(text, asker.spent)
+
+    def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:
+        # What depends on no catalog holds during changes too, so it has no turn.
+        if (self._open is not None and not self._open.is_over) or not self._analyst.is_constant(
+            text, list(values) or None
+        ):
+            return None
+        self._analyst.execute(text, list(values) or None)
+        return self._result(text, Fraction(0))
+
+    def _result(self, text: str, spent: Fraction) -> Result:
+        """What the statement that was just run gave."""
+        decision, first = self._analyst.decision, _first(text)
         if first in ("create", "insert", "drop"):
             self._own_changes += 1
             rows = self._analyst.fetchall()
-            return _done(text, _count(rows), decision, asker.spent)
-        return Result(_tag(first), self._described(), self._rows().fetch, None, decision, asker.spent)
+            return _done(text, _count(rows), decision, spent)
+        return Result(_tag(first), self._described(), self._rows().fetch, None, decision, spent)
 
 
 class StewardBackend(Backend):
@@ -312,6 +344,8 @@ class StewardBackend(Backend):
     def __init__(self, con: Connection, gate: Gate, user: str) -> None:
         super().__init__(con, gate, user)
         self._steward = con
+        # The names of what may write to the ledger, and the gate's epoch when they were read.
+        self._recorded: tuple[int, set[str]] | None = None
 
     def run(self, text: str, values: Sequence[Any]) -> Result:
         self._keep_open()
@@ -320,17 +354,22 @@ class StewardBackend(Backend):
             raise Told("42601", "The statement cannot be told from the one after it: send each of them alone.")
         asker = Asker(self._user)
         changes = found[0].type not in _ROWS_ONLY
-        if _writes_ledger(text):
+        if names(text) & self._recording():
             # Its rows are fetched before anybody else has a turn, since the functions run while they are.
-            with self._gate.askers.turn(asker):
-                result = self._run(text, values)
-                rows = _all(result)
-                return Result(result.tag, result.columns, rows.fetch, result.changed, None, asker.spent)
+            with self._gate.askers.turn(asker, self.check):
+                return replace(_fetched(self._run(text, values)), spent=asker.spent)
         with asking(asker), self._gate.change(self.check) if changes else _nothing():
             result = self._run(text, values)
         if found[0].type not in _READ_ONLY:
             self._gate.forget()
         return result
+
+    def _recording(self) -> set[str]:
+        """The names of what may write to the ledger, which change with each change of the catalog."""
+        if self._recorded is None or self._recorded[0] != self._gate.epoch:
+            epoch = self._gate.epoch
+            self._recorded = epoch, recording(self._steward.execute(DEFINED).fetchall())
+        return self._recorded[1]
 
     def _like(self, first: str) -> str:
         # EXPLAIN ANALYZE runs what it explains, and a PRAGMA may do anything.
@@ -341,10 +380,11 @@ class StewardBackend(Backend):
     def _run(self, text: str, values: Sequence[Any]) -> Result:
         first = _first(text)
         con = self._steward.execute(text, *([list(values)] if values else []))
-        self._own_changes += first not in _QUERIES
+        self._own_changes += first not in _QUERIES or is_change(text)
         columns = self._described()
         kind = found[0] if (found := [(one.name, one.type.name) for one in columns]) else None
-        if first not in _QUERIES | _ABOUT and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
+        is_query = first in _QUERIES | _ABOUT and not is_change(text)
+        if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):
             return _done(text, _count(con.fetchall()), None, Fraction(0))
         return Result(_tag(first), columns, self._rows().fetch)
 
@@ -371,12 +411,6 @@ _ROWS_ONLY = {
     duckdb.StatementType.EXPLAIN,
 }
 _READ_ONLY = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
-_RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functions().items() if one.kind == "scalar")}
-
-
-def _writes_ledger(text: str) -> bool:
-    """Whether a statement calls a function of duckanon's that writes a line."""
-    return any(one.kind in ("word", "name") and fold(one.value) in _RECORDED for one in tokens(text))
 
 
 class _Listed:
@@ -390,11 +424,12 @@ class _Listed:
         return found
 
 
-def _all(result: Result) -> _Listed:
+def _fetched(result: Result) -> Result:
+    """A result with all its rows fetched."""
     rows: list[Any] = []
     while chunk := result.fetch(_CHUNK):
         rows += chunk
-    return _Listed(rows)
+    return replace(result, fetch=_Listed(rows).fetch)
 
 
 @contextmanager

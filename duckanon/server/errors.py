@@ -28,6 +28,7 @@ CANCELLED = "57014", "The statement was cancelled."
 TOO_LONG = "57014", "The statement took longer than it may: ask for less, or ask the steward for more time."
 STOPPING = "57P01", "The server is being stopped: connect again later."
 TOO_MANY = "53300", "There are too many connections: close one, or try again later."
+TOO_MANY_TRIES = "53300", "Too many logins of this name are tried from this address: try again later."
 LOGIN_FAILED = "28P01", "The name or the password is wrong."
 FAILED_TRANSACTION = "25P02", "The transaction has failed: ROLLBACK it, and begin again."
 

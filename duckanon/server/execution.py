@@ -30,6 +30,8 @@ _TAKES, _AGAIN = 60.0, 0.05
 PIECE = 1 << 16
 # In seconds: the most that a statement about the catalog may take.
 _CATALOG_SECONDS = 10.0
+# The most messages and statements of one session that are handled before others have a turn.
+_MOST_IN_A_ROW = 32
 # What a transaction that has failed still takes.
 _ENDS = ("commit", "rollback", "rollback to")
 
@@ -53,6 +55,8 @@ class Execution:
         # Why what runs is to end.
         self._ending: tuple[str, str] | None = None
         self._running: Future[Any] | None = None
+        # What was done since other sessions could go on.
+        self._in_a_row = 0
         # By the event loop's clock.
         self._deadline: float | None = None
 
@@ -174,7 +178,13 @@ class Execution:
             if result is not None:
                 portal.started(result, first)
                 return
+        assert self._backend is not None
         catalogs = await self._catalog_of(portal.text)
+        result = self._backend.run_at_once(portal.text, portal.values) if catalogs is None else None
+        if result is not None:
+            portal.started(result, first)
+            await self._let_others()
+            return
         await self._work(lambda: portal.started(self._answer(catalogs, portal.text, portal.values), first))
 
     def _answer(self, catalogs: Catalogs | None, text: str, values: Sequence[Any]) -> Result:
@@ -204,6 +214,13 @@ class Execution:
             return made
 
         return await self._work(filled)
+
+    async def _let_others(self) -> None:
+        """Let other sessions go on, once in a while: called after what was done without waiting."""
+        self._in_a_row += 1
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
 
     def _check(self) -> None:
         """Raises Told if what runs is to end. Called from worker threads."""

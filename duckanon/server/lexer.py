@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+# The most parameters of a statement, as in PostgreSQL's protocol.
+_MOST = 65_535
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*)
@@ -98,6 +100,11 @@ def statements(text: str) -> list[str]:
 def parameters(text: str) -> int:
     """The highest number of a parameter in a text: 2 for $1 and $2; 0 for none."""
     return max((int(one.text[1:]) for one in tokens(text) if one.kind == "parameter"), default=0)
+
+
+def apart(text: str) -> str:
+    """The text with a space behind each parameter: sqlglot takes `$1,$` for the beginning of a quoted text."""
+    return with_parameters(text, [f"${number} " for number in range(1, min(parameters(text), _MOST) + 1)])
 
 
 def with_parameters(text: str, written: list[str]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
@@ -16,16 +14,12 @@ from duckanon.server.users import User
 if TYPE_CHECKING:
     from duckanon.server.service import Service
 
-# In seconds: what a failed login takes at least.
-_FAILURE = 0.5
-
 
 async def log_in(service: Service, stream: Stream, name: str) -> User:
     """The user, who has proved to know the password. Raises Told.
 
     The last message of the exchange is sent: it proves that the server knows the verifier.
     """
-    began = perf_counter()
     try:
         users = await service.light_work(service.users.read)
         tls = service.tls if stream.is_encrypted else None
@@ -33,10 +27,18 @@ async def log_in(service: Service, stream: Stream, name: str) -> User:
         await stream.write(wire.authentication_sasl(exchange.mechanisms))
         mechanism, first = wire.sasl_initial(await _password(stream))
         await stream.write(wire.authentication_continue(exchange.first(mechanism, first)))
-        final = exchange.final(await _password(stream))
-    except (LoginFailed, InvalidInput) as error:
-        service.log.write("login failed", user=name[:63], peer=stream.peer, reason=str(error) or None)
-        await asyncio.sleep(max(0.0, _FAILURE - (perf_counter() - began)))
+        last = await _password(stream)
+        async with service.tries.turn(stream.peer, name):
+            try:
+                final = exchange.final(last)
+            except LoginFailed:
+                # It is logged now, since a client that goes on waiting may be sent away before it is told.
+                service.log.write("login failed", user=name[:63], peer=stream.peer)
+                raise
+    except LoginFailed:
+        raise Told(*LOGIN_FAILED) from None
+    except InvalidInput as error:
+        service.log.write("login failed", user=name[:63], peer=stream.peer, reason=str(error))
         raise Told(*LOGIN_FAILED) from None
     await stream.write(wire.authentication_final(final))
     user = users.users[name]

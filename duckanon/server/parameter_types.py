@@ -93,6 +93,10 @@ class _Scope:
             return next(
                 (kind for one in parts if one is not None and one is not node and (kind := self._type(one))), ""
             )
+        if isinstance(above, exp.Coalesce):
+            parts = [above.this, *above.expressions]
+            found = [kind for one in parts if one is not node and (kind := self._type(one))]
+            return found[0] if found else self.wanted(above)
         return self._stored(node, above)
 
     def _stored(self, node: _Node, above: _Node) -> str:

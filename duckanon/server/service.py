@@ -29,6 +29,7 @@ from duckanon.server.log import Log
 from duckanon.server.scram import end_point
 from duckanon.server.session import Session
 from duckanon.server.stream import Stream
+from duckanon.server.tries import Tries
 from duckanon.server.users import User, UserFile
 
 _T = TypeVar("_T")
@@ -83,6 +84,7 @@ class Service:
         self.users = UserFile(path)
         self.users.read()
         self.tls = _tls(options)
+        self.tries = Tries()
         self.log = Log(options.log)
         self.is_stopping = False
         self._con = _opened(path, options)

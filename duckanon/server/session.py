@@ -12,7 +12,7 @@ from duckanon.server.backends import Column
 from duckanon.server.codecs import decoder
 from duckanon.server.errors import CANCELLED, STOPPING, Told, told
 from duckanon.server.execution import PIECE
-from duckanon.server.lexer import statements
+from duckanon.server.lexer import apart, statements
 from duckanon.server.login import log_in
 from duckanon.server.portals import Portal, Prepared
 from duckanon.server.session_statements import MOST_PORTALS, SessionStatements
@@ -142,6 +142,7 @@ class Session(SessionStatements):
             if message is wire.TERMINATE:
                 return
             await self._handle(message)
+            await self._let_others()
             if (
                 self._service.is_stopping
                 and self._status == b"I"
@@ -157,9 +158,11 @@ class Session(SessionStatements):
             if self._undescribed is None:
                 await self._flush()
             header = await self._peek()
-        body_length = wire.body_length(header[1:], longest)
-        async with asyncio.timeout(_FRAME):
-            frame = await self._stream.read(5 + body_length)
+        length = 5 + wire.body_length(header[1:], longest)
+        frame = self._stream.take(length)
+        if frame is None:
+            async with asyncio.timeout(_FRAME):
+                frame = await self._stream.read(length)
         return wire.message(header[:1], frame[5:])
 
     async def _peek(self) -> bytes:
@@ -179,7 +182,7 @@ class Session(SessionStatements):
             if not self._is_skipping:
                 await self._guarded(self._tell_undescribed)
             self._is_skipping, self._undescribed = False, None
-            if self._status == b"I":
+            if self._status == b"I" and self._portals:
                 self._end_portals()
             self._out += wire.ready(self._status)
         elif isinstance(message, wire.Password):
@@ -257,7 +260,7 @@ class Session(SessionStatements):
         parts = statements(self._limited(message.text))
         if len(parts) > 1:
             raise Told("42601", "A prepared statement is one statement: send each of them alone.")
-        text = parts[0] if parts else ""
+        text = apart(parts[0]) if parts else ""
         self._prepared[message.name] = Prepared(text, commands.command(text), message.types)
         self._out += wire.PARSE_COMPLETE
 

@@ -52,7 +52,11 @@ class SessionStatements(Execution):
         if isinstance(command, commands.Deallocate):
             return self._deallocate(command.name)
         if isinstance(command, commands.CopyIn):
-            raise Told("0A000", "COPY ... FROM STDIN is not known here: insert rows with INSERT.")
+            raise Told(
+                "0A000",
+                "COPY ... FROM STDIN is not known here: send INSERT with many rows each, or stop the server and load "
+                "the file with duckanon sql.",
+            )
         assert isinstance(command, commands.Done)
         return Result(command.tag)
 
@@ -81,7 +85,8 @@ class SessionStatements(Execution):
             if self._status != b"I":
                 self._notice("25001", "A transaction has begun already.", "WARNING")
                 return Result("BEGIN")
-            await self._work(backend.begin)
+            if self._is_steward:
+                await self._work(backend.begin)
             self._status = b"T"
             if backend.role == "analyst" and not self._has_noticed:
                 self._has_noticed = True
@@ -94,7 +99,8 @@ class SessionStatements(Execution):
         self._status = b"I"
         self._savepoints.clear()
         self._end_portals()
-        await self._work(backend.commit if is_kept else backend.rollback)
+        if self._is_steward:
+            await self._work(backend.commit if is_kept else backend.rollback)
         return Result("COMMIT" if is_kept else "ROLLBACK")
 
     def _savepoint(self, action: str, name: str) -> Result:

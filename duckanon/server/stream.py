@@ -78,12 +78,17 @@ class Stream(asyncio.Protocol):
         """The next bytes if they are here, without reading them."""
         return bytes(self._buffer[:size]) if len(self._buffer) >= size else None
 
+    def take(self, size: int) -> bytes | None:
+        """Exactly so many bytes if they are here."""
+        found = self.has(size)
+        if found is not None:
+            del self._buffer[:size]
+        return found
+
     async def read(self, size: int) -> bytes:
         """Exactly so many bytes. Raises Ended if the connection ends before."""
-        while len(self._buffer) < size:
+        while (found := self.take(size)) is None:
             await self.more()
-        found = bytes(self._buffer[:size])
-        del self._buffer[:size]
         return found
 
     async def more(self) -> None:

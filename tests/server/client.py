@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
 
 from tests.server.served import password as password_of
@@ -28,7 +29,7 @@ class ScramClient:
 
     def final(self, answer: bytes) -> bytes:
         said = dict(part.split("=", 1) for part in answer.decode().split(","))
-        salted = hashlib.pbkdf2_hmac("sha256", self._password.encode(), base64.b64decode(said["s"]), int(said["i"]))
+        salted = _salted(self._password, said["s"], int(said["i"]))
         key = hmac.digest(salted, b"Client Key", "sha256")
         without = f"c={base64.b64encode(self._header + self._bound).decode()},r={said['r']}"
         whole = f"n=,r={self._nonce},{answer.decode()},{without}".encode()
@@ -36,6 +37,11 @@ class ScramClient:
         self.server = base64.b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), whole, "sha256"))
         proof = bytes(one ^ other for one, other in zip(key, signature, strict=True))
         return f"{without},p={base64.b64encode(proof).decode()}".encode()
+
+
+@cache
+def _salted(password: str, salt: str, rounds: int) -> bytes:
+    return hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), rounds)
 
 
 def frame(kind: bytes, *parts: bytes) -> bytes:
@@ -84,7 +90,10 @@ def cancel(process: int, key: int) -> bytes:
 
 @dataclass
 class Reply:
-    """What came until the server was ready: the kinds of messages in order, what some of them say, and all bytes."""
+    """What came until the server was ready: the kinds of messages in order, what some of them say, and all bytes.
+
+    besides: the bytes of all messages but rows.
+    """
 
     kinds: str = ""
     rows: list[tuple[str | None, ...]] = field(default_factory=list)
@@ -94,6 +103,7 @@ class Reply:
     errors: list[dict[str, str]] = field(default_factory=list)
     copied: bytes = b""
     raw: bytes = b""
+    besides: bytes = b""
     status: str = ""
 
     @property
@@ -103,6 +113,8 @@ class Reply:
     def take(self, kind: bytes, body: bytes) -> None:
         self.kinds += kind.decode()
         self.raw += kind + body
+        if kind != b"D":
+            self.besides += kind + body
         if kind == b"D":
             self.rows.append(tuple(_values(body)))
         elif kind == b"T":

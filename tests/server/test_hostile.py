@@ -315,20 +315,24 @@ def test_a_client_that_does_not_read(served: Served, monkeypatch: pytest.MonkeyP
         assert client.is_ended()
 
 
-def test_many_idle_connections(served: Served) -> None:
-    """`HYPOTHESIS_PROFILE=long` opens 400 of four users; a user has 100 at most."""
-    used, count = psutil.Process().memory_info().rss, 100 if LONG else 12
-    clients = [
-        Client(served.host, served.port).log_in(user) for user in ("ana", "bob", "cyd", "dan") for _ in range(count)
-    ]
-    assert psutil.Process().memory_info().rss - used < len(clients) * (1 << 20) + (50 << 20)
-    if LONG:
-        with Client(served.host, served.port) as one_more, pytest.raises(ConnectionError, match="53300"):
-            one_more.log_in("ana")
-    assert clients[-1].ask(query("SELECT 1")).rows == [("1",)]
-    for one in clients:
-        one.close()
-    works(served)
+def test_500_idle_connections(database: Path) -> None:
+    """They take little memory and no thread, and everybody else is served; the next one is told that it is too many."""
+    with serving(database, connections=500, connections_per_user=125) as served:
+        works(served)
+        used, threads = psutil.Process().memory_info().rss, threading.active_count()
+        users = ("ana", "bob", "cyd", "dan")
+        clients = [Client(served.host, served.port).log_in(user) for user in users for _ in range(125)]
+        assert psutil.Process().memory_info().rss - used < 100 << 20
+        # Threads for statements and logins, of which there are so many at most.
+        assert threading.active_count() - threads <= 20
+        for user in ("ana", "stu"):
+            with Client(served.host, served.port) as one_more, pytest.raises(ConnectionError, match="53300"):
+                one_more.log_in(user)
+        for one in clients[::50]:
+            assert one.ask(query("SELECT 1")).rows == [("1",)]
+        for one in clients:
+            one.close()
+        works(served)
 
 
 def test_results_are_limited(database: Path) -> None:

@@ -92,6 +92,9 @@ def test_a_question_is_described_without_a_charge(served: Served, stu: Any) -> N
         ("SELECT count(*) FROM persons WHERE $1 > income", [20]),
         ("SELECT $1::date, $2", [1082, 25]),
         ("SELECT * FROM counties LIMIT $1", [20]),
+        ("SELECT count(*) FROM persons WHERE age IN ($1,$2,$3)", [20, 20, 20]),
+        ("SELECT count(*) FROM persons WHERE age = coalesce($1, $2) OR income = coalesce($3, 0)", [20, 20, 20]),
+        ("SELECT '$1,$2', CAST($1 AS TIMESTAMP),$2::int4", [1114, 23]),
         (
             "SELECT * FROM counties c JOIN counties d USING (state) WHERE c.county IN ($1, 'x') AND d.county = ANY($2)",
             [25, 1009],
@@ -103,6 +106,14 @@ def test_parameters_are_typed_by_what_they_are_compared_with(served: Served, tex
     with Client(served.host, served.port).log_in("ana") as client:
         found = client.ask(parse(text), describe("S"), SYNC)
         assert (found.errors, found.parameters) == ([], oids)
+
+
+def test_parameters_without_spaces(served: Served) -> None:
+    with Client(served.host, served.port).log_in("ana") as client:
+        found = client.ask(
+            parse("SELECT county,'$1,$2' FROM counties WHERE county IN($1,$2)"), bind("a1", "c1"), execute(), SYNC
+        )
+        assert found.rows == [("a1", "$1,$2"), ("c1", "$1,$2")]
 
 
 def test_temporary_tables_are_the_session_s_own(served: Served, ana: Any) -> None:
@@ -155,6 +166,30 @@ def test_a_steward_has_no_files_and_no_settings(stu: Any) -> None:
     ):
         with pytest.raises(errors.Error, match=r"locked|disabled|not allowed|[Pp]ermission"):
             stu.execute(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("INSERT INTO counties (state, county) VALUES ($1, $2) RETURNING *", [("state", 25), ("county", 25)]),
+        ("INSERT INTO main.counties SELECT 'D', 'd1' RETURNING length(county) AS n", [("n", 20)]),
+        ("UPDATE counties AS c SET state = 'Z' WHERE county IN (SELECT $1) RETURNING c.county", [("county", 25)]),
+        (
+            "WITH n(a) AS (SELECT 'x') INSERT INTO counties SELECT a, $1 FROM n RETURNING state AS s, (1 + 1) AS b",
+            [("s", 25), ("b", 23)],
+        ),
+        ("WITH n(a) AS (SELECT 'x') INSERT INTO counties SELECT a, a FROM n", []),
+        ("DELETE FROM counties WHERE county = 'c1' RETURNING 1 AS one, state", [("one", 23), ("state", 25)]),
+    ],
+)
+def test_what_a_steward_s_change_returns_is_described(served: Served, text: str, columns: list[Any]) -> None:
+    with Client(served.host, served.port).log_in("stu") as client:
+        values = ["x" for one in ("$1", "$2") if one in text]
+        described = client.ask(parse(text, "s"), describe("S", "s"), SYNC)
+        assert (described.columns, described.errors) == (columns, [])
+        assert client.ask(query("SELECT count(*) FROM counties")).rows == [("4",)]
+        found = client.ask(bind(*values, name="s"), describe("P"), execute(), SYNC)
+        assert (found.columns, found.errors) == (columns, [])
 
 
 def test_server_side_cursors(served: Served) -> None:

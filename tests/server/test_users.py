@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -12,8 +15,12 @@ from typer.testing import CliRunner
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.commands import app
+from duckanon.server import tries
+from duckanon.server.scram import LoginFailed
+from duckanon.server.tries import Tries
 from duckanon.server.users import UserFile
-from tests.server.served import add_users, serving
+from tests.server.client import Client
+from tests.server.served import Served, add_users, serving
 
 
 def run(*arguments: object, password: str = "long enough") -> tuple[int, str]:
@@ -103,6 +110,9 @@ def test_an_allotment_holds_beside_the_budget(database: Path) -> None:
                 errors.ConfigurationLimitExceeded, match="bob may spend epsilon 2 on residents, and 0 is left"
             ):
                 bob.execute("SELECT count(*) FROM persons WHERE age < 50")
+        explained = "SELECT decision FROM explain_privacy('SELECT count(*) FROM persons WHERE age < 50')"
+        assert ana.execute(explained).fetchall() == [("rewritten",)]
+        assert bob.execute(explained).fetchall() == [("refused",)]
         ana.execute("SELECT count(*) FROM persons WHERE age < 50")
         bob.execute("SELECT count(*) FROM persons WHERE age < 50")  # stored now, so it is free for all
 
@@ -120,3 +130,52 @@ def test_an_allotment_that_cannot_be_adds_nobody(database: Path, arguments: list
     assert code == 1
     assert why in said
     assert not UserFile(database).path.exists()
+
+
+def test_tries_of_a_password_take_longer_and_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From one address; the next one waits, also if the one before has gone. Others do not wait."""
+    monkeypatch.setattr(tries, "_FIRST", 0.1)
+
+    async def seconds(known: Tries, address: str, name: str, *, right: bool = False) -> float:
+        began = asyncio.get_running_loop().time()
+        with contextlib.suppress(LoginFailed):
+            async with known.turn(address, name):
+                if not right:
+                    raise LoginFailed
+        return asyncio.get_running_loop().time() - began
+
+    async def main() -> None:
+        known = Tries()
+        assert await seconds(known, "1.2.3.4", "ana") >= 0.1
+        assert await seconds(known, "1.2.3.4", "ana") >= 0.2
+        assert await seconds(known, "1.2.3.5", "ana", right=True) < 0.1
+        assert await seconds(known, "1.2.3.4", "bob", right=True) < 0.1
+        failing = asyncio.create_task(seconds(known, "1.2.3.4", "ana"))
+        await asyncio.sleep(0.05)
+        failing.cancel()
+        assert await seconds(known, "1.2.3.4", "ana") >= 0.3 + 0.8
+        # One who has logged in from an address is not kept waiting there by others who fail.
+        failing = asyncio.create_task(seconds(known, "1.2.3.5", "ana"))
+        await asyncio.sleep(0)
+        await seconds(known, "1.2.3.5", "ana", right=True)
+        assert not failing.done()
+        await failing
+
+    asyncio.run(main())
+
+
+def test_few_tries_of_a_name_from_an_address_wait(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tries, "_FIRST", 0.3)
+
+    def told(_: int) -> str:
+        with Client(served.host, served.port) as client:
+            try:
+                client.log_in("eve", "wrong password")
+            except ConnectionError as error:
+                return str(error)
+        return "logged in"
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(told, range(8)))
+    assert sum("53300" in one for one in found) >= 1
+    assert "logged in" not in found

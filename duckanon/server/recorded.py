@@ -1,0 +1,34 @@
+"""Finds the statements of a steward that may write to the ledger: what they call may be named in a macro or a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from duckanon.catalog.names import fold
+from duckanon.server.lexer import tokens
+from duckanon.specification import functions
+
+# What a steward has defined: name and SQL.
+DEFINED = """
+SELECT function_name, macro_definition FROM system.main.duckdb_functions()
+WHERE macro_definition IS NOT NULL AND NOT internal
+UNION ALL SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal
+"""
+_RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functions().items() if one.kind == "scalar")}
+# Any statement may be behind these.
+_ANYTHING = {"execute", "query"}
+
+
+def names(text: str) -> set[str]:
+    """The names in a text, folded."""
+    return {fold(one.value) for one in tokens(text) if one.kind in ("word", "name")}
+
+
+def recording(defined: Iterable[tuple[str, str]]) -> set[str]:
+    """The names of everything that may write to the ledger. defined: macros and views, with their SQL."""
+    # duckanon's own macros call `query` too.
+    mentions = {fold(name): names(sql) for name, sql in defined if name not in functions()}
+    found = _RECORDED | _ANYTHING
+    while more := {name for name, said in mentions.items() if name not in found and said & found}:
+        found |= more
+    return found
