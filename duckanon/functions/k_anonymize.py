@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind k_anonymize on a database instance."""
     on.function("k_anonymize", KAnonymize)
-    register_check(on, "_dk_k_problem", _check, KAnonymize)
+    register_check(on, "_dk_k_problem", check_table, KAnonymize)
     register_engine(on, "_dk_k_open", _open, "handle", "BIGINT", KAnonymize)
     register_collection(on)
     register_engine(on, "_dk_k_classes", partial(_classes, host.progress), "classes", CLASSES, KAnonymize)
@@ -119,7 +119,7 @@ def check_columns(
     found.ordered(qi, categorical)
 
 
-def _check(request: KAnonymize, names: list[str], types: list[str]) -> None:
+def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
     check_columns(found, request.qi, request.categorical, request.drop, request.criteria.sensitive)
     released = ["class_id", *(name for cell in request.cells for name in cell.names)]

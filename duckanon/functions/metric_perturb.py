@@ -105,6 +105,24 @@ def check_table(request: MetricPerturb, names: list[str], types: list[str]) -> N
     found.leaves_free(["perturbed"], [])
 
 
+def check_names(unknown: int) -> None:
+    """Check that the mechanism has all records. unknown: how many it does not have."""
+    if unknown:
+        raise InvalidInput(
+            f"{unknown} records have a name that the mechanism does not have: "
+            "make the mechanism from a table of all of them."
+        )
+
+
+def charged(request: MetricPerturb, epsilon: Fraction) -> Charge:
+    """What the ledger records of a draw, beside the budget: an epsilon of a distance is no epsilon of a unit."""
+    return Charge(
+        epsilon,
+        str(request),
+        "tables that differ in the record of one row, for each unit of distance between the two records",
+    )
+
+
 def _perturb(
     governance: Governance,
     request: MetricPerturb,
@@ -128,11 +146,7 @@ def _perturb(
     if not wanted.is_valid:
         return pa.array([[]], pa.list_(pa.int64()))
     records = wanted.values
-    if records.null_count:
-        raise InvalidInput(
-            f"{records.null_count} records have a name that the mechanism does not have: "
-            "make the mechanism from a table of all of them."
-        )
+    check_names(records.null_count)
     places = integers(records)
 
     def release() -> pa.Array:
@@ -147,11 +161,6 @@ def _perturb(
     content = sha256()
     for array in (places, rows.values.to_numpy(), secret, weights, cells.field("content").to_numpy()):
         content.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array).tobytes())
-    charge = Charge(
-        request.epsilon,
-        str(request),
-        "tables that differ in the record of one row, for each unit of distance between the two records",
-    )
-    # An epsilon per distance is no epsilon per unit: it is recorded, and never charged to the budget.
+    charge = charged(request, request.epsilon)
     whole = {"call": str(request), "content": content.hexdigest()}
     return governance.stored_or_drawn(request.tbl, seen.as_py(), whole, charge, release, action="perturb")

@@ -20,9 +20,14 @@ _CLASSES = 64
 _BUCKETS = 16  # bits of a key that put a record into a bucket
 
 
+def largest(k: int) -> int:
+    """The most records of a block."""
+    return max(BLOCK, _CLASSES * k)
+
+
 def block_count(n: int, k: int) -> int:
     """How many blocks n records are cut into."""
-    return -(-n // max(BLOCK, _CLASSES * k))
+    return -(-n // largest(k))
 
 
 def blocks(records: Records, k: int, content: Hashes | None = None, threads: int = 1) -> list[Order]:

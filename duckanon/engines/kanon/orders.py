@@ -110,12 +110,14 @@ def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
     return keys
 
 
-def hilbert_keys(records: Records, threads: int = 1, shuffle: np.random.Generator | None = None) -> tuple[Keys, int]:
+def hilbert_keys(
+    records: Records, threads: int = 1, shuffle: np.random.Generator | None = None, table: int | None = None
+) -> tuple[Keys, int]:
     """Each record's place on a Hilbert curve through the unit cube, sides scaled by weight: (keys, bits of a key).
 
     The grid has 2^b cells a side, with b m about log2(n) + 12: finer cells only cost time. Beyond 64 attributes those
     of largest weight shape the curve. shuffle: draws another curve, through a moved cube, its attributes in another
-    order and their categories too.
+    order and their categories too. table: n of the table of which these are some records.
     """
     heaviest = sorted(range(len(records.attributes)), key=lambda j: (-records.attributes[j].weight, j))[:_WORD]
     used = [records.attributes[j] for j in sorted(heaviest)]
@@ -128,7 +130,8 @@ def hilbert_keys(records: Records, threads: int = 1, shuffle: np.random.Generato
             if a.categorical:
                 sides[j][: a.distinct] = shuffle.permutation(sides[j][: a.distinct])
             sides[j] = (sides[j] + shuffle.random()) / 2
-    n, bits = len(records), min(16, _WORD // len(used), (len(records).bit_length() + 11) // len(used) + 1)
+    n, cells_of = len(records), len(records) if table is None else table
+    bits = min(16, _WORD // len(used), (cells_of.bit_length() + 11) // len(used) + 1)
     grid = [np.minimum(side * (1 << bits), (1 << bits) - 1).astype(np.uint32) for side in sides]
     keys = np.empty(n, dtype=np.uint64)
 

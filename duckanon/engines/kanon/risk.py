@@ -177,3 +177,32 @@ class _Counts:
         before = np.where(first, area[self.value], 0.0)
         distance = np.bincount(self.label, weights=below + above + before) / (m - 1)
         return float(distance.max())
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst of some classes, on one sensitive column; l, entropy_l, t and recursive_c are those of `Report`."""
+
+    l: int  # noqa: E741 - the column's name in k_report
+    entropy_l: float
+    t: float
+    recursive_c: float
+
+
+def worst(
+    label: npt.NDArray[np.intp],
+    value: npt.NDArray[np.int64],
+    count: npt.NDArray[np.int64],
+    overall: npt.NDArray[np.float64],
+    *,
+    ordered: bool,
+    least: int,
+) -> Worst:
+    """Measure some classes of a table, from how often each class holds each value: shapes (pairs,).
+
+    The pairs are sorted by label, then by value, and each occurs once. overall: share of each value in the whole table,
+    shape (distinct,). ordered: whether values lie on a line. least: the l of recursive_c.
+    """
+    sizes = np.bincount(label, weights=count)
+    pairs = _Counts(label, value, count, count / sizes[label], overall, ordered)
+    return Worst(pairs.distinct_l(), pairs.entropy_l(), pairs.closeness(), pairs.recursive_c(least))

@@ -18,7 +18,17 @@ from duckanon.integrations.spark.families import FUNCTIONS
 from duckanon.integrations.spark.table_functions import register
 from duckanon.specification import functions
 
-__all__ = ["cell_bounds", "disclosure_report", "dp_group_sizes", "group_sizes", "register", "table_designs"]
+__all__ = [
+    "cell_bounds",
+    "disclosure_report",
+    "dp_group_sizes",
+    "group_sizes",
+    "k_anonymize",
+    "k_report",
+    "metric_perturb",
+    "register",
+    "table_designs",
+]
 
 
 def _function(name: str) -> Callable[..., DataFrame]:
@@ -39,4 +49,7 @@ cell_bounds = _function("cell_bounds")
 disclosure_report = _function("disclosure_report")
 dp_group_sizes = _function("dp_group_sizes")
 group_sizes = _function("group_sizes")
+k_anonymize = _function("k_anonymize")
+k_report = _function("k_report")
+metric_perturb = _function("metric_perturb")
 table_designs = _function("table_designs")

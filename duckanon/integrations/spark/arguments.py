@@ -15,7 +15,11 @@ from duckanon.specification import Argument, functions
 # What errors call the table, which has no name of its own.
 TABLE = "the DataFrame"
 # Arguments that only the functions on Spark have, by function. Each may be left out.
-OWN: Mapping[str, Sequence[str]] = {"dp_group_sizes": ("ledger", "name"), "k_anonymize": ("staging", "block")}
+OWN: Mapping[str, Sequence[str]] = {
+    "dp_group_sizes": ("ledger", "name"),
+    "k_anonymize": ("staging", "block"),
+    "metric_perturb": ("ledger", "name", "staging"),
+}
 
 
 def signature(function: str) -> inspect.Signature:

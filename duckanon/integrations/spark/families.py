@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from duckanon.integrations.spark import cells, groups
+from duckanon.integrations.spark import anonymize, cells, groups, perturb, report
 from duckanon.integrations.spark.call import Call
 
 
@@ -30,5 +30,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "disclosure_report": Function(cells.check_disclosure_report, cells.disclosure_report),
     "dp_group_sizes": Function(groups.check_dp_group_sizes, groups.dp_group_sizes, in_sql=False),
     "group_sizes": Function(groups.check_group_sizes, groups.group_sizes),
+    "k_anonymize": Function(anonymize.check_k_anonymize, anonymize.k_anonymize),
+    "k_report": Function(report.check_k_report, report.k_report),
+    "metric_perturb": Function(perturb.check_metric_perturb, perturb.metric_perturb, in_sql=False),
     "table_designs": Function(cells.check_table_designs, cells.table_designs),
 }

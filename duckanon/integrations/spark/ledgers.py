@@ -24,7 +24,7 @@ def opened(own: Mapping[str, Any]) -> Iterator[tuple[duckdb.DuckDBPyConnection, 
     ledger, name = own.get("ledger"), own.get("name")
     if not isinstance(ledger, str | os.PathLike | duckdb.DuckDBPyConnection):
         raise InvalidInput(
-            "dp_group_sizes charges a ledger before it draws noise: say which DuckDB database keeps it, as in "
+            "What is drawn is recorded in a ledger before: say which DuckDB database keeps it, as in "
             "ledger='budget.duckdb'."
         )
     if not isinstance(name, str) or not name:

@@ -110,7 +110,7 @@ def test_with_so_large_an_epsilon_that_no_noise_is_left_the_counts_are_duckdbs(
 def test_refusals(spark: SparkSession, ledger: Path) -> None:
     table = spark.createDataFrame(PERSONS)
     given = {"unit": "household", "epsilon": 1, "max_size": 3}
-    with pytest.raises(InvalidInput, match=r"^dp_group_sizes charges a ledger before it draws noise: say which "):
+    with pytest.raises(InvalidInput, match=r"^What is drawn is recorded in a ledger before: say which "):
         dp_group_sizes(table, **given)
     with pytest.raises(InvalidInput, match=r"^name must say what the ledger calls the table, as in name='people'\.$"):
         dp_group_sizes(table, **given, ledger=ledger)

@@ -1,0 +1,98 @@
+"""What an executor does: places of records on the curve, and the classes of a block, on the whole table's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from duckanon.engines.kanon.records import Attribute, Order, Records, records
+from duckanon.functions.encoding import encode
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a block must know of the whole table to measure as the whole table does.
+
+    ends: by quasi-identifier, the least and the greatest value, or all values of a categorical one; no NULL. weights:
+    of each. rows: of the whole table.
+    """
+
+    ends: Mapping[str, pa.Array]
+    categorical: frozenset[str]
+    weights: Sequence[float]
+    rows: int
+
+    def records(self, columns: Sequence[pa.Array]) -> Records:
+        """Some records of the table, one column a quasi-identifier, as the engine takes them."""
+        given = zip(self.ends, columns, self.weights, strict=True)
+        return records(self._attribute(name, column, weight) for name, column, weight in given)
+
+    def _attribute(self, name: str, column: pa.Array, weight: float) -> Attribute:
+        """One column. The whole table's ends are encoded with it and taken away again, so levels are the table's."""
+        ends = self.ends[name].cast(column.type)
+        whole = encode(name, pa.concat_arrays([ends, column]), categorical=name in self.categorical, weight=weight)
+        codes = whole.codes[len(ends) :]
+        return Attribute(name, codes, whole.levels, whole.distinct, whole.span, weight)
+
+    def places(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
+        """Each record's place on the Hilbert curve, its first bit the curve's first: shape (n,)."""
+        from duckanon.engines.kanon.orders import hilbert_keys
+
+        keys, bits = hilbert_keys(self.records(columns), table=self.rows)
+        return keys << np.uint64(64 - bits)
+
+
+@dataclass(frozen=True)
+class Task:
+    """How the classes of a block are found. rows: of the whole table."""
+
+    k: int
+    method: str
+    options: Mapping[str, int]
+    rows: int
+
+    def labels(self, block: Records, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+        """The class of each record. hashes: of each record, which decide between equal ones."""
+        from duckanon.engines.kanon.anonymize import anonymize
+        from duckanon.engines.kanon.control import Control
+
+        control = Control(1, options=self.options, table=self.rows)
+        return anonymize(block, self.k, self.method, content=hashes, control=control)
+
+
+def released(scale: Scale, columns: Sequence[pa.Array], labels: npt.NDArray[np.int32]) -> tuple[Order, list[pa.Array]]:
+    """The records' order, class by class, and the released columns in it: ends or sets, NULL where a value is."""
+    from duckanon.engines.kanon.orders import by_label
+
+    order = by_label(labels)
+    label = labels[order]
+    starts = np.flatnonzero(np.concatenate([[True], label[1:] != label[:-1]]))
+    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(label))))
+    found: list[pa.Array] = []
+    for name, column in zip(scale.ends, columns, strict=True):
+        values = column.take(pa.array(order))
+        cells = _sets(number, values) if name in scale.categorical else _intervals(number, values)
+        missing = pa.array(np.logical_or.reduceat(values.is_null().to_numpy(zero_copy_only=False), starts))
+        found += [pc.if_else(missing, pa.scalar(None, cell.type), cell).take(pa.array(number)) for cell in cells]
+    return order, found
+
+
+def _intervals(number: npt.NDArray[np.int64], values: pa.Array) -> list[pa.Array]:
+    """The least and the greatest value of each class."""
+    grouped = pa.table({"class": number, "value": values}).group_by("class", use_threads=False)
+    found = grouped.aggregate([("value", "min"), ("value", "max")]).combine_chunks()
+    return [found["value_min"].combine_chunks(), found["value_max"].combine_chunks()]
+
+
+def _sets(number: npt.NDArray[np.int64], values: pa.Array) -> list[pa.Array]:
+    """The distinct values of each class, ascending."""
+    distinct = pa.table({"class": number, "value": values}).group_by(["class", "value"], use_threads=False)
+    pairs = distinct.aggregate([]).sort_by([("class", "ascending"), ("value", "ascending")]).combine_chunks()
+    classes = pairs["class"].to_numpy()
+    offsets = np.searchsorted(classes, np.arange(int(number[-1]) + 2)).astype(np.int32)
+    return [pa.ListArray.from_arrays(pa.array(offsets), pairs["value"].combine_chunks())]

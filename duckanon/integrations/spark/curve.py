@@ -1,0 +1,100 @@
+"""Where a table is cut into blocks of near records: an exact histogram along a Hilbert curve, cut between its bars.
+
+A record's place is a word of 128 bits: its place on the curve, then a hash of the record, which parts those at one
+place. Bars are exact counts, so the cuts depend on the records alone, not on how Spark has spread them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+Words = npt.NDArray[np.uint64]
+# Bits that a histogram tells apart at once.
+_DIGIT = 16
+_WORD = 64
+_DIGITS = 2 * _WORD // _DIGIT
+# The columns of a place: its upper and its lower half.
+PLACE, HASH = "_dk_place", "_dk_hash"
+
+
+@dataclass(frozen=True, order=True)
+class Bar:
+    """Records whose places begin alike. digits: the first ones of their places. count: how many records."""
+
+    digits: tuple[int, ...]
+    count: int
+
+    @property
+    def start(self) -> int:
+        """The least place in it."""
+        filled = [*self.digits, *[0] * (_DIGITS - len(self.digits))]
+        return sum(digit << (_DIGIT * (_DIGITS - 1 - i)) for i, digit in enumerate(filled))
+
+
+def bars(table: DataFrame, most: int) -> list[Bar]:
+    """The histogram of a table's places, finer where a bar would hold more than `most` records, in order."""
+    found: list[Bar] = []
+    large: list[tuple[int, ...]] = [()]
+    for depth in range(1, _DIGITS + 1):
+        if not large:
+            break
+        counted = _counted(table, large, depth)
+        large = [one.digits for one in counted if one.count > most and depth < _DIGITS]
+        found += [one for one in counted if one.count <= most or depth == _DIGITS]
+    return sorted(found)
+
+
+def _counted(table: DataFrame, within: list[tuple[int, ...]], depth: int) -> list[Bar]:
+    """Bars of `depth` digits inside those that are named by one digit less."""
+    keys = [_digit(i).alias(f"d{i}") for i in range(depth)]
+    inside = F.lit(True)
+    if depth > 1:
+        inside = F.struct(*(_digit(i) for i in range(depth - 1))).isin(
+            [F.struct(*(F.lit(digit).cast("bigint") for digit in digits)) for digits in within]
+        )
+    rows = table.where(inside).groupBy(*keys).count().toArrow()
+    counts = rows["count"].to_pylist()
+    digits = [rows[f"d{i}"].to_pylist() for i in range(depth)]
+    return [Bar(tuple(one), count) for one, count in zip(zip(*digits, strict=True), counts, strict=True)]
+
+
+def _digit(number: int) -> Column:
+    """A digit of a record's place; the halves are whole numbers of 64 bits whose sign is their first bit."""
+    half, place = divmod(number, _DIGITS // 2)
+    shift = _WORD - _DIGIT * (place + 1)
+    return F.shiftrightunsigned(F.col((PLACE, HASH)[half]), shift).bitwiseAND(F.lit((1 << _DIGIT) - 1).cast("bigint"))
+
+
+def cuts(histogram: list[Bar], size: int) -> tuple[Words, Words]:
+    """The first place of each block but the first: its upper and lower halves, ascending.
+
+    A block is closed when it has `size` records or more. What is left at the end joins the last one if it is less than
+    half of that, so every block of several has at least size / 2.
+    """
+    starts: list[int] = []
+    held = 0
+    for bar in histogram:
+        if held >= size:
+            starts.append(bar.start)
+            held = 0
+        held += bar.count
+    if starts and held < size / 2:
+        starts.pop()
+    low = (1 << _WORD) - 1
+    return np.array([one >> _WORD for one in starts], np.uint64), np.array([one & low for one in starts], np.uint64)
+
+
+def numbers(upper: Words, lower: Words, at: tuple[Words, Words]) -> npt.NDArray[np.int64]:
+    """The block of each place, whose halves are `upper` and `lower`, shape (n,). at: the cuts."""
+    first, last = np.searchsorted(at[0], upper, side="left"), np.searchsorted(at[0], upper, side="right")
+    found = last.astype(np.int64)
+    for start in np.unique(first[first < last]):
+        here = np.flatnonzero((first == start) & (last > start))
+        end = last[here[0]]
+        found[here] = start + np.searchsorted(at[1][start:end], lower[here], side="right")
+    return found
