@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -106,6 +107,11 @@ class DuckanonMagics(Magics):
             database = given.database or (last and last.file) or ":memory:"
             # DuckDB opens a file once in a process, for one role.
             self._leave()
+            if database != ":memory:" and not given.role and not Path(database).exists():
+                raise UsageError(
+                    f"There is no file {database}: check the name, or make a new database with %duckanon {database} "
+                    "--role steward."
+                )
             self._connection = _CellConnection.opened(database, given.role, read_only=given.read_only)
         return self._current()
 

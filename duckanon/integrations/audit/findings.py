@@ -78,6 +78,17 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[AuditFinding]:
     return sorted(listed, key=lambda one: (str(one.path), one.line))
 
 
+def unmentioned(corpus: Corpus, tables: Sequence[str]) -> list[str]:
+    """Those of the names to watch that nothing in the corpus mentions: misspelt ones, perhaps."""
+    known = {*corpus.schema.tables, *corpus.schema.views}
+    found = [statement for script in corpus.scripts for statement in statements(script.text)]
+
+    def is_mentioned(name: TableName) -> bool:
+        return any(name.may_be(one) for one in known) or any(one.mentions(name.object) for one in found)
+
+    return [table for table in tables if not is_mentioned(_named(table))]
+
+
 def _allowed(one: AuditFinding) -> AuditFinding:
     return replace(one, verdict=Verdict.CHECK, advice="The model's meta allows it: look at what it gives away.")
 

@@ -219,11 +219,14 @@ def audit(
     """
     with one_sentence():
         from duckanon.integrations.audit.corpus import corpus
-        from duckanon.integrations.audit.findings import Verdict
+        from duckanon.integrations.audit.findings import Verdict, unmentioned
         from duckanon.integrations.audit.findings import audit as audited
+        from duckanon.integrations.terminal.output import say
 
         read = corpus(paths, database)
         listed = audited(read, split(table))
+        for name in unmentioned(read, split(table)):
+            say(f"Nothing here mentions a table {name}: check the name that --table gives.")
         if form is AuditFormat.SARIF:
             from duckanon.integrations.audit.sarif import as_sarif
 

@@ -256,7 +256,10 @@ def test_the_table_format(here: Path) -> None:
     assert result.exit_code == 1
     assert "report.sql:10" in result.stdout
     assert result.stdout.splitlines()[-1] == "1 read; 2 unsafe, 2 to check"
-    assert run("report.sql", "--table", "shoppers").stdout == "1 read; 0 unsafe, 0 to check\n"
+    misspelt = run("report.sql", "--table", "shoppers")
+    assert misspelt.stdout == "1 read; 0 unsafe, 0 to check\n"
+    assert misspelt.stderr == "Nothing here mentions a table shoppers: check the name that --table gives.\n"
+    assert not run("report.sql", "--table", "persons").stderr
 
 
 def test_sarif(here: Path) -> None:
