@@ -45,8 +45,9 @@ def loss(released: DataFrame) -> float:
 
 def shuffled(spark: SparkSession) -> int:
     """Bytes that all stages of this session have written for shuffles."""
-    store = spark.sparkContext._jsc.sc().statusStore()
-    stages = store.stageList(None)
+    context = spark.sparkContext
+    none, java = context._gateway.new_array(context._jvm.double, 0), context._jvm.java.util.ArrayList
+    stages = context._jsc.sc().statusStore().stageList(java(), False, False, none, java())
     return sum(stages.apply(i).shuffleWriteBytes() for i in range(stages.size()))
 
 

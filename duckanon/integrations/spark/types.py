@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from duckanon.errors import InvalidInput
+
+# Spark 4.1 gives times in UTC without being asked.
+_IN_UTC = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_type).parameters else {}
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
@@ -25,8 +31,8 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 def _arrow(kind: spark.DataType) -> pa.DataType:
     try:
-        return to_arrow_type(kind, timezone="UTC")
-    except Exception:  # whatever Spark raises for its newer types; its classes differ between versions
+        return to_arrow_type(kind, **_IN_UTC)
+    except PySparkException:
         return pa.list_(pa.null())
 
 

@@ -103,8 +103,9 @@ def test_progress_and_time_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(given) == 5
     assert {one.seconds for one in given} == {0.4}
     assert {one.table for one in given} == {500}
-    assert told[-1] == pytest.approx(1.0)
-    assert told == sorted(told)
+    # (Of two threads each tells in its own time, so the last word need not be the largest.)
+    assert max(told) == pytest.approx(1.0)
+    assert min(told) >= 0.0
 
 
 def test_narrow_codes_give_the_same_classes() -> None:
