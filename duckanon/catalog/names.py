@@ -1,4 +1,4 @@
-"""Names as DuckDB compares them: the letters A to Z without case, quoted or not; all other characters as written."""
+"""Names as DuckDB compares them: without regard to the case of the letters A to Z, quoted or not."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TableName:
         return (whole, (self.schema, "")) if self.schema and not self.catalog else (whole,)
 
     def within(self, home: TableName) -> TableName:
-        """The name as it is read in `home`: parts that are not known are home's."""
+        """The full name for a name written in `home`: parts that are not known are taken from `home`."""
         if self.schema:
             return TableName(
                 self.catalog or (home.catalog if self.schema == home.schema else ""), self.schema, self.object
@@ -87,7 +87,7 @@ TEMPORARY = "temp"
 
 
 def quoted(path: Sequence[str]) -> str:
-    """A name of several parts in SQL, each part in quotes."""
+    """A name of several parts as SQL, with each part in quotes."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in path)
 
 
@@ -122,7 +122,7 @@ def search_path(database: str, schema: str, path: str) -> list[tuple[str, str]]:
 
 
 def parts(name: str) -> list[str]:
-    """The parts of a name such as a.b."c.d", without their quotes; the whole text if it is no such name."""
+    """The parts of a name such as a.b."c.d", without their quotes; the whole text if it is not such a name."""
     found = list(_PART.finditer(name))
     if not 0 < len(found) <= 3 or ".".join(one.group(0) for one in found) != name:
         return [name]

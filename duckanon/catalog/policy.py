@@ -77,7 +77,7 @@ class Policy:
 
     @property
     def protects(self) -> str:
-        """What one charge protects, in words for people."""
+        """A text that says what one charge protects."""
         if self.privacy_unit is None:
             return "one record"
         most = "the first record counts" if self.contributions == 1 else f"the first {self.contributions} records count"

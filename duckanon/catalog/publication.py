@@ -64,7 +64,7 @@ class Candidate:
     """A release that is audited before it is published.
 
     release, of: full names in SQL of a copy of the release, which does not change, and of the protected table. name,
-    label: of both, for people. columns, source: types of their columns by name. policy: the table's. totals: whether
+    label: of both, for messages. columns, source: types of their columns by name. policy: the table's. totals: whether
     the audit assumes that readers know the number of records in every row. earlier: what was published of the same
     table, withdrawn ones too. elsewhere: the names of what was published of other tables of the population. content: a
     hash of the release.

@@ -1,4 +1,4 @@
-"""Reads a database's catalog, and makes of it the snapshot that an analyst may see.
+"""Reads a database's catalog, and makes from it the snapshot of what an analyst may see.
 
 That is an allow-list: only tables that were opened, published or protected, and the analyst's own temporary tables.
 """
@@ -45,8 +45,8 @@ WHERE database_name = 'temp' AND NOT internal ORDER BY table_name, column_index
 class Governed:
     """What stewards have decided about one database. Tables are keyed by schema and name, folded.
 
-    number: of the last line of its ledger. protected: the tables that have a policy. opened: the columns of each open
-    table, as they were when it was opened; an open schema is (schema, '*'). published: the tables of the schema
+    number: that of the last line of its ledger. protected: the tables that have a policy. opened: the columns of each
+    open table, as they were when it was opened; an open schema is (schema, '*'). published: the tables of the schema
     duckanon that analysts may read. ever: tables that were ever protected, which an open schema does not open.
     """
 

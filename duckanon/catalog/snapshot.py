@@ -16,8 +16,8 @@ SCHEMA = "duckanon"
 class Stored:
     """A table. columns: their names as stored, and their types as DuckDB writes them, '' where a type is not known.
 
-    path: its full name as stored; empty where a text alone describes it. keys: sets of folded columns that no two rows
-    share. complete: whether those are all columns.
+    path: its full name as stored; empty for a table that is known from SQL text alone. keys: sets of folded columns
+    that no two rows share. complete: whether those are all columns.
     """
 
     path: tuple[str, str, str] = ("", "", "")

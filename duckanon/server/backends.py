@@ -27,7 +27,7 @@ from duckanon.server.turns import Turns
 from duckanon.server.types import BY_OID, PgType, pg_type
 
 _QUERIES = {"select", "with", "from", "values", "table", "("}
-# Statements about tables and queries. They read no record of a protected table, so they may run to tell their columns.
+# Statements about tables and queries. They read no record of a protected table, so they may run to get their columns.
 _ABOUT = {"show", "describe", "desc", "explain", "pragma"}
 _CHUNK = 2_000
 # The most rows of unfinished results that a connection keeps in memory when another statement runs.
@@ -76,7 +76,7 @@ class Visible:
 
 @dataclass
 class Result:
-    """What a statement gave. columns: None for a statement without rows. tag: without the number of rows.
+    """The result of a statement. columns: None for a statement without rows. tag: without the number of rows.
 
     changed: the number of rows that the statement wrote, if it did. fetch: gives the next rows, none at the end.
     decision: of the guard, for an analyst's statement. spent: what was charged.
@@ -127,7 +127,7 @@ class Gate:
 
     @contextmanager
     def change(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Something changes inside that decisions about statements depend on."""
+        """A context in which something changes that decisions about statements depend on."""
         with self.turns.change(check):
             try:
                 yield
@@ -155,7 +155,7 @@ class Backend:
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """What this user may see of the catalog is the same while this is the same."""
+        """A value that changes whenever what this user may see of the catalog may have changed."""
         return self._gate.epoch, self._own_changes
 
     def visible(self) -> Visible:
@@ -206,7 +206,7 @@ class Backend:
             return found
 
     def run(self, text: str, values: Sequence[Any]) -> Result:
-        """Run a statement. Its rows are fetched before the next one runs, or kept then.
+        """Run a statement. Rows that are not fetched before the next statement runs are kept in memory.
 
         Raises what the guard and DuckDB raise.
         """
@@ -229,14 +229,14 @@ class Backend:
         self._con.close()
 
     def _like(self, first: str) -> str:
-        """A statement with the columns of one with this first word; '' if the statement itself may run for them."""
+        """A statement with the same columns as one with this first word; '' if the statement itself may run."""
         return "SUMMARIZE SELECT 1 AS one" if first == "summarize" else ""
 
     def _described(self) -> list[Column]:
         return [Column(str(one[0]), pg_type(str(one[1]))) for one in self._con.description or ()]
 
     def _keep_open(self) -> None:
-        """Keep what is left of the last result, which the next statement on the connection would end."""
+        """Keep the rest of the last result, since the next statement on the connection would discard it."""
         if self._open is not None:
             self._open.keep(_MOST_KEPT - sum(one.kept for one in self._kept))
             self._open = None
@@ -278,7 +278,7 @@ class _Rows:
         return len(self._kept)
 
     def keep(self, most: int) -> None:
-        """Fetch what is left, so that another statement can run; of more rows than `most` only the first are kept."""
+        """Fetch the remaining rows, so that another statement can run. At most `most` rows are kept in memory."""
         con, self._con = self._con, None
         while con is not None and len(self._kept) < most:
             rows = con.fetchmany(_CHUNK)
@@ -289,7 +289,7 @@ class _Rows:
 
 
 class AnalystBackend(Backend):
-    """Each statement passes the guard. Transactions are the session's alone: nothing of them reaches DuckDB."""
+    """The guard checks each statement. BEGIN, COMMIT and ROLLBACK are handled by the session and never reach DuckDB."""
 
     role = "analyst"
 
@@ -301,7 +301,7 @@ class AnalystBackend(Backend):
         self._keep_open()
         asker = Asker(self._user)
         if "explain_privacy" in names(text):
-            # It looks at the allotment of the one who asks, and runs while its rows are fetched.
+            # It reads the allotment of the user who asks, while its rows are fetched.
             with self._gate.askers.turn(asker, self.check):
                 return _fetched(self._run(text, values, asker))
         return self._run(text, values, asker)
@@ -312,13 +312,13 @@ class AnalystBackend(Backend):
             try:
                 self._analyst.execute(text, list(values) or None)
             except Exception as error:
-                # What was charged stays charged, and the log says so.
+                # A charge remains although the statement failed, so the log records it.
                 error.spent = asker.spent  # type: ignore[attr-defined]
                 raise
         return self._result(text, asker.spent)
 
     def run_at_once(self, text: str, values: Sequence[Any]) -> Result | None:
-        # What depends on no catalog holds during changes too, so it has no turn.
+        # Its decision does not depend on the catalog, so it need not wait for changes.
         if (self._open is not None and not self._open.is_over) or not self._analyst.is_constant(
             text, list(values) or None
         ):
@@ -327,7 +327,7 @@ class AnalystBackend(Backend):
         return self._result(text, Fraction(0))
 
     def _result(self, text: str, spent: Fraction) -> Result:
-        """What the statement that was just run gave."""
+        """The result of the statement that was just run."""
         decision, first = self._analyst.decision, _first(text)
         if first in ("create", "insert", "drop"):
             self._own_changes += 1
@@ -355,7 +355,7 @@ class StewardBackend(Backend):
         asker = Asker(self._user)
         changes = found[0].type not in _ROWS_ONLY
         if names(text) & self._recording():
-            # Its rows are fetched before anybody else has a turn, since the functions run while they are.
+            # Its rows are fetched before other statements may run, since the functions run while rows are fetched.
             with self._gate.askers.turn(asker, self.check):
                 return replace(_fetched(self._run(text, values)), spent=asker.spent)
         with asking(asker), self._gate.change(self.check) if changes else _nothing():
@@ -402,7 +402,7 @@ class StewardBackend(Backend):
         self._steward.execute("ROLLBACK")
 
 
-# What can change rows, and no name, type or policy: analysts' decisions do not depend on it.
+# These can change rows, but no name, type or policy, so decisions about analysts' statements do not depend on them.
 _ROWS_ONLY = {
     duckdb.StatementType.SELECT,
     duckdb.StatementType.INSERT,
@@ -443,7 +443,7 @@ def listed(tag: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -
 
 
 def catalog_columns(found: Any) -> list[Column]:
-    """The columns of what the catalog instance answered."""
+    """The columns of an answer of the catalog instance."""
     return [Column(name, kind) for name, kind in zip(found.names, found.shown, strict=True)]
 
 

@@ -1,7 +1,7 @@
 """The catalog that PostgreSQL clients ask: pg_catalog and information_schema of what one user may see.
 
-It is answered from an in-memory DuckDB of names and types, filled from what the user's own connection lists; so
-whatever a catalog query does, it can show nothing more.
+Queries are answered by an in-memory DuckDB that holds names and types only, as the user's own connection lists them. So
+no catalog query can show anything else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEPT = 8
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a catalog query. types: DuckDB's, by name. shown: PostgreSQL's, which clients are told."""
+    """The answer to a catalog query. types: DuckDB's, by name. shown: the PostgreSQL types that are sent to clients."""
 
     names: Sequence[str]
     types: Sequence[str]
@@ -77,7 +77,7 @@ class UserCatalog:
         return self._run(text, parameters, seconds, _MOST_ROWS + 1)
 
     def close(self) -> None:
-        """Let go of the instance."""
+        """Release the instance."""
         self._instance = None
 
     def _shared(self, listing: Listing) -> CatalogInstance:
@@ -97,7 +97,7 @@ class UserCatalog:
 
 
 class _Shared:
-    """The instances in use, and the last few that were."""
+    """The instances in use, and the last few that were in use."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -122,7 +122,7 @@ class _Shared:
         return made
 
     def clear(self) -> None:
-        """Let go of all instances."""
+        """Release all instances."""
         with self._lock:
             self._used.clear()
             self._last.clear()

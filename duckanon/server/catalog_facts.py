@@ -16,7 +16,7 @@ from duckanon.specification import sql_root
 PG, INFORMATION = "pg_catalog", "information_schema"
 # The in-memory schema that stands for each of PostgreSQL's.
 HELD_IN = {PG: "pg", INFORMATION: "info"}
-# Functions that return rows which there are none of here: the columns of those rows.
+# Functions that return no rows here, with the columns that they would have.
 NO_ROWS = {
     "aclexplode": "grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN",
     "pg_options_to_table": "option_name VARCHAR, option_value VARCHAR",
@@ -67,7 +67,7 @@ class Relation:
 
 
 def held_as(kind: str) -> str:
-    """The DuckDB type that holds values of a type of PostgreSQL's catalogs. What is no number is text."""
+    """The DuckDB type that holds values of a type of PostgreSQL's catalogs. All but numbers are text."""
     if kind.startswith("_"):
         return f"{_NUMBERS.get(kind[1:], 'VARCHAR')}[]"
     return _NUMBERS.get(kind, "VARCHAR")

@@ -40,12 +40,12 @@ class CatalogInstance:
 
     def __init__(self, user: str, listing: Listing, settings: Mapping[str, str], *, writes: bool) -> None:
         self.listing = listing
-        # Whether DuckDB has given the instance up, after an error of its own.
+        # Whether the instance can no longer be used, after an internal error of DuckDB.
         self.is_broken = False
         spelled = ", ".join(f"{one['oid']}::UINTEGER: {literal(one['spelled'])}" for one in facts.types())
         self._constants = {
             "user": literal(user),
-            # Analysts own nothing; who the stewards are is not told to them.
+            # Analysts own nothing, and do not see the names of the stewards.
             "owner": literal(user if writes else _OWNER),
             "database": literal(listing.database),
             "version": literal(f"PostgreSQL {VERSION} (duckanon, DuckDB {duckdb.__version__})"),
@@ -54,14 +54,14 @@ class CatalogInstance:
         }
         self._con = duckdb.connect(":memory:", config=dict(_CONFIG))
         find = listing.find
-        # Programs describe what they ask, and ask the same again.
+        # Programs first describe a query and then run it, and often send the same one again.
         self._kept = lru_cache(maxsize=64)(lambda text, given: rewritten(known(text), given, find))
         self._create(settings)
         self._fill()
         self._con.execute("SET lock_configuration = true")
 
     def rewritten(self, text: str, parameters: Sequence[Any]) -> tuple[str, Sequence[PgType | None]]:
-        """The query for `run`, and the types of its columns that DuckDB does not tell. Raises UnsupportedQuery."""
+        """The query for `run`, and the types of columns where DuckDB's do not suffice. Raises UnsupportedQuery."""
         # Other values are equal though their types differ, such as 1 and true.
         if all(one is None or isinstance(one, str) for one in parameters):
             return self._kept(text, tuple(parameters))
@@ -120,7 +120,7 @@ class CatalogInstance:
             self.is_broken = True
             raise UnsupportedQuery("The catalog cannot answer this query: ask for less at once.") from None
         except duckdb.Error as error:
-            # Only names and types are here, so DuckDB's own words hold no value of the data.
+            # Only names and types are here, so DuckDB's error texts contain no value from the data.
             raise UnsupportedQuery(f"The catalog cannot answer this: {str(error).splitlines()[0][:200]}") from None
         finally:
             timer.cancel()

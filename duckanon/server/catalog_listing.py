@@ -88,7 +88,7 @@ class Listing:
         catalog = facts.relations().get((schemas[0] if len(parts) > 1 else facts.PG, name))
         return own if own is not None or catalog is None else catalog.oid
 
-    # As in DuckDB, case does not tell names apart.
+    # As in DuckDB, names that differ only in case are the same.
 
     @cached_property
     def _folded(self) -> Mapping[tuple[str, str], int]:
@@ -99,16 +99,16 @@ class Listing:
         return {name.lower(): number for name, number in self.namespaces.items()}
 
     def _schema(self, database: str, schema: str) -> str:
-        """The schema under which a table is listed: what stands before its name to find it."""
+        """The schema under which a table is listed: the qualifier with which a query finds it."""
         if database == self.database:
             return schema
         return "temp" if database == "temp" else f"{database}.{schema}"
 
 
 def _numbered(names: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
-    """A number for each name, which hangs on the name alone but where two names meet in one number.
+    """A number for each name. It depends on the name alone, unless two names would get the same number.
 
-    So a client that has listed tables finds them again by number, whatever is listed beside them meanwhile.
+    So a client that has listed tables finds them again by number, even if other tables have been added since.
     """
     found: dict[tuple[str, ...], int] = {}
     taken: set[int] = set()

@@ -1,9 +1,9 @@
 """Which statements are queries about PostgreSQL's catalogs, what they read, and the types of their parameters.
 
 A query is about catalogs if every relation that it reads is one of PostgreSQL's, and it reads at least one or calls one
-of PostgreSQL's functions about them. Its text is freed of what sqlglot does not parse (catalog_text), parsed as
-PostgreSQL, checked here, rewritten as a tree (catalog_rewrite), and written as PostgreSQL again, which DuckDB
-understands: functions that it lacks are macros in sql/server/functions.sql.
+of PostgreSQL's functions about them. What sqlglot cannot parse is removed from its text (catalog_text). The rest is
+parsed as PostgreSQL, checked here, rewritten as a tree (catalog_rewrite), and written as PostgreSQL again, which DuckDB
+can run: functions that DuckDB lacks are macros in sql/server/functions.sql.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from duckanon.server.types import PgType
 
 # In characters. A longer statement would take seconds to parse; of those that are kept, each takes up to 10 MB.
 _LONGEST, _LONGEST_KEPT = 100_000, 30_000
-# A quick look: text without any of these is about no catalog.
+# A quick check: a text without any of these is not about catalogs.
 MENTIONS = re.compile(
     r"pg_|information_schema|regclass|regtype|current_|session_user|version|to_reg|format_type"
     r"|\buser\b|has_\w+_privilege|_description|set_config|quote_|generate_subscripts|inet_|txid_|acl|getdatabaseencoding",
@@ -57,7 +57,7 @@ _SHARED_CLASSES = frozenset(
 )
 _TABLE_LIKE = "pg_partition_ancestors pg_partition_tree generate_subscripts _pg_expandarray pg_get_keywords"
 _SETS = frozenset(_TABLE_LIKE.split()) | frozenset(NO_ROWS)
-# What numbers objects: the macro that gives an object's name.
+# For each type of object numbers, the macro that gives an object's name.
 NAMED_BY = {"regclass": "dk_class_name", "regtype": "dk_type_name", "regnamespace": "dk_namespace_name"}
 
 
@@ -70,7 +70,7 @@ class CatalogQuery:
 
     @property
     def parameters(self) -> Sequence[PgType]:
-        """The types of $1, $2 and so on, by what they are cast to or compared with; text where nothing says."""
+        """The types of $1, $2 and so on, by what they are cast to or compared with; text where neither is known."""
         found: dict[int, PgType] = {}
         for node in self.tree.find_all(exp.Parameter):
             at, told = place(node), _parameter_type(node)
@@ -87,7 +87,7 @@ def parsed(text: str) -> CatalogQuery | None:
 
 
 def known(text: str) -> CatalogQuery:
-    """As `parsed`. Raises UnsupportedQuery for what is no query about catalogs alone."""
+    """As `parsed`. Raises UnsupportedQuery if the text is not a single query about catalogs alone."""
     query = parsed(text)
     if query is None:
         raise UnsupportedQuery("This is no query about catalogs alone.")
@@ -151,7 +151,7 @@ def _names_objects(tree: Node) -> bool:
 def check(tree: Node) -> None:
     """Refuse functions that are not listed, with UnsupportedQuery.
 
-    Nothing but names and types is in reach of a catalog query: this keeps its work small and its errors plain.
+    A catalog query can reach only names and types anyway: the list limits its work, and makes its errors clear.
     """
     for node in tree.walk():
         if isinstance(node, exp.Anonymous):
@@ -180,7 +180,7 @@ def place(node: Node) -> int:
 
 
 def _parameter_type(node: Node) -> PgType | None:
-    """The type of a parameter by what is done with it, if that says."""
+    """The type of a parameter by how it is used, if the type follows from that."""
     above = node.parent
     while isinstance(above, exp.Paren):
         node, above = above, above.parent

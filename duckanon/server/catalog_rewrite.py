@@ -43,7 +43,7 @@ _HELD = {
     **dict.fromkeys(_TEXTS, "VARCHAR"),
 }
 _SYSTEM_COLUMNS = frozenset("tableoid xmin xmax cmin cmax ctid".split())
-# The types of output that clients tell apart though DuckDB holds them alike.
+# Types of output columns that differ for clients, though DuckDB holds them in the same type.
 _SHOWN = {"name": types.NAME, "char": types.CHAR}
 Finder = Callable[[str, str], int | None]
 _KEYWORDS = "SELECT keyword_name AS word, upper(keyword_category[1]) AS catcode FROM duckdb_keywords()"
@@ -83,7 +83,7 @@ def _rewritten(query: CatalogQuery, parameters: Sequence[Any], find: Finder) -> 
 
 
 def _in_order(tree: Node, own: frozenset[str]) -> None:
-    """Give the columns of tables in their order where a query asks for none: clients count on PostgreSQL's habit."""
+    """Sort the columns of tables where a query has no ORDER BY: clients rely on the order that PostgreSQL returns."""
     if not isinstance(tree, exp.Select) or any(tree.args.get(one) for one in ("order", "group", "distinct", "limit")):
         return
     if any(isinstance(node, exp.AggFunc | exp.Window) for one in tree.selects for node in one.walk()):
@@ -95,7 +95,7 @@ def _in_order(tree: Node, own: frozenset[str]) -> None:
 
 
 def _aliases(tree: Node) -> Mapping[str, int]:
-    """The numbers of the catalogs that a query reads, by the names under which its columns are told apart."""
+    """The numbers of the catalogs that a query reads, by the names that qualify their columns."""
     found = {}
     for table in tree.find_all(exp.Table):
         relation = relations().get((PG, table.name.lower()))
@@ -171,7 +171,7 @@ class _Rewriter:
                 raise UnsupportedQuery(f"There is no {_SAID[kind]} of this name.")
             of = exp.Literal.number(number)
         elif isinstance(of, exp.Anonymous) and str(of.name).lower().startswith("pg_get_"):
-            of = exp.Null()  # no definition is told, so there is no name in it either
+            of = exp.Null()  # definitions are not shown, so there is nothing to name
         elif _is_text(of):
             of = _call(f"dk_find_{kind}", of)
         above = node.parent
@@ -221,7 +221,7 @@ def _drop_unreachable(tree: Node, own: frozenset[str]) -> None:
 
 
 def _inner_tables(select: Node) -> Iterator[Node]:
-    """What a SELECT reads such that it has no rows if one of them has none."""
+    """The tables that a SELECT reads by inner joins: it has no rows if one of them has none."""
     first = next((value for key, value in select.args.items() if key in ("from", "from_") and value), None)
     joins = select.args.get("joins") or []
     if first is not None and not any(one.side in ("RIGHT", "FULL") for one in joins):
@@ -293,7 +293,7 @@ def _compared_functions(node: Node) -> Node:
 
 
 def _is_text(node: Node) -> bool:
-    """Whether an expression gives an object's name, and not its number, as far as is plain to see."""
+    """Whether an expression gives an object's name, and not its number, as far as the expression shows it."""
     if isinstance(node, exp.Column):
         name = str(node.name)
         return name not in columns_of_type("oid") and any(name in columns_of_type(kind) for kind in _NAMES)
@@ -305,7 +305,7 @@ def _is_zero(node: Node) -> bool:
 
 
 def _type(duckdb: str) -> Node:
-    """A type that is written as it is given."""
+    """A type that is written into the SQL exactly as given."""
     return exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=duckdb)
 
 
@@ -327,7 +327,7 @@ def _constant(value: Any) -> Node:
 
 
 def _is_key(node: Node) -> bool:
-    """Whether a parameter is among the names and values of a JSON object, where DuckDB takes no NULL."""
+    """Whether a parameter is among the names and values of a JSON object, where DuckDB accepts no NULL."""
     above = node.parent.parent if isinstance(node.parent, exp.Cast) else node.parent
     return isinstance(above, exp.Anonymous) and str(above.name).lower().endswith("build_object")
 

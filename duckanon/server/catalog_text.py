@@ -1,4 +1,4 @@
-"""The text of a catalog query as sqlglot reads it: without what sqlglot and DuckDB do not parse."""
+"""Removes from the text of a catalog query what sqlglot and DuckDB cannot parse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plain(text: str) -> str:
 
 
 def _edits(text: str, tokens: Sequence[Any]) -> Iterator[tuple[int, int, str]]:
-    """Spans of the text, in order, and what stands in their place."""
+    """Spans of the text, in order, and the texts that replace them."""
     at = 0
     while at < len(tokens):
         span = _edit(text, tokens, at)

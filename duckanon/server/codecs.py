@@ -1,7 +1,7 @@
-"""Values on the wire: from what DuckDB's Python client gives to PostgreSQL's text and binary forms, and back.
+"""Values on the wire: from the values of DuckDB's Python client to PostgreSQL's text and binary forms, and back.
 
-Source: PostgreSQL 15, src/backend/utils/adt. DuckDB gives dates that Python does not know (before the year 1, after
-9999) and the time 24:00 as texts. It gives an INTERVAL as a time span whose months have 30 days.
+Source: PostgreSQL 15, src/backend/utils/adt. DuckDB returns dates that Python cannot hold (before the year 1, after
+9999) and the time 24:00 as texts. It returns an INTERVAL as a time span whose months have 30 days.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FAR = re.compile(r"(\d+)-(\d\d)-(\d\d)( \(BC\))?(?: (.*))?")
 
 
 def encoder(kind: PgType, *, binary: bool) -> Encoder:
-    """What writes the values of a type, other than NULL."""
+    """A function that writes the values of a type, other than NULL."""
     if kind.element is not None:
         return _array_encoder(kind.element, binary=binary)
     return (_BINARY if binary else _TEXT).get(kind.oid, _text)
@@ -53,7 +53,7 @@ def data_rows(rows: Sequence[Sequence[Any]], encoders: Sequence[Encoder]) -> lis
 
 
 def sized(written: bytes) -> bytes:
-    """A value behind its length."""
+    """A value, preceded by its length."""
     return _INT4.pack(len(written)) + written
 
 
@@ -136,7 +136,7 @@ def _json_text(value: Any) -> bytes:
 
 
 def _json(value: Any) -> str:
-    """A nested value as JSON. What JSON does not know is a string."""
+    """A nested value as JSON. A value that JSON has no type for is a string."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -217,7 +217,7 @@ def _ordinal(year: int, month: int, day: int) -> int:
 
 
 def _far_moment(text: str) -> tuple[int, int]:
-    """Days and microseconds since 2000 of a date or timestamp that Python does not know."""
+    """Days and microseconds since 2000 of a date or timestamp that Python cannot hold."""
     found = _FAR.fullmatch(text)
     if found is None:
         raise Told("22008", "A date or time of the result has no binary form: ask for it as text.")
@@ -309,9 +309,9 @@ _MOST_DIGITS, _MOST_EXPONENT = 1_000, 400
 
 
 def decoder(oid: int, *, binary: bool) -> Decoder:
-    """What reads a parameter's value from bytes. Raises Told for a type that the server does not know.
+    """A function that reads a parameter's value from bytes. Raises Told for a type that the server does not support.
 
-    oid: 0 is text. What it returns raises Told for bytes that are no value of the type.
+    oid: 0 is text. The function raises Told for bytes that are not a value of the type.
     """
     kind = types.BY_OID.get(oid or types.TEXT.oid)
     if kind is None:
@@ -332,7 +332,7 @@ def _checked(read: Decoder) -> Decoder:
         try:
             return read(raw)
         except (ValueError, OverflowError, struct.error, InvalidOperation, IndexError):
-            # The error's own words may quote the value.
+            # The text of the original error may quote the value.
             raise Told("22P02", "The value of a parameter is not one of its type.") from None
 
     return checked

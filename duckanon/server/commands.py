@@ -1,6 +1,6 @@
 """Statements that are about the session and not about data: transactions, settings, cursors, COPY.
 
-`command` says which one a text is. Everything else goes to the guard or to DuckDB, as it was sent.
+`command` recognises them. Every other text is passed to the guard or to DuckDB as it was sent.
 """
 
 from __future__ import annotations
@@ -98,20 +98,20 @@ class Deallocate:
 
 @dataclass(frozen=True)
 class Done:
-    """What has nothing to do here. tag: what the client is told that was done."""
+    """A statement that has no effect here. tag: the answer to the client."""
 
     tag: str
 
 
 @dataclass(frozen=True)
 class DiscardAll:
-    """Make the session as new."""
+    """Set the session back to its state at the start."""
 
 
 Command: TypeAlias = (
     Transaction | Set | Show | Declare | Fetch | CloseCursor | CopyOut | CopyIn | Deallocate | Done | DiscardAll
 )
-# What SHOW lists for the guard or for DuckDB, and no setting.
+# Words after SHOW that are not settings: the guard or DuckDB answers these statements.
 _LISTS = {"tables", "databases", "schemas", "variables"}
 
 
@@ -161,7 +161,7 @@ def _unclear() -> Told:
 
 
 def command(text: str) -> Command | None:
-    """Which statement about the session a text is; None for everything else. Raises Told for one with a mistake."""
+    """The statement about the session that a text is; None for other texts. Raises Told for one with a mistake."""
     words = _Words(text)
     reads = _READS.get(words.next.word)
     if reads is None:

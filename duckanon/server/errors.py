@@ -1,4 +1,4 @@
-"""What a client is told of an error: PostgreSQL's five characters (SQLSTATE), and one sentence."""
+"""Errors as they are sent to clients: PostgreSQL's code of five characters (SQLSTATE), and one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Told(Exception):
         self.code, self.text = code, text
 
 
-# Errors that are told in several places: `raise Told(*CANCELLED)`.
+# Errors that are raised in several places, by `raise Told(*CANCELLED)`.
 CANCELLED = "57014", "The statement was cancelled."
 TOO_LONG = "57014", "The statement took longer than it may: ask for less, or ask the steward for more time."
 STOPPING = "57P01", "The server is being stopped: connect again later."
@@ -40,8 +40,8 @@ _OURS: tuple[tuple[type[Exception], str], ...] = (
     (Infeasible, "22023"),
     (MachineFailure, "58000"),
 )
-# DuckDB's errors, the special ones first. Where there is a sentence, it stands in place of DuckDB's words, which may
-# quote a value of the data.
+# DuckDB's errors, subclasses first. Where there is a sentence, it replaces DuckDB's text, which may quote a value of
+# the data.
 _DUCKDB: tuple[tuple[type[Exception], str, str | None], ...] = (
     (duckdb.ParserException, "42601", None),
     (duckdb.SyntaxException, "42601", None),
@@ -60,10 +60,10 @@ _UNKNOWN = "The statement failed: ask the steward, who finds the kind of error i
 
 
 def told(error: BaseException, *, all_words: bool) -> Told:
-    """What a client is told of an error.
+    """An error as it is sent to a client.
 
-    all_words: for stewards, who may see data: DuckDB's own words. An analyst gets the first line of those errors that
-    are about the text and public names, and a fixed sentence for those that may quote a value.
+    all_words: whether DuckDB's own text is sent: for stewards, who may see data. An analyst gets the first line of
+    errors about the SQL text and public names, and a fixed sentence for errors that may quote a value.
     """
     if isinstance(error, Told):
         return error

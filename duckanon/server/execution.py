@@ -1,4 +1,4 @@
-"""Runs the statements of one session, and sends what they give."""
+"""Runs the statements of one session, and sends their results."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from duckanon.server.service import Service
 
 _T = TypeVar("_T")
-# In seconds: for a client to take what waits for it, and how often a statement that is to end is interrupted.
+# In seconds: how long a client may take to receive what was sent, and the time between two attempts to interrupt a
+# statement that must end.
 _TAKES, _AGAIN = 60.0, 0.05
-# In bytes: what is collected before it is sent.
+# In bytes: output is collected up to this size before it is sent.
 PIECE = 1 << 16
 # In seconds: the most that a statement about the catalog may take.
 _CATALOG_SECONDS = 10.0
-# The most messages and statements of one session that are handled before others have a turn.
+# The most messages and statements of one session that are handled before other sessions may go on.
 _MOST_IN_A_ROW = 32
-# What a transaction that has failed still takes.
+# The commands that are accepted in a transaction that has failed.
 _ENDS = ("commit", "rollback", "rollback to")
 
 
 class Execution:
-    """What the statements of one session run on, and what is open of them."""
+    """The connection on which the statements of one session run, with its prepared statements and portals."""
 
     def __init__(self, service: Service, stream: Stream) -> None:
         self._service, self._stream = service, stream
@@ -52,10 +53,10 @@ class Execution:
         self._portals: dict[str, Portal] = {}
         self._status = b"I"
         self._is_working = False
-        # Why what runs is to end.
+        # The error with which the running statement must end.
         self._ending: tuple[str, str] | None = None
         self._running: Future[Any] | None = None
-        # What was done since other sessions could go on.
+        # How many steps were taken since other sessions could last go on.
         self._in_a_row = 0
         # By the event loop's clock.
         self._deadline: float | None = None
@@ -76,7 +77,7 @@ class Execution:
 
     async def _release(self) -> None:
         if self._running is not None and not self._running.done():
-            # A connection is not closed under what runs on it.
+            # A connection is not closed while a statement runs on it.
             self.finish(STOPPING)
             await asyncio.wait({asyncio.wrap_future(self._running)})
         self._portals.clear()
@@ -88,7 +89,7 @@ class Execution:
                 await self._service.light_work(one.close)
 
     def finish(self, why: tuple[str, str]) -> None:
-        """End what runs, as soon as that can be."""
+        """End the running statement as soon as possible."""
         if self._is_working and self._ending is None:
             self._ending = why
             self._interrupt()
@@ -98,7 +99,7 @@ class Execution:
         self.finish(CANCELLED)
 
     def _interrupt(self) -> None:
-        """Interrupt the backend until what runs has ended: it may not have begun to run in DuckDB."""
+        """Interrupt the backend until the statement has ended: it may not yet have begun to run in DuckDB."""
         if self._is_working and self._ending is not None and self._backend is not None:
             self._backend.cancel()
             asyncio.get_running_loop().call_later(_AGAIN, self._interrupt)
@@ -109,7 +110,7 @@ class Execution:
         return self._portals[name]
 
     async def _execute(self, portal: Portal, limit: int, *, tell: bool) -> None:
-        """Run a portal, or go on with it, and send its rows. tell: whether its columns are told first."""
+        """Run a portal, or go on with it, and send its rows. tell: whether the columns are sent first."""
         self._deadline = asyncio.get_running_loop().time() + self._seconds if self._seconds else None
         ends = isinstance(portal.command, commands.Transaction) and portal.command.action in _ENDS
         if self._status == b"E" and not ends:
@@ -159,7 +160,7 @@ class Execution:
         return await self._work(lambda: portal.next(count))
 
     async def _send(self, portal: Portal, number: int, frames: Sequence[bytes]) -> None:
-        """Put frames of rows behind what waits to be sent. Raises Told beyond the limits."""
+        """Append frames of rows to the output. Raises Told if a limit is exceeded."""
         options = self._service.options
         portal.rows += number
         portal.size += sum(map(len, frames))
@@ -188,7 +189,7 @@ class Execution:
         await self._work(lambda: portal.started(self._answer(catalogs, portal.text, portal.values), first))
 
     def _answer(self, catalogs: Catalogs | None, text: str, values: Sequence[Any]) -> Result:
-        """The result of a statement: from the catalog instance, if it is one for that. Called from worker threads."""
+        """The result of a statement; the catalog instance answers catalog queries. Called from worker threads."""
         assert self._backend is not None
         if catalogs is None:
             return self._backend.run(text, values)
@@ -196,7 +197,7 @@ class Execution:
         return listed("SELECT", catalog_columns(answer), answer.rows)
 
     async def _catalog_of(self, text: str) -> Catalogs | None:
-        """The catalog instance, if a statement is one for it. It is filled anew when there is something else to see."""
+        """The catalog instance, if a statement is a catalog query; filled again if what the user sees has changed."""
         assert self._backend is not None
         backend, make = self._backend, self._service.catalogs
         if make is None or not MENTIONS.search(text):
@@ -216,14 +217,14 @@ class Execution:
         return await self._work(filled)
 
     async def _let_others(self) -> None:
-        """Let other sessions go on, once in a while: called after what was done without waiting."""
+        """Let other sessions go on from time to time: called after each step that did not wait for anything."""
         self._in_a_row += 1
         if self._in_a_row >= _MOST_IN_A_ROW:
             self._in_a_row = 0
             await asyncio.sleep(0)
 
     def _check(self) -> None:
-        """Raises Told if what runs is to end. Called from worker threads."""
+        """Raises Told if the running statement must end. Called from worker threads."""
         if self._ending is not None:
             raise Told(*self._ending)
 
@@ -287,10 +288,10 @@ class Execution:
         portal.is_done = True
 
     async def _command(self, portal: Portal, command: commands.Command) -> Result | None:
-        """Do what a statement about the session says. None: it is one of DuckDB's after all."""
+        """Carry out a statement about the session. None: DuckDB must run it after all."""
         raise NotImplementedError
 
-    # What is sent and what is logged.
+    # Sending and logging.
 
     async def _flush(self) -> None:
         if self._out:

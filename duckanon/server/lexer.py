@@ -1,6 +1,7 @@
-"""The words of SQL text, as far as the server needs them: to tell statements apart, and to find parameters.
+"""Splits SQL text into tokens, as far as the server needs it: to separate statements, and to find parameters.
 
-What an analyst sends goes to the guard as it is, which reads it anew. So a mistake here can only refuse or misdirect.
+The guard parses an analyst's statement again, from the original text. So a mistake here cannot weaken the guard's
+decision: it can only cause a refusal, or a wrong way of handling the statement.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What is in the quotes of a name or a text; a word in lower case; else the token as it is written."""
+        """The content of the quotes of a name or a text; a word in lower case; else the token as it is written."""
         if self.kind == "name":
             return self.text[1:-1].replace('""', '"')
         if self.kind == "text":
@@ -85,7 +86,7 @@ def _comment_end(text: str, at: int) -> int:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, which semicolons part."""
+    """The statements of a text, which are separated by semicolons."""
     found, start, is_empty = [], 0, True
     for token in tokens(text):
         if token.text == ";" and token.kind == "mark":
@@ -103,7 +104,7 @@ def parameters(text: str) -> int:
 
 
 def apart(text: str) -> str:
-    """The text with a space behind each parameter: sqlglot takes `$1,$` for the beginning of a quoted text."""
+    """The text with a space behind each parameter: sqlglot reads `$1,$` as the beginning of a quoted text."""
     return with_parameters(text, [f"${number} " for number in range(1, min(parameters(text), _MOST) + 1)])
 
 

@@ -1,4 +1,4 @@
-"""The log of what was asked: one line of JSON for each event. It holds no value of the data, and no parameter."""
+"""The server's log: one line of JSON for each event. It contains no value of the data, and no parameter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Log:
         self._file: TextIO = sys.stderr if path is None else _opened(path)
 
     def write(self, event: str, **said: Any) -> None:
-        """Write a line. What is None is left out."""
+        """Write a line. Fields that are None are left out."""
         told = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in said.items()}
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **told}
         text = json.dumps({name: value for name, value in line.items() if value is not None}, ensure_ascii=False)

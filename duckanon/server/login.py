@@ -1,4 +1,4 @@
-"""Finds out who a client is: the login of a session."""
+"""The login of a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def log_in(service: Service, stream: Stream, name: str) -> User:
-    """The user, who has proved to know the password. Raises Told.
+    """The user, once the client has proved that it knows the password. Raises Told.
 
     The last message of the exchange is sent: it proves that the server knows the verifier.
     """
@@ -32,7 +32,7 @@ async def log_in(service: Service, stream: Stream, name: str) -> User:
             try:
                 final = exchange.final(last)
             except LoginFailed:
-                # It is logged now, since a client that goes on waiting may be sent away before it is told.
+                # It is logged now, since the connection may be closed before the client gets the answer.
                 service.log.write("login failed", user=name[:63], peer=stream.peer)
                 raise
     except LoginFailed:

@@ -1,6 +1,6 @@
 """The types of a statement's parameters, from what they are compared with, cast to or stored in.
 
-DuckDB does not tell them before it has values. A type that is not found is text.
+DuckDB cannot say them before it has values. A parameter whose type is not found is text.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _kind(cast: _Node) -> str:
 
 
 class _Scope:
-    """The tables that a statement names, and what is known of their columns."""
+    """The tables that a statement names, and the known types of their columns."""
 
     def __init__(self, tree: _Node, columns: Columns) -> None:
         self._columns, self._tables = columns, {}
@@ -73,7 +73,7 @@ class _Scope:
             self._tables[fold(table.alias_or_name)] = columns.get(fold(table.name), {})
 
     def wanted(self, node: _Node) -> str:
-        """The type that a parameter should have; '' if nothing says so."""
+        """The type that a parameter should have; '' if it is not known."""
         above = node.parent
         while isinstance(above, exp.Paren | exp.Neg):
             node, above = above, above.parent
@@ -112,7 +112,7 @@ class _Scope:
         return table.get(names[place], "") if place < len(names) else ""
 
     def _type(self, node: _Node) -> str:
-        """The type of an expression, as far as it is plain to see."""
+        """The type of an expression, if it is simple enough to be known."""
         if isinstance(node, exp.Paren | exp.Neg | exp.Min | exp.Max | exp.Any):
             return self._type(node.this)
         if isinstance(node, exp.Cast):

@@ -1,4 +1,4 @@
-"""Prepared statements and portals: what a client has named, and how the rows of a portal are written."""
+"""Prepared statements and portals (statements with values), and how the rows of a portal are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK = 2_000
 
 @dataclass
 class Prepared:
-    """A prepared statement. types: the oids of its parameters. columns: those that the client was told, if any."""
+    """A prepared statement. types: the oids of its parameters. columns: those that were sent to the client, if any."""
 
     text: str
     command: Command | None
@@ -30,11 +30,11 @@ class Prepared:
 
 @dataclass
 class Portal:
-    """A statement with values, and what is left of its result.
+    """A statement with values, and the rest of its result.
 
     types: the oids of the values. formats: of the columns, 1 for binary; one for all, or one each. hold: whether it
     outlives its transaction. declared: whether it is a cursor of SQL. rows, size: how many rows were sent, and bytes.
-    expected: the oids of the columns that the client was told before it ran.
+    expected: the oids of the columns that were sent to the client before it ran.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Portal:
         return [Field(one.name, one.type, bool(binary)) for one, binary in zip(columns, each, strict=True)]
 
     def started(self, result: Result, first: int) -> None:
-        """Take a result, and prepare its first rows. Raises Told if the client was told of other columns."""
+        """Take a result, and prepare its first rows. Raises Told if other columns were sent to the client before."""
         columns = result.columns or ()
         if self.expected is not None and [one.type.oid for one in columns] != list(self.expected):
             raise Told("0A000", "The columns of a prepared statement have changed: prepare it again.")
@@ -84,7 +84,7 @@ class Portal:
 
     @property
     def tag(self) -> str:
-        """What the client is told at the end, such as SELECT 5."""
+        """The text that is sent to the client at the end, such as SELECT 5."""
         assert self.result is not None
         count = self.rows if self.result.columns is not None else self.result.changed
         counted = self.result.columns is None or self.result.tag in ("SELECT", "FETCH")
@@ -92,7 +92,7 @@ class Portal:
 
 
 def copy_writer(columns: Sequence[Column], options: CopyOptions) -> Callable[[Sequence[Any]], list[bytes]]:
-    """What writes rows as COPY sends them: the content of a frame for each, since clients read row by row."""
+    """A function that writes rows for COPY: the content of one frame for each row, since clients read row by row."""
     if options.form == "binary":
         count, null = len(columns).to_bytes(2), (-1).to_bytes(4, signed=True)
         items = [_behind_length(encoder(one.type, binary=True)) for one in columns]
@@ -122,7 +122,7 @@ def _escaped(encode: Encoder, escape: Callable[[bytes], bytes]) -> Encoder:
 
 
 def copy_header(columns: Sequence[Column], options: CopyOptions) -> bytes:
-    """What COPY sends before the rows."""
+    """The bytes that COPY sends before the rows."""
     if options.form == "binary":
         return b"PGCOPY\n\xff\r\n\0" + bytes(8)
     if not options.header:
@@ -132,7 +132,7 @@ def copy_header(columns: Sequence[Column], options: CopyOptions) -> bytes:
 
 
 def copy_end(options: CopyOptions) -> bytes:
-    """What COPY sends after the rows."""
+    """The bytes that COPY sends after the rows."""
     return b"\xff\xff" if options.form == "binary" else b""
 
 

@@ -1,4 +1,4 @@
-"""Finds the statements of a steward that may write to the ledger: what they call may be named in a macro or a view."""
+"""Finds a steward's statements that may write to the ledger, directly or through macros and views."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from duckanon.catalog.names import fold
 from duckanon.server.lexer import tokens
 from duckanon.specification import functions
 
-# What a steward has defined: name and SQL.
+# The macros and views that stewards have defined: name and SQL.
 DEFINED = """
 SELECT function_name, macro_definition FROM system.main.duckdb_functions()
 WHERE macro_definition IS NOT NULL AND NOT internal
 UNION ALL SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal
 """
 _RECORDED = {"dp_group_sizes", "metric_perturb", *(name for name, one in functions().items() if one.kind == "scalar")}
-# Any statement may be behind these.
+# These can run any statement.
 _ANYTHING = {"execute", "query"}
 
 

@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: the server's side of a login. No input or output.
 
 Source: RFC 5802, RFC 7677, RFC 5929 (tls-server-end-point), as PostgreSQL 15 uses them: the user's name in the SASL
-message is ignored, since the startup message has it. A password is never known here, only a verifier of it.
+message is ignored, since the startup message has it. The server never has a password, only a verifier of it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FINAL = re.compile(r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]+)(?:,[^,]*)*)
 
 
 class LoginFailed(Exception):
-    """The login does not succeed. The client is told no more than that."""
+    """The login failed. The client is not told why."""
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """What is stored of a password."""
+    """What is stored in place of a password."""
 
     iterations: int
     salt: bytes
@@ -62,7 +62,7 @@ def read_verifier(text: str) -> Verifier:
 
 
 def mock_verifier(secret: bytes, user: str) -> Verifier:
-    """A verifier that no password fits, always the same for a name: so an unknown user looks like a known one."""
+    """A verifier that matches no password, always the same for a name. So an unknown name cannot be recognised."""
     salt, stored, server = (hmac.digest(secret, one + user.encode(), "sha256") for one in (b"salt", b"key", b"server"))
     return Verifier(ITERATIONS, salt[:_SALT], stored, server)
 
@@ -80,7 +80,7 @@ class Exchange:
 
     @property
     def mechanisms(self) -> list[str]:
-        """What is offered, the better first."""
+        """The mechanisms offered to the client, the better one first."""
         return [PLUS, PLAIN] if self._binding is not None else [PLAIN]
 
     def first(self, mechanism: str, body: bytes) -> bytes:
@@ -93,7 +93,7 @@ class Exchange:
             if flag != "p=tls-server-end-point":
                 raise LoginFailed
         elif flag.startswith("p") or (flag == "y" and self._binding is not None):
-            # A client that can bind, and was told that the server cannot: somebody stands between them.
+            # The client can bind, and was told that the server cannot: somebody intercepts the connection.
             raise LoginFailed
         self._header = body[: len(body) - len(bare.encode())]
         if mechanism == PLUS:
@@ -106,7 +106,7 @@ class Exchange:
     def final(self, body: bytes) -> bytes:
         """The answer to the client's last message, which proves that the server knows the verifier.
 
-        Raises LoginFailed. An exchange ends with it, whatever comes out.
+        Raises LoginFailed. The exchange ends with this call, whether it succeeds or not.
         """
         found = _FINAL.fullmatch(_decoded(body))
         said, nonce, self._said, self._nonce = self._said, self._nonce, "", ""
@@ -116,7 +116,7 @@ class Exchange:
         whole = f"{said},{without_proof}".encode()
         signature = hmac.digest(self._verifier.stored_key, whole, "sha256")
         key = bytes(one ^ other for one, other in zip(_unbase64(proof, 32), signature, strict=True))
-        # All are compared, whichever fails.
+        # All three are always compared, so that the time does not show which one failed.
         fits = hmac.compare_digest(hashlib.sha256(key).digest(), self._verifier.stored_key)
         bound = hmac.compare_digest(_unbase64(header), self._header)
         fresh = hmac.compare_digest(given.encode(), nonce.encode())

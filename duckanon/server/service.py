@@ -33,7 +33,7 @@ from duckanon.server.tries import Tries
 from duckanon.server.users import User, UserFile
 
 _T = TypeVar("_T")
-# Connections that have not shown who they are: more are closed at once.
+# The most connections that have not logged in yet: further ones are closed at once.
 _MOST_STRANGERS = 100
 
 
@@ -102,7 +102,7 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Close the database, once all that runs has ended: no charge is half made."""
+        """Close the database once all running statements have ended, so that no charge is interrupted."""
         self._workers.shutdown()
         self._light_workers.shutdown()
         self._shared.leave()
@@ -110,7 +110,7 @@ class Service:
         self.log.close()
 
     async def serve(self, started: Callable[[str, int], None]) -> None:
-        """Serve until the process is told to end. started: told the address, once clients can connect."""
+        """Serve until the process gets a signal to end. started: called with the address, once clients can connect."""
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError, RuntimeError, ValueError):
@@ -158,14 +158,14 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # What sessions use.
+    # For sessions.
 
     def submit(self, do: Callable[[], _T]) -> Future[_T]:
-        """Do something in a thread for statements."""
+        """Call a function in a thread for statements."""
         return self._workers.submit(do)
 
     async def light_work(self, do: Callable[[], _T]) -> _T:
-        """Do something that takes little time in a thread."""
+        """Call a function that takes little time in another thread."""
         return await asyncio.get_running_loop().run_in_executor(self._light_workers, do)
 
     def backend(self, user: User) -> Backend:
@@ -198,7 +198,7 @@ class Service:
                 self.log.write("logout", user=session.user.name)
 
     def cancel(self, process: int, key: int) -> None:
-        """End what a session runs, if the key is its own. The one who asks is told nothing."""
+        """Cancel the running statement of a session, if the key is that session's. The client gets no answer."""
         session = self._sessions.get(process)
         if session is not None and hmac.compare_digest(session.key.to_bytes(4, signed=True), _bytes(key)):
             session.cancel()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # In seconds: for the login, and between a frame's first byte and its last.
 _LOGIN, _FRAME = 10.0, 60.0
-# In characters, of what an analyst sends at once.
+# In characters: the longest text that an analyst may send at once.
 _LONGEST_TEXT = 100_000
 # The most prepared statements of one session.
 _MOST_STATEMENTS = 1_000
@@ -36,7 +36,7 @@ class Session(SessionStatements):
     def __init__(self, service: Service, stream: Stream) -> None:
         super().__init__(service, stream)
         self.process, self.key = secrets.randbits(31), secrets.randbits(32) - (1 << 31)
-        # A portal of which the columns were asked and not yet told.
+        # A portal whose columns were asked for and not sent yet.
         self._undescribed: Portal | None = None
         self._is_skipping = False
 
@@ -73,11 +73,11 @@ class Session(SessionStatements):
             return
 
     def renumber(self) -> None:
-        """Take another number, since there is a session of this one."""
+        """Take another number, since another session has this one."""
         self.process = secrets.randbits(31)
 
     def stop(self) -> None:
-        """End the session: at once where it waits for the client, else after what runs."""
+        """End the session: at once if it waits for the client, else after the running statement."""
         self._stream.stop()
 
     # The beginning: encryption, a cancel request, or a login.
@@ -193,7 +193,7 @@ class Session(SessionStatements):
             await self._flush()
 
     async def _guarded(self, step: Callable[[], Any]) -> bool:
-        """Take a step. An error is told to the client, and the answer is False."""
+        """Await one step. If it raises an error, the error is sent to the client, and False is returned."""
         try:
             await step()
             return True
@@ -247,7 +247,7 @@ class Session(SessionStatements):
             await self._flush()
 
     def _limited(self, text: str) -> str:
-        """The text, if it is no longer than what the guard reads."""
+        """The text. Raises Told if it is longer than the guard accepts."""
         if len(text) > _LONGEST_TEXT and not self._is_steward:
             raise Told("54000", f"A text has {_LONGEST_TEXT:,} characters at most: split it with temporary tables.")
         return text
@@ -300,7 +300,7 @@ class Session(SessionStatements):
 
     async def _describe(self, message: wire.Describe) -> None:
         if message.kind == "P":
-            # The next message may be the one that runs it; then its result says what its columns are.
+            # The next message may run it; then the columns are known from its result.
             self._undescribed = self._portal(message.name)
             return
         prepared = self._statement(message.name)
@@ -315,7 +315,7 @@ class Session(SessionStatements):
             await self._tell_columns(portal)
 
     async def _tell_columns(self, portal: Portal) -> None:
-        """Tell the columns of a portal, which does not run for it."""
+        """Send the columns of a portal without running it."""
         if portal.result is not None:
             columns = portal.result.columns
         else:
@@ -330,7 +330,7 @@ class Session(SessionStatements):
 
 
 def _inner(command: commands.Command | None) -> str:
-    """The query in a statement about the session, which its parameters belong to."""
+    """The query inside a statement about the session, such as DECLARE: the parameters belong to it."""
     return command.query if isinstance(command, commands.Declare | commands.CopyOut) else ""
 
 

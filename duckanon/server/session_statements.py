@@ -21,16 +21,16 @@ MOST_PORTALS, _MOST_SAVEPOINTS = 100, 1_000
 
 
 class SessionStatements(Execution):
-    """Adds the statements about the session to what it can run."""
+    """Carries out the statements about the session."""
 
     def __init__(self, service: Service, stream: Stream) -> None:
         super().__init__(service, stream)
-        # By name: how many changes of its own the session had made before.
+        # For each savepoint, by name: how many changes the session itself had made before it.
         self._savepoints: dict[str, int] = {}
         self._has_noticed = False
 
     async def _command(self, portal: Portal, command: commands.Command) -> Result | None:
-        """Do what a statement about the session says. None: it is one of DuckDB's after all."""
+        """Carry out a statement about the session. None: DuckDB must run it after all."""
         if isinstance(command, commands.Transaction):
             return await self._transaction(command)
         if isinstance(command, commands.Declare):
@@ -42,7 +42,7 @@ class SessionStatements(Execution):
         return self._at_once(command)
 
     def _at_once(self, command: commands.Command) -> Result | None:
-        """As `_command`, for statements that wait for nothing."""
+        """As `_command`, for statements that need not wait."""
         if isinstance(command, commands.Set):
             return self._set(command)
         if isinstance(command, commands.Show):
@@ -104,7 +104,7 @@ class SessionStatements(Execution):
         return Result("COMMIT" if is_kept else "ROLLBACK")
 
     def _savepoint(self, action: str, name: str) -> Result:
-        """Savepoints are kept by name: drivers set them around each statement. What was written stays written."""
+        """Savepoints are recorded by name only, since drivers set them around each statement. Writes are not undone."""
         assert self._backend is not None
         if self._status == b"I":
             raise Told("25P01", f"{action.upper()} is for a transaction: BEGIN one first.")
@@ -203,7 +203,7 @@ class SessionStatements(Execution):
     async def _columns(
         self, text: str, command: commands.Command | None, types: Sequence[int]
     ) -> Sequence[Column] | None:
-        """The columns of a statement, which does not run for it and costs nothing."""
+        """The columns of a statement, which is not run and costs nothing."""
         assert self._backend is not None
         backend = self._backend
         if isinstance(command, commands.Show):

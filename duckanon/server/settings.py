@@ -1,4 +1,4 @@
-"""What a session may SET and SHOW: an allow-list. Most values are fixed, since the server has one way of each."""
+"""What a session may SET and SHOW: an allow-list. Most settings accept only one value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = "15.0"
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting. name: as it is shown. accepts: a new value as it is kept; raises ValueError, with what may be set.
+    """A setting. name: as it is shown. accepts: converts a new value to the stored one; raises ValueError with a hint.
 
     reported: whether the client is told of a new value.
     """
@@ -116,7 +116,7 @@ _LISTED = (
     Setting("transaction_read_only", "off", _ON_OFF),
 )
 _KNOWN = {one.name.lower(): one for one in _LISTED}
-# What a client may ask for at the start and does not get: it is told the value that holds, as for every setting.
+# Parameters of the startup message that are no settings.
 _ALSO = {"user", "database", "options", "replication"}
 
 
@@ -128,7 +128,7 @@ class Settings:
         self._values = dict(self._start)
 
     def begin(self, given: Mapping[str, str]) -> None:
-        """Take what a client asks for at the start. A value that the server does not have leaves the one it has."""
+        """Set what a client requests at the start. A value that is not supported leaves the setting as it is."""
         for name, value in given.items():
             setting = _KNOWN.get(name.lower())
             if setting is not None and name.lower() not in _ALSO:
@@ -139,7 +139,7 @@ class Settings:
         self._values = dict(self._start)
 
     def get(self, name: str) -> str | None:
-        """The value; None for a setting that there is not."""
+        """The value; None for a setting that does not exist."""
         setting = _KNOWN.get(name.lower())
         return None if setting is None else self._values[setting.name]
 

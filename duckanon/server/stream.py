@@ -9,7 +9,7 @@ from typing import Any
 
 from duckanon.server.wire import FrameError
 
-# In bytes: what is read ahead, and what may wait to be sent before the server waits for the client.
+# In bytes: how much is read ahead, and how much may wait to be sent before the server waits for the client.
 _AHEAD = 1 << 18
 _BEHIND = 1 << 18
 
@@ -19,7 +19,7 @@ class Ended(ConnectionError):
 
 
 class Stream(asyncio.Protocol):
-    """A connection. begin: called with it once it is there. lost: set it to be told when it is gone."""
+    """A connection. begin: called with it once it is open. lost: a function to set, called when it is closed."""
 
     def __init__(self, begin: Callable[[Stream], None]) -> None:
         self._begin = begin
@@ -127,7 +127,7 @@ class Stream(asyncio.Protocol):
     async def start_tls(self, answer: bytes, context: ssl.SSLContext, seconds: float) -> None:
         """Send the answer to a request for TLS, and go on encrypted.
 
-        Raises FrameError if the client has sent anything behind its request: it would be taken for encrypted. Nothing
+        Raises FrameError if the client has sent anything after its request: it would be read as if encrypted. Nothing
         is awaited between the answer and the change, so what arrives later is read as TLS.
         """
         if self._buffer:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from duckanon.server.errors import TOO_MANY_TRIES, Told
 
-# In seconds: what a failure takes at first, and after many.
+# In seconds: how long the next try waits after the first failure, and after many.
 _FIRST, _LONGEST = 0.5, 8.0
 # The most tries of a name from an address that wait for each other, and the most of such pairs that are remembered.
 _MOST_WAITING, _MOST_PAIRS = 4, 10_000
@@ -25,7 +25,7 @@ _Pair: TypeAlias = tuple[str, str]
 
 @dataclass
 class _Tried:
-    """What is remembered of a pair. failures: since the last login. is_known: whether there was a login.
+    """The tries of one pair. failures: since the last login. is_known: whether there was a login.
 
     until: when the next try may be, by the event loop's clock.
     """
@@ -42,7 +42,7 @@ class _Tried:
         self.failures, self.until = self.failures + 1, asyncio.get_running_loop().time() + seconds
 
     async def wait(self) -> None:
-        """Wait until the next try may be. It is a time and no sleep alone, so a client cannot cut it short."""
+        """Wait until the next try is allowed. That is a fixed time, so a new connection has to wait for it too."""
         await asyncio.sleep(max(0.0, self.until - asyncio.get_running_loop().time()))
 
 
@@ -54,7 +54,7 @@ class Tries:
 
     @asynccontextmanager
     async def turn(self, address: str, name: str) -> AsyncIterator[None]:
-        """A try inside, which fails if anything is raised: then this takes its time before it is raised on.
+        """A context for one try. An error that is raised inside means a failed try, and is raised again after a delay.
 
         Raises Told if too many of the same name and address wait.
         """
@@ -75,7 +75,7 @@ class Tries:
             tried.waiting -= 1
 
     def _tried(self, pair: _Pair) -> _Tried:
-        """What is remembered of a pair, which is now the last one to be forgotten."""
+        """The tries of a pair, which becomes the most recently used one: the least recently used is forgotten first."""
         found = self._pairs.pop(pair, None) or _Tried()
         self._pairs[pair] = found
         if len(self._pairs) > _MOST_PAIRS:

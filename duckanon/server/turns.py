@@ -1,4 +1,4 @@
-"""Statements and changes take turns: no statement runs under a decision that was made before a change."""
+"""A lock between statements and changes: no statement runs by a decision that a later change made obsolete."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _LOOK = 0.2
 
 
 class Turns:
-    """Any number of statements at a time, or any number of changes, and never both.
+    """Any number of statements at a time, or any number of changes, but never both.
 
-    A change that waits goes before statements that come later.
+    A waiting change comes before statements that begin to wait later.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Turns:
 
     @contextmanager
     def statement(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold off changes inside. check: called while it waits; what it raises ends the waiting."""
+        """A context in which no change happens. check: called while it waits; an error that it raises ends the wait."""
         with self._condition:
             while self._changes or self._waiting:
                 check()
@@ -36,7 +36,7 @@ class Turns:
 
     @contextmanager
     def change(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold off statements inside, once those that run have ended. check: as for `statement`."""
+        """A context in which no statement runs; waits until those that run have ended. check: as for `statement`."""
         with self._condition:
             self._waiting += 1
             try:

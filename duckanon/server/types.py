@@ -99,8 +99,8 @@ BY_OID = {one.oid: one for one in SCALARS} | {one.array: array_of(one) for one i
 def pg_type(duckdb: str) -> PgType:
     """The type for a DuckDB type, as DuckDB writes it.
 
-    An ENUM and what is not known are text. A STRUCT, a MAP, a UNION and a list of lists are json: PostgreSQL's arrays
-    of several dimensions cannot hold lists of different lengths.
+    An ENUM and all types that are not listed are text. A STRUCT, a MAP, a UNION and a list of lists are json:
+    PostgreSQL's arrays of several dimensions cannot hold lists of different lengths.
     """
     known = _OF_DUCKDB.get(duckdb)
     if known is not None:

@@ -1,6 +1,6 @@
 """The users of a served database: names, roles and verifiers of passwords, in a file beside the database.
 
-The file is never in the database, so that nobody who reads the database has the verifiers. Only its owner may read it.
+They are kept outside the database, so that nobody who reads the database has the verifiers. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Users:
     users: Mapping[str, User] = field(default_factory=dict)
 
     def verifier(self, name: str) -> Verifier:
-        """The verifier of a name; for an unknown one a verifier that no password fits."""
+        """The verifier of a name; for an unknown one a verifier that no password matches."""
         return self.users[name].verifier if name in self.users else mock_verifier(self.secret, name)
 
 
@@ -54,7 +54,7 @@ class UserFile:
         self._known: tuple[tuple[int, int, int], Users] | None = None
 
     def read(self) -> Users:
-        """All users. Raises InvalidInput for a file that others may read, or that is no file of users."""
+        """All users. Raises InvalidInput for a file that others may read, or that is not a file of users."""
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -85,14 +85,14 @@ class UserFile:
         return is_new
 
     def remove(self, name: str) -> None:
-        """Remove a user, whose charges stay. Raises InvalidInput for a name that there is not."""
+        """Remove a user; the user's charges remain. Raises InvalidInput for an unknown name."""
         with self._changed() as users:
             if users.pop(name, None) is None:
                 raise InvalidInput(f"There is no user {name}.")
 
     @contextmanager
     def _changed(self) -> Iterator[dict[str, User]]:
-        """The users, to be changed; then the file is replaced as a whole."""
+        """A context with the users, to be changed; at its end the file is replaced as a whole."""
         known = self.read() if self.path.exists() else Users(secrets.token_bytes(32))
         users = dict(known.users)
         yield users

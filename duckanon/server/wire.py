@@ -1,7 +1,7 @@
 """The frames of PostgreSQL's protocol, version 3: bytes in and out, without input or output.
 
-Source: PostgreSQL 15 documentation, chapter 55. Reading is total: any bytes give a message or a FrameError, which ends
-the session. Nothing is read beyond a frame's end, and nothing may be left in it.
+Source: PostgreSQL 15 documentation, chapter 55. Any bytes give a message or a FrameError, which ends
+the session. Nothing is read beyond a frame's end, and a frame must be read completely.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from duckanon.server.types import PgType
 
-# The longest frames in bytes, with their length field: before a client has shown who it is, a steward's, an analyst's.
+# The longest frames in bytes, including their length field: before the login, a steward's, an analyst's.
 LONGEST_STARTUP = 10_000
 LONGEST_SASL = 4_096
 LONGEST = 64 << 20
@@ -23,7 +23,7 @@ _INT = struct.Struct("!i")
 
 
 class FrameError(Exception):
-    """Bytes that are no message of the protocol. The text may be shown to the client."""
+    """Bytes that are not a message of the protocol. The text may be shown to the client."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Startup:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Stop what another session runs. process, key: as that session was told."""
+    """A request to cancel another session's statement. process, key: as they were sent to that session."""
 
     process: int
     key: int
@@ -44,7 +44,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class EncryptionRequest:
-    """May the client go on encrypted? by: 'tls' or 'gss'."""
+    """A request to continue with encryption. by: 'tls' or 'gss'."""
 
     by: str
 
@@ -116,7 +116,7 @@ class CopyData:
 
 @dataclass(frozen=True)
 class CopyFail:
-    """The client gives up copying. reason: in its words."""
+    """The client ends copying with an error. reason: the client's text."""
 
     reason: str
 
@@ -196,7 +196,7 @@ def body_length(header: bytes, longest: int) -> int:
 
 
 def opening(body: bytes) -> Opening:
-    """A message of those that come before the startup is done; they have no kind. Raises FrameError."""
+    """A message of those that a connection begins with; they have no kind. Raises FrameError."""
     read = _Body(body)
     code = read.int32()
     found: Opening
@@ -270,7 +270,7 @@ def sasl_initial(body: bytes) -> tuple[str, bytes]:
     return mechanism, first or b""
 
 
-# What the server sends.
+# Messages that the server sends.
 
 
 def frame(kind: bytes, body: bytes = b"") -> bytes:
@@ -278,7 +278,7 @@ def frame(kind: bytes, body: bytes = b"") -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A text with its end. It holds no zero byte, and what is no Unicode becomes a question mark."""
+    """A text with its terminating zero. Zero bytes are left out, and what is no Unicode becomes a question mark."""
     return text.replace("\0", "").encode(errors="replace") + b"\0"
 
 
@@ -299,7 +299,7 @@ def authentication_final(data: bytes) -> bytes:
 
 
 def negotiate_version(unknown: Sequence[str]) -> bytes:
-    """The server speaks version 3.0, and does not know these options."""
+    """The server supports version 3.0, and none of these options."""
     return frame(b"v", struct.pack("!ii", 3 << 16, len(unknown)) + b"".join(map(_text, unknown)))
 
 
