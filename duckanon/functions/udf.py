@@ -15,6 +15,7 @@ import pyarrow as pa
 from duckanon.errors import DuckanonError
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
+from duckanon.functions.worker_threads import on_lasting_state
 
 # Called with what runs and the share done (0 to 1), from the thread that runs it.
 Progress = Callable[[str, float], None]
@@ -109,6 +110,7 @@ class Instance:
     def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
         """Register `function`, unless another cursor has done so."""
         if name not in self._known:
+            function = on_lasting_state(function)
             _KEPT.append(function)
             self._con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
                 name,

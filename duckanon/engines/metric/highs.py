@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.metric.scaled_program import FINEST
-from duckanon.engines.solver import solver
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,9 +38,10 @@ class Model:
     def __init__(self, cost: Floats, lower: Floats, tolerance: float = FINEST) -> None:
         import highspy
 
-        self._highs: Any = solver()
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._usual: dict[str, Any] = {
+            "output_flag": False,
             "primal_feasibility_tolerance": tolerance,
             "dual_feasibility_tolerance": FINEST,
             "presolve": "choose",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.solver import solver
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ class Program:
         """primal: simplex for bounds and costs that change while 0 stays feasible; or else dual, for rows that come."""
         import highspy
 
-        self._highs: Any = solver()
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._solved = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kModelEmpty)
         self._infeasible = highspy.HighsModelStatus.kInfeasible
-        options = {"threads": 1, "simplex_strategy": 4 if primal else 1, "solver": "simplex"}
+        options = {"output_flag": False, "threads": 1, "simplex_strategy": 4 if primal else 1, "solver": "simplex"}
         for option, value in options.items():
             self._highs.setOptionValue(option, value)
         self._all = np.arange(len(cost), dtype=np.int32)
@@ -119,8 +118,8 @@ class Choice:
         """nodes: of the search tree, at most."""
         import highspy
 
-        self._highs: Any = solver()
-        options = {"threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": nodes}
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": nodes}
         for option, value in options.items():
             self._highs.setOptionValue(option, value)
         every, count = np.arange(len(cost), dtype=np.int32), len(cost)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.solver import solver
 from duckanon.engines.tables.cells import Ints
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.system import System
@@ -47,8 +46,8 @@ class LinearProgram:
         self._at = np.full(system.columns, -1, dtype=np.int64)
         self._at[self.free] = np.arange(len(self.free))
         self._reduce(system)
-        self._highs: Any = solver()
-        for option, value in {"threads": 1, "simplex_strategy": 1 if dual else 4}.items():
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for option, value in {"output_flag": False, "threads": 1, "simplex_strategy": 1 if dual else 4}.items():
             self._highs.setOptionValue(option, value)
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._infeasible = highspy.HighsModelStatus.kInfeasible
@@ -151,8 +150,8 @@ class IntegerProgram:
         import highspy
 
         self._relaxed = relaxed
-        self._highs: Any = solver()
-        for option, value in {"threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 0.5}.items():
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for option, value in {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 0.5}.items():
             self._highs.setOptionValue(option, value)
         self._highs.passModel(relaxed._program(highspy))
         size = len(relaxed.free)

@@ -23,7 +23,6 @@ from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.kernels.pricing import Found, as_class, price
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Floats, Records
-from duckanon.engines.solver import solver
 from duckanon.errors import InvalidInput
 
 MANY_RECORDS = 2_000
@@ -63,7 +62,8 @@ class _Classes:
 
         self.n = n
         self.known: dict[tuple[int, ...], float] = {}
-        self._highs: Any = solver()
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs.setOptionValue("output_flag", False)
         self._infinity = highspy.kHighsInf
         nothing = (np.zeros(0, dtype=np.int32), np.zeros(0))
         for _ in range(n):
