@@ -12,7 +12,7 @@ import typer
 
 from duckanon import __version__
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import as_options, call, split
+from duckanon.integrations.calls import as_options, call, ordered, split
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.options import Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
@@ -195,7 +195,7 @@ def compare(source: In, table: TableName = None, form: OutputFormat = Format.TAB
     """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
     from duckanon.integrations.cli.risk_tables import compared
 
-    _print(_answer(source, table, "k_compare", given), form, compared)
+    _print(_answer(source, table, "k_compare", given, ordered(given)), form, compared)
 
 
 @app.command()
@@ -282,14 +282,16 @@ def sql(
             run_script(session, text, form)
 
 
-def _answer(path: Path, table: str | None, function: str, given: Mapping[str, object]) -> Result:
-    """The result of one of duckanon's functions over a data file or a database's table."""
+def _answer(
+    path: Path, table: str | None, function: str, given: Mapping[str, object], ordered: Sequence[str] = ()
+) -> Result:
+    """The result of one of duckanon's functions over a data file or a database's table. ordered: as for `source`."""
     from duckanon.integrations.data_files import source
     from duckanon.integrations.results import fetch
     from duckanon.integrations.terminal.session import Session
 
     def work(con: Connection) -> Result:
-        return fetch(con.execute(call(function, source(con, path, table), **given)))
+        return fetch(con.execute(call(function, source(con, path, table, ordered=ordered), **given)))
 
     with Session(role="steward") as session:
         return session.run(f"Reading {path.name}", work)

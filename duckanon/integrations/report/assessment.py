@@ -6,7 +6,7 @@ columns that our functions return.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import duckdb
 
 from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.calls import arguments, call
+from duckanon.integrations.copied_columns import generalised
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.report.table_requests import TableRequest
@@ -96,7 +97,7 @@ def assess(con: Connection, requests: Sequence[TableRequest], sensitive: Sequenc
     named = {one.table for one in requests}
     for schema, table, columns in con.execute(_TABLES).fetchall():
         label, name = f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}"
-        qi = list(_released_columns(columns))
+        qi = _released_columns(columns)
         if qi and label not in named and table not in named:
             on.trying(label, partial(on.release, label, name, qi, "known by its columns"))
         elif set(columns) >= _SIZES:
@@ -106,14 +107,9 @@ def assess(con: Connection, requests: Sequence[TableRequest], sensitive: Sequenc
     return on.found
 
 
-def _released_columns(columns: Sequence[str]) -> Iterator[str]:
+def _released_columns(columns: Sequence[str]) -> list[str]:
     """The columns that k_anonymize made from quasi-identifiers; none if the table is not a result of k_anonymize."""
-    if "class_id" not in columns:
-        return
-    for name in columns:
-        base, _, end = name.rpartition("_")
-        if end == "set" or (end == "lo" and f"{base}_hi" in columns) or (end == "hi" and f"{base}_lo" in columns):
-            yield name
+    return generalised(columns) if "class_id" in columns else []
 
 
 class _Assessor:
