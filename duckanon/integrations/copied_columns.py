@@ -1,4 +1,4 @@
-"""The columns that a k-anonymous table has as they were, and those of them that could identify a record on their own."""
+"""The columns that a k-anonymous table has as they were, and those of them that could identify a record."""
 
 from __future__ import annotations
 

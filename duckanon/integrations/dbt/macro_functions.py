@@ -65,7 +65,7 @@ class MacroFunctions:
         )
         on.create(
             "_dk_dbt_copied",
-            _answering(lambda given: self._copied(governance)),
+            _answering(lambda _: self._copied(governance)),
             "VARCHAR",
             side_effects=True,
         )
