@@ -31,18 +31,16 @@ class Copied:
     near_unique: Sequence[str]
 
     @classmethod
-    def of(cls, con: Any, table: str, qi: Sequence[str] | None = None) -> Copied:
-        """Those of a result of k_anonymize. con: a DuckDB connection. table: its name as SQL.
+    def of(cls, con: Any, table: str, made: Sequence[str] | None = None) -> Copied:
+        """Those of a result of k_anonymize. con: a DuckDB connection. table: the result, as SQL reads it.
 
-        qi: its quasi-identifiers, if they are known; else the columns' names tell. Raises duckdb.Error.
+        made: the columns that stand for quasi-identifiers, if they are known; else their names tell. Raises
+        duckdb.Error.
         """
         described = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608 - quoted
         columns = [name for (name,) in described]
-        if qi is None:
-            made = {name.lower() for name in generalised(columns)}
-        else:
-            made = {f"{name.lower()}_{end}" for name in qi for end in ("lo", "hi", "set")}
-        names = [name for name in columns if name.lower() not in made | {"class_id"}]
+        changed = {name.lower() for name in (generalised(columns) if made is None else made)} | {"class_id"}
+        names = [name for name in columns if name.lower() not in changed]
         if not names:
             return cls([], [])
         count = "system.main.count"

@@ -156,7 +156,18 @@ def report(
     ] = None,
     rows: Annotated[Columns, typer.Option("--rows", metavar="NAMES", help="the rows of these shares,")] = None,
     cols: Annotated[Columns, typer.Option("--cols", metavar="NAMES", help="the columns of these shares,")] = None,
-    count: Annotated[Columns, typer.Option("--count", metavar="NAME", help="and the column of counts, if any.")] = None,
+    count: Annotated[Columns, typer.Option("--count", metavar="NAME", help="and the column of counts, if any;")] = None,
+    p: Annotated[
+        Columns, typer.Option("--p", metavar="NAME", help="or, if the table holds shares, their column,")
+    ] = None,
+    n: Annotated[list[int] | None, typer.Option("--n", help="the number of records that they are of,")] = None,
+    digits: Annotated[
+        list[int] | None, typer.Option("--digits", help="and to how many decimals they are rounded.")
+    ] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", metavar="FILE", help="With --out: an exported file, to be judged and identified."),
+    ] = None,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -177,11 +188,12 @@ def report(
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
         if given["fraction"] is not None or given["l"] is not None:
             raise InvalidInput("A page has the risk of released tables as it stands: leave --fraction and --l out.")
-        write(source, out, table_requests(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
+        requests = table_requests(released, qi, shares, rows=rows, cols=cols, count=count, p=p, n=n, digits=digits)
+        write(source, out, requests, files=file or [], sensitive=given["sensitive"], force=force)
         return
-    if released or shares or rows or cols or count or force:
+    if any((released, shares, rows, cols, count, p, n, digits, file, force)):
         raise InvalidInput(
-            "--released, --shares, --rows, --cols, --count and --force belong to a page: name it with --out."
+            "--released, --shares and what belongs to them, --file and --force belong to a page: name it with --out."
         )
     from duckanon.integrations.cli.risk_tables import explained
 
