@@ -91,7 +91,7 @@ def test_a_group_in_two_regions_is_told_by_columns_and_not_by_values(paper: duck
     said = str(raised.value)
     assert said.startswith('Invalid Input Error: Column "unit" has a value in more than one region of "region": ')
     # The sentence has two ways out, which work as they stand.
-    each, first = re.search(r"with (.*) as the unit.* with (QUALIFY .*)\.", said).groups()
+    ((each, first),) = re.findall(r"with (.*) as the unit.* with (QUALIFY .*)\.", said)
     paper.execute(f"CREATE VIEW each AS SELECT * REPLACE ({each} AS unit) FROM users")
     paper.execute(f"CREATE VIEW first AS FROM users {first}")
     counted = "SELECT sum(groups) FROM group_sizes('{}', 'unit', ['region']) WHERE level = 0"

@@ -95,8 +95,8 @@ def test_a_steward_has_every_function(people: Path) -> None:
         assert con.execute(text(sizes)).scalar() == before
         (spent,) = con.execute(text("SELECT spent FROM privacy_budget()")).fetchall()
         assert spent == (0.5,)
-        actions = con.execute(text("SELECT action FROM privacy_ledger() ORDER BY number")).scalars().all()
-        assert list(actions) == ["protect", "open", "open", "charge"]
+        actions = con.execute(text("SELECT action FROM privacy_ledger() ORDER BY number")).fetchall()
+        assert [action for (action,) in actions] == ["protect", "open", "open", "charge"]
     engine.dispose()
 
 

@@ -406,6 +406,16 @@ def test_without_qi_or_a_page_the_usage_is_wrong() -> None:
     assert run("x.csv").exit_code == 2
 
 
+def test_the_dark_page_changes_the_colours_that_pictures_have(text: str) -> None:
+    from duckanon.integrations.plots.style import FAINT, INK, QUIET, STYLE, WHITE
+
+    dark = text[text.index("@media screen and (prefers-color-scheme: dark)") : text.index("</style>")]
+    for colour in (INK, QUIET, FAINT, STYLE["grid.color"], "#ffffff"):
+        assert f': {colour}"]' in dark
+    # White and black inside coloured fields stay.
+    assert WHITE not in dark
+
+
 # --- in a browser -----------------------------------------------------------------------------------------------------
 
 
