@@ -19,6 +19,7 @@ LIBRARIES: dict[str, Sequence[str]] = {
     "docs": ("furo", "myst_parser", "sphinx"),
     "harlequin": ("harlequin", "harlequin_duckdb"),
     "notebooks": ("IPython", "duckdb_engine", "ipykernel", "nbclient", "sql"),
+    "office": ("openpyxl", "pyreadstat", "pandas"),
     "report": ("jinja2", "matplotlib"),
     "spark": ("pyspark", "pandas"),
 }
@@ -30,6 +31,7 @@ NEEDED: Mapping[str, str] = {
     "duckanon/integrations/report": "report",
     "duckanon/integrations/spark": "spark",
     "duckanon/integrations/sqlalchemy.py": "notebooks",
+    "tests/integrations/cli/test_office_files.py": "office",
     "tests/integrations/dbt": "dbt",
     "tests/integrations/plots": "report",
     "tests/integrations/report": "report",
