@@ -175,8 +175,10 @@ def report(
 
         if table is not None:
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
-        if given["fraction"] is not None or given["l"] is not None:
-            raise InvalidInput("A page has the risk of released tables as it stands: leave --fraction and --l out.")
+        if any(given[name] is not None for name in ("fraction", "weight", "l")):
+            raise InvalidInput(
+                "A page has the risk of released tables as it stands: leave --fraction, --weight and --l out."
+            )
         write(source, out, table_requests(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
         return
     if released or shares or rows or cols or count or force:

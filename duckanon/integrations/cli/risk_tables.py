@@ -26,6 +26,8 @@ NAMES = {
     "recursive_c": "c (recursive)",
     "journalist_max": "journalist's, highest",
     "journalist_avg": "journalist's, average",
+    "population_uniques": "alone in population",
+    "k_map": "k-map",
 }
 _COMPARED = {
     "method": "method",
@@ -60,6 +62,8 @@ def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[s
         "but the l - 1 commonest together; l is 2 without --l.",
         "journalist_max": "The highest chance for somebody who does not know who is in the table.",
         "journalist_avg": "The same chance, averaged over all records.",
+        "population_uniques": "Records that are alone in the population too, as far as this table lets one expect.",
+        "k_map": "Every record may be one of this many people or more.",
     }
 
 
