@@ -216,6 +216,13 @@ def test_null_is_a_class_and_a_sensitive_value(con: duckdb.DuckDBPyConnection) -
     assert found["entropy_l"] == 1.0
 
 
+def test_columns_named_like_ours(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS SELECT i % 3 AS size, 'p' || i % 2 AS people, i AS members FROM range(10) r(i)")
+    for more in ("", ", population := 't'", ", sensitive := ['members']"):
+        found = one(con, f"FROM k_report('t', ['size', 'people']{more})")
+        assert (found["records"], found["classes"], found["k"]) == (10, 6, 1)
+
+
 def test_report_of_a_release(people: duckdb.DuckDBPyConnection) -> None:
     people.execute(
         "CREATE TABLE released AS FROM k_anonymize('people', ['age', 'city'], k := 6, categorical := ['city'])"

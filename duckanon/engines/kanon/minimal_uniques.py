@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import fsum, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -119,5 +119,5 @@ def intrusion_by_record(scores: Floats, singletons: int, doubles: int, fraction:
     if file_risk == 0.0 or not scored.any():
         return spread
     power = scores[scored] ** (1.0 + (8.0 - keys) / 20.0)
-    spread[scored] = 1.0 / (1.0 + (singletons / file_risk - singletons) / (power * (1.0 / power).sum()))
+    spread[scored] = 1.0 / (1.0 + (singletons / file_risk - singletons) / (power * fsum(1.0 / power)))
     return spread

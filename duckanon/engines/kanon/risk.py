@@ -6,6 +6,7 @@ and Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +118,7 @@ def report(
         t=max((c.closeness() for c in counts), default=None),
         recursive_c=max((c.recursive_c(least) for c in counts), default=None),
         journalist_max=None if outside is None else float(outside.max()),
-        journalist_avg=None if outside is None else float(outside @ (sizes * many)) / n,
+        journalist_avg=None if outside is None else fsum(outside * (sizes * many)) / n,
         population_uniques=_population_uniques(sizes, many, population, fraction),
         k_map=None if population is None else int(population.min()),
     )
@@ -131,7 +132,7 @@ def _population_uniques(
         return float(many[population == 1].sum())
     if fraction is None:
         return None
-    return population_uniques(sizes, many, float((sizes * many / fraction).sum()))
+    return population_uniques(sizes, many, fsum(sizes * many / fraction))
 
 
 @dataclass(frozen=True, eq=False)
