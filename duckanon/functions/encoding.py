@@ -192,3 +192,11 @@ def sensitive(coded: Attribute, kind: pa.DataType) -> Sensitive:
 
     holds_null = bool((coded.codes == coded.distinct).any())
     return Sensitive(coded.codes, coded.distinct + holds_null, is_ordered(kind))
+
+
+def joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """The arrays one after another; those of an ENUM may each have a dictionary of their own."""
+    found = pa.chunked_array(parts, parts[0].type)
+    if pa.types.is_dictionary(found.type):
+        found = found.unify_dictionaries()
+    return found.combine_chunks()
