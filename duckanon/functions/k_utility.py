@@ -74,9 +74,7 @@ class KUtility(Request):
 
     def query(self) -> str:
         own = {f"own{i}": name for i, name in enumerate(self.columns)}
-        released = {
-            f"{end}{i}": named for i, name in enumerate(self.columns) for end, named in _released(name).items()
-        }
+        released = {f"{end}{i}": named for i, name in enumerate(self.columns) for end, named in _released(name).items()}
         return fill(
             "k_utility",
             before=literal(self.before),
@@ -231,9 +229,8 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
     kind = own.type
     if not is_set and not is_string(kind) and not pa.types.is_dictionary(kind) and not pa.types.is_boolean(kind):
         whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
-        values, ends = _floats(name, own), [_floats(name, one) for one in cells]
-        pair = Numbers.of(values, values, whole=whole), Numbers.of(ends[0], ends[-1], whole=whole)
-        return pair, _writer(kind)
+        values, low, high = (_floats(name, one) for one in (own, cells[0], cells[-1]))
+        return (Numbers.of(values, values, whole=whole), Numbers.of(low, high, whole=whole)), _writer(kind)
     held = [one.flatten() if is_set else one for one in cells]
     names, (codes, *ends) = _coded([own, *held])
     before = Categories.single(codes, names)
@@ -271,9 +268,9 @@ def _writer(kind: pa.DataType) -> _Write:
     if pa.types.is_date(kind):
         return lambda days: str(date(1970, 1, 1) + timedelta(days=round(days)))
     if pa.types.is_timestamp(kind):
-        return lambda days: str(datetime(1970, 1, 1) + timedelta(seconds=round(days * _DAY)))  # noqa: DTZ001 - as stored
+        return lambda days: str(datetime(1970, 1, 1) + timedelta(seconds=round(days * _DAY)))
     if pa.types.is_time(kind):
-        return lambda seconds: str((datetime(1970, 1, 1) + timedelta(seconds=round(seconds))).time())  # noqa: DTZ001
+        return lambda seconds: str((datetime(1970, 1, 1) + timedelta(seconds=round(seconds))).time())
     return lambda number: f"{number:.15g}"
 
 

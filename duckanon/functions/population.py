@@ -84,7 +84,9 @@ class Population:
             f"THEN CAST(system.main.sum({value}) AS DOUBLE) END"
         )
 
-    def sampled(self, sizes: npt.NDArray[np.int64], weighed: npt.NDArray[Any]) -> float | npt.NDArray[np.float64] | None:
+    def sampled(
+        self, sizes: npt.NDArray[np.int64], weighed: npt.NDArray[Any]
+    ) -> float | npt.NDArray[np.float64] | None:
         """The share of the population that is in the table, or of each class, shape (classes,); None if not said.
 
         sizes: records of each class. weighed: what `weighed` gave for each, NaN where that is NULL.

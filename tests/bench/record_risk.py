@@ -34,7 +34,10 @@ def main(rows: int) -> None:
     for columns in (4, len(NAMES)):
         for size in (2, 3, 4):
             call = f"'people', {NAMES[:columns]}, size := {size}"
-            risk, subsets = timed(con, f"SELECT max(suda) FROM record_risk({call})"), timed(con, f"FROM k_subsets({call})")
+            risk, subsets = (
+                timed(con, f"SELECT max(suda) FROM record_risk({call})"),
+                timed(con, f"FROM k_subsets({call})"),
+            )
             print(f"| {columns} | {size} | {risk:.2f} | {subsets:.2f} |")
 
 

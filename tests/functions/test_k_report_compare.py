@@ -124,7 +124,8 @@ def test_journalists_risk_with_a_sampling_fraction(people: duckdb.DuckDBPyConnec
 # Machingauta and Welch 2022, section "Individual risk"), with its sampling weights.
 GUIDE = """
 CREATE TABLE guide AS FROM (VALUES
-  ('urban', 'female', 'secondary incomplete', 'employed', 180), ('urban', 'female', 'secondary incomplete', 'employed', 180),
+  ('urban', 'female', 'secondary incomplete', 'employed', 180),
+  ('urban', 'female', 'secondary incomplete', 'employed', 180),
   ('urban', 'female', 'primary incomplete', 'non-LF', 215), ('urban', 'male', 'secondary complete', 'employed', 76),
   ('rural', 'female', 'secondary complete', 'unemployed', 186), ('urban', 'male', 'secondary complete', 'employed', 76),
   ('urban', 'female', 'primary complete', 'non-LF', 180), ('urban', 'male', 'post-secondary', 'unemployed', 215),

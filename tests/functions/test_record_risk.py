@@ -21,7 +21,8 @@ KEYS = ["residence", "gender", "education", "labour"]
 def people(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     con.execute("CREATE TYPE job AS ENUM ('nurse', 'cook', 'clerk')").fetchall()
     con.execute(
-        "CREATE TABLE people AS SELECT i AS id, (hash(i) % 25)::INT AS age, nullif('c' || hash(i + 1) % 5, 'c4') AS city, "
+        "CREATE TABLE people AS SELECT i AS id, (hash(i) % 25)::INT AS age, "
+        "nullif('c' || hash(i + 1) % 5, 'c4') AS city, "
         "hash(i + 2) % 2 = 0 AS sex, ['nurse', 'cook', 'clerk'][1 + (hash(i + 3) % 3)::INT]::job AS job, "
         "{'a': i, 'b': [i % 3]} AS more, i * 0.5 AS half, 1 + hash(i + 4) % 9 AS weight FROM range(150) r(i)"
     ).fetchall()
@@ -170,9 +171,12 @@ def test_any_source(people: duckdb.DuckDBPyConnection) -> None:
     found = people.execute(
         "WITH mine AS (FROM few WHERE sex) SELECT count(*), max(class_size) FROM record_risk('mine', ['age'])"
     ).fetchall()
-    assert found == people.execute(
-        "SELECT sum(n)::BIGINT, max(n) FROM (SELECT count(*) AS n FROM few WHERE sex GROUP BY age)"
-    ).fetchall()
+    assert (
+        found
+        == people.execute(
+            "SELECT sum(n)::BIGINT, max(n) FROM (SELECT count(*) AS n FROM few WHERE sex GROUP BY age)"
+        ).fetchall()
+    )
     assert len(people.execute("FROM record_risk($1, $2)", ["people", ["job"]]).fetchall()) == 150
 
 

@@ -143,9 +143,7 @@ class _Shared:
         most = max(key.distinct for key in keys)
         return _Shared(keys, np.zeros(most, np.int32), np.empty(n, np.int32), np.zeros(3, np.int64))
 
-    def split(
-        self, above: _Classes, columns: tuple[int, ...], room: tuple[Codes, Codes]
-    ) -> tuple[_Classes, Subset]:
+    def split(self, above: _Classes, columns: tuple[int, ...], room: tuple[Codes, Codes]) -> tuple[_Classes, Subset]:
         """The classes `above`, split by the last of the columns."""
         members, ends = room
         codes = self.keys[columns[-1]].codes

@@ -48,7 +48,8 @@ class MinimalUniques:
     def scores(self) -> Floats:
         """SUDA's score, shape (n,): the sum of `weight` over a record's minimal sample uniques."""
         most = self.counts.shape[1]
-        return self.counts @ np.array([weight(size, most, self.keys) for size in range(1, most + 1)], np.float64)
+        weights = [weight(size, most, self.keys) for size in range(1, most + 1)]
+        return np.asarray(self.counts @ np.array(weights, np.float64), np.float64)
 
 
 def weight(size: int, most: int, keys: int) -> int:
@@ -94,7 +95,7 @@ def _bits(records: npt.NDArray[np.int32], n: int) -> Bits:
 
 def _among(bits: Bits, records: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
     """Which of the records have their bit set."""
-    return (bits[records >> 3] >> (records & 7).astype(np.uint8)) & 1 == 1
+    return np.asarray((bits[records >> 3] >> (records & 7).astype(np.uint8)) & 1, np.bool_)
 
 
 def intrusion(singletons: int, doubles: int, fraction: float) -> float:

@@ -78,9 +78,9 @@ def fit(sizes: Ints, times: Ints) -> Pitman:
 def population_uniques(sizes: Ints, times: Ints, people: float) -> float:
     """The expected number of records that are alone in their class and in the population.
 
-    sizes, times: of the sample's classes, shape (sizes,), in any order; people: how many there are in all. The sample should be drawn
-    with the same chance for everybody. If all records of the sample are alone, so may all be in the population: then
-    their number is returned, for nothing in the sample says otherwise.
+    sizes, times: of the sample's classes, shape (sizes,), in any order; people: how many there are in all. The sample
+    should be drawn with the same chance for everybody. If all records of the sample are alone, so may all be in the
+    population: then their number is returned, for nothing in the sample says otherwise.
     """
     # In one order, so that no sum depends on that of the classes.
     sizes, place = np.unique(sizes, return_inverse=True)

@@ -37,7 +37,8 @@ def check_k_report(call: Call) -> KReport:
         one, other = ours[name.lower()], theirs[name.lower()]
         if one != other and not (is_number(one) and is_number(other)):
             raise InvalidInput(
-                f'Column "{name}" has one type in {request.tbl} and another in {request.population.table}: cast one of them.'
+                f'Column "{name}" has one type in {request.tbl} and another in {request.population.table}: '
+                "cast one of them."
             )
     return request
 

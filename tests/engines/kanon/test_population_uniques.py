@@ -96,14 +96,13 @@ def test_the_chance_to_stay_alone(n: int, more: int, discount: float, strength: 
 
 def likelihood(sizes: list[int], discount: float, strength: float) -> float:
     """Log of the probability that records come one after the other in these classes."""
-    found, n, classes = 0.0, 0, 0
-    for size in sizes:
+    found, n = 0.0, 0
+    for classes, size in enumerate(sizes):
         for held in range(size):
             if n:
                 weight = held - discount if held else strength + classes * discount
                 found += log(weight / (n + strength))
             n += 1
-        classes += 1
     return found
 
 

@@ -41,7 +41,9 @@ class Measure:
     difference: float | None
 
     @staticmethod
-    def of(measure: str, columns: Sequence[str], value: str | None, before: float | None, after: float | None) -> Measure:
+    def of(
+        measure: str, columns: Sequence[str], value: str | None, before: float | None, after: float | None
+    ) -> Measure:
         """The row of a statistic that both tables have, or have not."""
         change = None if before is None or after is None else round(after - before, 12)
         return Measure(measure, tuple(columns), value, before, after, change)
@@ -86,7 +88,9 @@ def measures(tables: Compared, asked: int, progress: Progress = lambda _: None) 
     if asked_queries := queries(before, asked):
         wrong = errors(before, after, asked_queries)
         for label, share in _ERRORS.items():
-            yield Measure("query_error", tuple(tables.names), label, None, None, round(float(np.quantile(wrong, share)), 12))
+            yield Measure(
+                "query_error", tuple(tables.names), label, None, None, round(float(np.quantile(wrong, share)), 12)
+            )
 
 
 def _marginals(tables: Compared, divided: Sequence[Parts]) -> Iterator[Measure]:
@@ -144,7 +148,8 @@ def _correlation(table: Cells, i: int, j: int) -> float | None:
     if not there.any():
         return None
     moments = [
-        _mean_and_variance(cells, np.bincount(cells.index, there, minlength=len(cells.low))) for cells in (one, other)
+        _mean_and_variance(cells, np.asarray(np.bincount(cells.index, there, len(cells.low)), np.float64))
+        for cells in (one, other)
     ]
     if moments[0][1] <= 0 or moments[1][1] <= 0:
         return None

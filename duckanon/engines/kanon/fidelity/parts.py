@@ -41,7 +41,10 @@ class Groups:
 
     def chances(self, column: Categories) -> Floats:
         """The chance that a value of each cell is in each group, shape (d, groups)."""
-        return np.stack([column.chance(self.group == one) for one in range(len(self.labels))], axis=1)
+        found = np.zeros((len(column.missing), len(self.labels)))
+        for one in range(len(self.labels)):
+            found[:, one] = column.chance(self.group == one)
+        return found
 
 
 Parts = Ranges | Groups

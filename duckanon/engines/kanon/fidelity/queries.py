@@ -58,7 +58,8 @@ def errors(before: Cells, after: Cells, asked: Sequence[Query]) -> Floats:
     """The relative error of each query's count in the release, shape (queries,)."""
     least = max(1.0, SANITY * before.records)
     true = np.array([query.count(before) for query in asked])
-    return np.abs(np.array([query.count(after) for query in asked]) - true) / np.maximum(true, least)
+    found = np.array([query.count(after) for query in asked])
+    return np.asarray(np.abs(found - true) / np.maximum(true, least))
 
 
 def _askable(table: Cells, column: int) -> bool:

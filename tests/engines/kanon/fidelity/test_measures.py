@@ -4,6 +4,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import combinations, product
 from math import inf, isnan, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from duckanon.engines.kanon.fidelity.cells import Categories, Cells, Numbers
 from duckanon.engines.kanon.fidelity.measures import QUANTILES, Compared, Measure, measures
-from duckanon.engines.kanon.fidelity.parts import OTHERS, chances, parts_of
+from duckanon.engines.kanon.fidelity.parts import OTHERS, Parts, Ranges, chances, parts_of
 from duckanon.engines.kanon.fidelity.queries import errors, queries
 
 NAMES = ["a", "b", "c", "d"]
@@ -20,7 +21,7 @@ NAMES = ["a", "b", "c", "d"]
 # A table in plain Python: for each row, the values that each column may have (an empty list if it is missing), and how
 # many records the row stands for.
 Row = tuple[list[list[int]], int]
-Spelled = list[tuple[tuple[int | None, ...], Fraction]]
+Spelled = list[tuple[tuple[Any, ...], Any]]
 
 
 @st.composite
@@ -41,7 +42,12 @@ def tables(draw: st.DrawFn, kinds: list[bool], single: bool) -> list[Row]:
     rows = []
     for _ in range(n):
         row = [draw(cells(kind, single)) for kind in kinds]
-        rows.append(([one if kind else [v % 4 for v in one] for one, kind in zip(row, kinds, strict=True)], draw(st.integers(1, 3))))
+        rows.append(
+            (
+                [one if kind else [v % 4 for v in one] for one, kind in zip(row, kinds, strict=True)],
+                draw(st.integers(1, 3)),
+            )
+        )
     return rows
 
 
@@ -72,7 +78,7 @@ def spelled(rows: list[Row]) -> Spelled:
     """Every combination of values that a row may stand for, with its share of the row's records."""
     found = []
     for cells, weight in rows:
-        choices = [one or [None] for one in cells]
+        choices: list[list[Any]] = [list(one) or [None] for one in cells]
         whole = 1
         for one in choices:
             whole *= len(one)
@@ -80,7 +86,7 @@ def spelled(rows: list[Row]) -> Spelled:
     return found
 
 
-def of_column(rows: Spelled, j: int) -> list[tuple[int, Fraction]]:
+def of_column(rows: Spelled, j: int) -> list[tuple[Any, Any]]:
     return sorted((values[j], weight) for values, weight in rows if values[j] is not None)
 
 
@@ -123,9 +129,14 @@ def cramers_v(counts: Counter) -> float | None:
     return sqrt(chi / (total * least))
 
 
-def part(parts, number: bool, value: int) -> int:
+def part(parts: Parts, value: int) -> int:
     """The part in which a value is."""
-    return sum(value > top for top in parts.tops) if number else int(parts.group[value])
+    if isinstance(parts, Ranges):
+        return sum(value > top for top in parts.tops)
+    return int(parts.group[value])
+
+
+Named = dict[tuple[str, tuple[str, ...]], list[Measure]]
 
 
 @given(pairs())
@@ -133,59 +144,70 @@ def test_all_measures(given_pair: tuple[list[bool], list[Row], list[Row]]) -> No
     kinds, before, after = given_pair
     both = table(kinds, before), table(kinds, after)
     names = NAMES[: len(kinds)]
-    found = list(measures(Compared(*both, names, [str] * len(kinds)), 40))
-    whole = spelled(before), spelled(after)
-    records = [sum(weight for _, weight in one) for one in whole]
-    by_name: dict[tuple[str, tuple[str, ...]], list[Measure]] = {}
-    for one in found:
+    by_name: Named = {}
+    for one in measures(Compared(*both, names, [str] * len(kinds)), 40):
         by_name.setdefault((one.measure, one.columns), []).append(one)
+    whole = spelled(before), spelled(after)
     (counted,) = by_name["records", ()]
-    assert (counted.before, counted.after) == tuple(map(float, records))
+    assert (counted.before, counted.after) == tuple(float(sum(weight for _, weight in one)) for one in whole)
     divided = [parts_of(both[0], j, str) for j in range(len(kinds))]
     for j, (name, number) in enumerate(zip(names, kinds, strict=True)):
-        shares = []
-        for rows, total in zip(whole, records, strict=True):
-            tally = [Fraction(0)] * (len(divided[j].labels) + 1)
-            for values, weight in rows:
-                tally[-1 if values[j] is None else part(divided[j], number, values[j])] += weight / total
-            shares.append(tally)
-        mine = [(one.before, one.after) for one in by_name["share", (name,)]]
-        assert mine == [pytest.approx(tuple(map(float, two))) for two in zip(shares[0][:-1], shares[1][:-1], strict=True)]
-        (moved,) = by_name["total_variation", (name,)]
-        assert moved.difference == pytest.approx(float(sum(abs(p - q) for p, q in zip(*shares, strict=True)) / 2))
-        if shares[0][-1] or shares[1][-1]:
-            (missing,) = by_name["missing", (name,)]
-            assert (missing.before, missing.after) == pytest.approx((float(shares[0][-1]), float(shares[1][-1])))
-        if not number:
-            continue
-        for which, rows in zip(("before", "after"), whole, strict=True):
-            values = of_column(rows, j)
-            total = sum(weight for _, weight in values)
-            if not total:
-                assert getattr(by_name["mean", (name,)][0], which) is None
-                continue
-            mean = sum(value * weight for value, weight in values) / total
-            variance = sum((value - mean) ** 2 * weight for value, weight in values) / total
-            assert getattr(by_name["mean", (name,)][0], which) == pytest.approx(float(mean))
-            assert getattr(by_name["standard_deviation", (name,)][0], which) == pytest.approx(sqrt(variance))
-            for share, one in zip(QUANTILES, by_name["quantile", (name,)], strict=True):
-                assert getattr(one, which) == quantile(rows, j, share)
+        check_shares(by_name, name, [shares(rows, j, divided[j]) for rows in whole])
+        for which, rows in zip(("before", "after"), whole, strict=True) if number else ():
+            check_moments(by_name, name, which, rows, j)
     for i, j in combinations(range(len(kinds)), 2):
-        pair = (names[i], names[j])
-        if kinds[i] and kinds[j]:
-            (one,) = by_name["correlation", pair]
-            wanted = [correlation(rows, i, j) for rows in whole]
-        else:
-            (one,) = by_name["cramers_v", pair]
-            wanted = []
-            for rows in whole:
-                counts: Counter = Counter()
-                for values, weight in rows:
-                    if values[i] is not None and values[j] is not None:
-                        counts[part(divided[i], kinds[i], values[i]), part(divided[j], kinds[j], values[j])] += weight
-                wanted.append(cramers_v(counts))
-        for mine, true in zip((one.before, one.after), wanted, strict=True):
+        measure = "correlation" if kinds[i] and kinds[j] else "cramers_v"
+        (one,) = by_name[measure, (names[i], names[j])]
+        for mine, rows in zip((one.before, one.after), whole, strict=True):
+            counted_pair = measure == "cramers_v"
+            true = cramers_v(together(rows, (i, j), divided)) if counted_pair else correlation(rows, i, j)
             assert mine == (None if true is None else pytest.approx(true, abs=1e-9))
+
+
+def shares(rows: Spelled, j: int, parts: Parts) -> list[Fraction]:
+    """The share of the records in each part, and last of those that are missing."""
+    total = sum(weight for _, weight in rows)
+    found = [Fraction(0)] * (len(parts.labels) + 1)
+    for values, weight in rows:
+        value = values[j]
+        found[-1 if value is None else part(parts, value)] += weight / total
+    return found
+
+
+def check_shares(by_name: Named, name: str, wanted: list[list[Fraction]]) -> None:
+    mine = [(one.before, one.after) for one in by_name["share", (name,)]]
+    assert mine == [pytest.approx(tuple(map(float, two))) for two in zip(*(one[:-1] for one in wanted), strict=True)]
+    (moved,) = by_name["total_variation", (name,)]
+    assert moved.difference == pytest.approx(float(sum(abs(p - q) for p, q in zip(*wanted, strict=True)) / 2))
+    missing = [float(one[-1]) for one in wanted]
+    if any(missing):
+        (found,) = by_name["missing", (name,)]
+        assert [found.before, found.after] == pytest.approx(missing)
+
+
+def check_moments(by_name: Named, name: str, which: str, rows: Spelled, j: int) -> None:
+    values = of_column(rows, j)
+    total = sum(weight for _, weight in values)
+    found = {one: getattr(by_name[one, (name,)][0], which) for one in ("mean", "standard_deviation")}
+    if not total:
+        assert set(found.values()) == {None}
+        return
+    mean = sum(value * weight for value, weight in values) / total
+    variance = sum((value - mean) ** 2 * weight for value, weight in values) / total
+    assert found == pytest.approx({"mean": float(mean), "standard_deviation": sqrt(variance)})
+    quantiles = [getattr(one, which) for one in by_name["quantile", (name,)]]
+    assert quantiles == [quantile(rows, j, share) for share in QUANTILES]
+
+
+def together(rows: Spelled, pair: tuple[int, int], divided: list[Parts]) -> Counter:
+    """How many records each pair of parts has."""
+    counts: Counter = Counter()
+    for values, weight in rows:
+        held = [values[one] for one in pair]
+        if None not in held:
+            key = tuple(part(divided[one], value) for one, value in zip(pair, held, strict=True))
+            counts[key] += weight
+    return counts
 
 
 @given(pairs())
@@ -215,12 +237,15 @@ def test_counts_of_queries(given_pair: tuple[list[bool], list[Row], list[Row]]) 
     assert not errors(both[0], both[0], asked).any()
 
 
-@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0, 3), st.integers(1, 4)), min_size=1, max_size=6), st.floats(0.01, 1))
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.floats(0, 3), st.integers(1, 4)), min_size=1, max_size=6),
+    st.floats(0.01, 1),
+)
 def test_quantiles_of_intervals_of_real_numbers(given_cells: list[tuple[float, float, int]], share: float) -> None:
     """The share that lies below or at a quantile is enough, and is not a little below it."""
     low = np.array([start for start, _, _ in given_cells])
     column = Numbers.of(low, low + np.array([width for _, width, _ in given_cells]), whole=False)
-    weights = np.bincount(column.index, [weight for *_, weight in given_cells], minlength=len(column.low))
+    weights = np.bincount(column.index, [weight for *_, weight in given_cells], len(column.low)).astype(np.float64)
     found = column.quantile(weights, share)
     assert weights @ column.chance(-inf, found) >= share * weights.sum() * (1 - 1e-6)
     assert weights @ column.chance(-inf, found - 1e-3) <= share * weights.sum() * (1 + 1e-9)
@@ -259,8 +284,8 @@ def test_rare_categories_are_put_together() -> None:
 
 def test_the_order_of_rows_does_not_matter() -> None:
     rng = np.random.default_rng(3)
-    low = rng.integers(0, 50, 300).astype(float)
-    high = low + rng.integers(0, 9, 300)
+    low = rng.integers(0, 50, 300).astype(np.float64)
+    high = low + rng.integers(0, 9, 300).astype(np.float64)
     codes, weights = rng.integers(-1, 6, 300), rng.integers(1, 9, 300).astype(float)
     found = []
     for seed in range(3):
