@@ -61,10 +61,11 @@ class KReport(Request):
         elif self.population.weight is not None:
             counted = self.population.weighed
         members = f"{packed(self.sensitive)}{own}" if self.sensitive else "NULL"
-        # (A HAVING would take `size` for a column of that name.)
+        size = f"system.main.count(*){own}"
+        # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
-            f"(FROM (SELECT {members} AS members, system.main.count(*){own} AS size, {counted} AS people "
-            f"FROM {source} GROUP BY {groups}) WHERE size > 0)"
+            f"(SELECT {members} AS members, {size} AS size, {counted} AS people "
+            f"FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
         # Classes of the same size are alike, unless sensitive columns tell them apart.
         each = f"(SELECT *, 1 AS times FROM {classes})"
