@@ -13,6 +13,7 @@ import pyreadstat
 import pytest
 
 from duckanon.integrations import office_files
+from duckanon.integrations.office_files import KINDS
 from tests.integrations.cli.commandline import run
 
 MANY = 40
@@ -78,7 +79,7 @@ def rows_of(path: str) -> list[tuple[Any, ...]]:
 
 def read(path: str) -> list[tuple[Any, ...]]:
     """The records of a file without class_id, in order; sets as lists."""
-    frame = office_files.read(Path(path), office_files.KINDS[Path(path).suffix])
+    frame = office_files.read(Path(path), KINDS[Path(path).suffix])
     names = [name for name in frame.column_names if name != "class_id"]
     columns = [
         [one and json.loads(one) for one in frame[name].to_pylist()]
@@ -198,17 +199,14 @@ def test_what_is_wrong_with_a_file(files: Path) -> None:
     workbook("twice.xlsx", ["age", "age"], [1, 2])
     workbook("nameless.xlsx", ["age", None], [1, 2])
     workbook("mixed.xlsx", ["age"], *([20 + i % 3] for i in range(30)), [secret])
-    for suffix in office_files.KINDS:
+    for suffix in KINDS:
         Path(f"text{suffix}").write_text(f"age\n{secret}\n")
     said = {
         "empty.xlsx": "empty.xlsx: the first sheet is empty. Its first row has the names of the columns.",
         "twice.xlsx": "twice.xlsx: column B has the same name as one before in the first row. Name each column once.",
         "nameless.xlsx": "nameless.xlsx: column B has no name in the first row. Name each column once.",
-        "mixed.xlsx": 'Column "age" is text, since 1 of its 31 values cannot be cast to DOUBLE; the first is in record ',
-        **{
-            f"text{one}": f"text{one} is damaged, or of another kind than its suffix says."
-            for one in office_files.KINDS
-        },
+        "mixed.xlsx": 'Column "age" is text, since 1 of its 31 values cannot be cast to DOUBLE; the first is',
+        **{f"text{one}": f"text{one} is damaged, or of another kind than its suffix says." for one in KINDS},
     }
     for file, sentence in said.items():
         result = run("k-anonymize", file, "out.csv", "--qi", "age")
