@@ -153,12 +153,13 @@ def _explained(path: Path, done: str) -> Iterator[None]:
 def _reader(kind: str) -> Callable[..., tuple[Any, Any]]:
     import pyreadstat
 
-    found: Callable[..., tuple[Any, Any]] = {
+    readers: dict[str, Any] = {
         "spss": pyreadstat.read_sav,
         "stata": pyreadstat.read_dta,
         "sas": pyreadstat.read_sas7bdat,
         "sas transport": pyreadstat.read_xport,
-    }[kind]
+    }
+    found: Callable[..., tuple[Any, Any]] = readers[kind]
     return found
 
 
@@ -203,14 +204,13 @@ def _codes(labels: Labels, types: Mapping[str, pa.DataType], kind: str) -> dict[
     for name, texts in labels.values.items():
         if name not in types:
             continue
+        codes: dict[Any, str] = {}
         if pa.types.is_integer(types[name]):
             codes = {int(code): text for code, text in texts.items() if _is_whole(code)}
         elif kind == "spss" and pa.types.is_floating(types[name]):
             codes = {float(code): text for code, text in texts.items() if isinstance(code, int | float)}
         elif kind == "spss" and pa.types.is_string(types[name]):
             codes = {code: text for code, text in texts.items() if isinstance(code, str)}
-        else:
-            continue
         if codes:
             found[name] = codes
     return found

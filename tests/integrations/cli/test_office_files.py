@@ -17,10 +17,10 @@ from duckanon.integrations.office_files import KINDS
 from tests.integrations.cli.commandline import run
 
 MANY = 40
-VARIABLES = {"age": "Age in years", "sex": "Sex of the patient", "illness": "Main diagnosis"}
+VARIABLES: dict[str, str | None] = {"age": "Age in years", "sex": "Sex of the patient", "illness": "Main diagnosis"}
 SEX = {1: "male", 2: "female", 9: "not told"}
 ILLNESS = {1: "flu", 2: "cold"}
-READERS = {
+READERS: dict[str, Any] = {
     ".sav": pyreadstat.read_sav,
     ".zsav": pyreadstat.read_sav,
     ".dta": pyreadstat.read_dta,
@@ -53,7 +53,7 @@ def files(here: Path) -> Path:
     pyreadstat.write_sav(frame, "stays.sav", variable_measure=measures, **named)
     pyreadstat.write_sav(frame, "stays.zsav", variable_measure=measures, compress=True, **named)
     pyreadstat.write_dta(frame, "stays.dta", **named)
-    pyreadstat.write_xport(frame, "stays.xpt", column_labels=VARIABLES, file_format_version=8)
+    pyreadstat.write_xport(frame, "stays.xpt", column_labels={**VARIABLES}, file_format_version=8)
     frame.astype(object).where(frame.notna(), None).to_csv("stays.csv", index=False)
     book = openpyxl.Workbook()
     sheet = book.active
