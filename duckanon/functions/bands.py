@@ -1,7 +1,7 @@
 """Bands: fixed intervals, all of one width, to which the values of a quasi-identifier are widened.
 
-A band holds its lower end and not its upper one: 20 to 25 holds 20 and 24, not 25. Bands of numbers begin at multiples of
-the width, bands of months and years are counted from January 2000, bands of days and weeks from Monday, 2000-01-03.
+A band holds its lower end and not its upper one: 20 to 25 holds 20 and 24, not 25. Bands of numbers begin at multiples
+of the width, bands of months and years are counted from January 2000, bands of days and weeks from Monday, 2000-01-03.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _DECIMALS, _POWER = 9, 12
 class Bands:
     """The bands of one quasi-identifier. They are numbered along the line; band 0 begins where the count begins.
 
-    name: of the column, as in `qi`. width: of a band, in numbers, days or months, as `unit` says. bottom: the first band
-    that has a lower end: all below is one band. top: the last one, which has no upper end. None where there is no such.
+    name: of the column, as in `qi`. width: of a band, in numbers, days or months, as `unit` says. bottom: the first
+    band that has a lower end: all below is one band. top: the last one, which has no upper end. None where there is no such.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Bands:
     def outside(self) -> str:
         """What is wrong where a value is in no band."""
         return (
-            f'Column "{self.name}" holds an infinite value, or one too large for bands of this width: choose wider bands, '
-            "replace such values by NULL, or leave those rows out."
+            f'Column "{self.name}" holds an infinite value, or one too large for bands of this width: choose wider '
+            "bands, replace such values by NULL, or leave those rows out."
         )
 
     @property
@@ -98,11 +98,15 @@ class Bands:
 
     def holds(self, low: str, high: str) -> str:
         """SQL: whether a row's value lies within the released ends, which are NULL or begin a band."""
-        value = f"{ROW}.{identifier(self.name)}"
         return (
-            f"({low} IS NULL AND {high} IS NULL OR ({low} IS NULL OR {value} >= {low}) "
-            f"AND ({high} IS NULL OR {value} < {high}) AND {self._begins(low)} AND {self._begins(high)})"
+            f"({low} IS NULL AND {high} IS NULL OR ({low} IS NULL OR NOT {self._below(low)}) "
+            f"AND ({high} IS NULL OR {self._below(high)}) AND {self._begins(low)} AND {self._begins(high)})"
         )
+
+    def _below(self, end: str) -> str:
+        """SQL: whether a row's value is below the end of a band."""
+        value = f"{ROW}.{identifier(self.name)}"
+        return f"_dk_below_end({value}, {end})" if self.unit == _NUMBERS else f"TRY_CAST({value} AS TIMESTAMP) < {end}"
 
     @property
     def _width(self) -> str:
@@ -111,7 +115,7 @@ class Bands:
     def _passed(self, value: str) -> str:
         """SQL: how many days or months have passed since the count began."""
         unit, began = ("day", _MONDAY) if self.unit == _DAYS else ("month", _JANUARY)
-        return f"system.main.date_diff('{unit}', DATE '{began}', CAST({value} AS DATE))"
+        return f"system.main.date_diff('{unit}', DATE '{began}', TRY_CAST({value} AS DATE))"
 
     def _begin(self, number: str) -> str:
         """SQL: where a band begins."""
@@ -137,7 +141,7 @@ def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, 
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
     if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
         raise InvalidInput(f"bands must give a width by name, {_EXAMPLE}.")
-    own, found = {name.lower(): name for name in qi}, {}
+    own, found = {name.lower(): name for name in qi}, dict[str, Bands]()
     for name, told in pairs:
         if name.lower() not in own:
             raise InvalidInput(f'bands names "{name}", which is not in qi: quasi-identifiers alone have bands.')
@@ -172,8 +176,8 @@ def _width(name: str, given: object) -> tuple[Fraction, str]:
     elif (width := _number(given)) is not None and 0 < width < 10**_POWER:
         return width, _NUMBERS
     raise InvalidInput(
-        f'The width of the bands of "{name}" must be a number above zero with at most {_DECIMALS} decimals, as in 5, or '
-        "for dates days, weeks, months, quarters or years, as in 'month', '10 years'."
+        f'The width of the bands of "{name}" must be a number above zero with at most {_DECIMALS} decimals, as in 5, '
+        "or for dates days, weeks, months, quarters or years, as in 'month', '10 years'."
     )
 
 
@@ -197,14 +201,16 @@ def _edge(bands: Bands, side: str, given: object) -> int:
         try:
             day = given if isinstance(given, date) else date.fromisoformat(str(given))
         except ValueError:
-            raise InvalidInput(f"The {side} of the bands of \"{bands.name}\" must be a date, as in '1950-01-01'.") from None
+            raise InvalidInput(
+                f"The {side} of the bands of \"{bands.name}\" must be a date, as in '1950-01-01'."
+            ) from None
         if bands.unit == _DAYS:
             passed = Fraction((date(day.year, day.month, day.day) - _MONDAY).days)
         else:
             passed = Fraction((day.year - _JANUARY.year) * 12 + day.month - 1) if day.day == 1 else None
     if passed is None or (passed / bands.width).denominator != 1:
         raise InvalidInput(
-            f'The {side} of the bands of "{bands.name}" must be where a band begins: for numbers a multiple of the width, '
-            "for months and years counted from January 2000, for days and weeks from 2000-01-03."
+            f'The {side} of the bands of "{bands.name}" must be where a band begins: for numbers a multiple of the '
+            "width, for months and years counted from January 2000, for days and weeks from 2000-01-03."
         )
     return int(passed / bands.width)

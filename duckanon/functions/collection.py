@@ -109,8 +109,8 @@ class Collection:
     ) -> list[Attribute]:
         """Columns with narrow codes, in the order of the rows' numbers.
 
-        categorical: names in lower case. banded: columns that hold numbers of bands; those with a hierarchy hold numbers
-        of leaves, from 1.
+        categorical: names in lower case. banded: columns that hold numbers of bands; those with a hierarchy hold
+        numbers of leaves, from 1.
         """
 
         def one(asked: tuple[str, float]) -> Attribute:

@@ -79,14 +79,15 @@ class Generalisation:
         """SQL: what an engine is told before the rows: in which columns values have no place, and the hierarchies."""
         if not self.all:
             return {}
-        lost = {
-            one.name: f"system.main.count_if({ROW}.{identifier(one.name)} IS NOT NULL AND {place(one.name)} IS NULL) > 0"
-            for one in self.all
-        }
+        lost = {}
+        for one in self.all:
+            value, own = f"{ROW}.{identifier(one.name)}", place(one.name)
+            lost[one.name] = f"system.main.count_if({value} IS NOT NULL AND {own} IS NULL) > 0"
         found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
         if self.hierarchies:
             trees = {
-                one.name: f"(SELECT system.main.list(labels ORDER BY number) FROM {one.tree})" for one in self.hierarchies
+                one.name: f"(SELECT system.main.list(labels ORDER BY number) FROM {one.tree})"
+                for one in self.hierarchies
             }
             found["trees"] = struct(trees)
         return found

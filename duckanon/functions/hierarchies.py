@@ -43,12 +43,14 @@ class Labels:
 
     @property
     def defined(self) -> str:
-        """The definition of that table: a number for each value, along the tree, and its labels from the value upwards."""
+        """The definition of that table: a number for each value along the tree, and its labels from the value upwards."""
         value = f"{ROW}.{identifier(self.name)}"
         if self.table is None:
             columns = [value, *(f"({level}\n)" for level in self.levels)]
             given = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
-            labels = f"SELECT system.main.list_value({given}) AS labels FROM _dk_source AS {ROW} WHERE {value} IS NOT NULL"
+            labels = (
+                f"SELECT system.main.list_value({given}) AS labels FROM _dk_source AS {ROW} WHERE {value} IS NOT NULL"
+            )
         else:
             labels = (
                 "SELECT system.main.list_value(*COLUMNS(*)) AS labels "
@@ -76,9 +78,7 @@ class Labels:
 
     def common(self, lowest: str, highest: str) -> str:
         """SQL: the label of the lowest common ancestor of the leaves from one number to another; NULL for NULL."""
-        low, high = (
-            f"(SELECT labels FROM {self.tree} WHERE number = {number})" for number in (lowest, highest)
-        )
+        low, high = (f"(SELECT labels FROM {self.tree} WHERE number = {number})" for number in (lowest, highest))
         return f"_dk_common({low}, {high})"
 
     def holds(self, label: str) -> str:
@@ -93,7 +93,7 @@ def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Label
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
     if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
         raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
-    own, found = {name.lower(): name for name in qi}, {}
+    own, found = {name.lower(): name for name in qi}, dict[str, Labels]()
     for name, told in pairs:
         if name.lower() not in own:
             raise InvalidInput(f'hierarchies names "{name}", which is not in qi: quasi-identifiers alone have one.')

@@ -73,7 +73,12 @@ class KCompare(Request):
     def query(self) -> str:
         learned, hidden = [] if self.target is None else [self.target], self.criteria.sensitive
         opened = call(
-            "_dk_k_compare_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY, **self.how.told
+            "_dk_k_compare_open",
+            request=self.literal,
+            records="records",
+            threads=THREADS,
+            memory=MEMORY,
+            **self.how.told,
         )
         return fill(
             "k_compare",

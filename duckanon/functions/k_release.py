@@ -74,7 +74,9 @@ class PlainCell:
     @staticmethod
     def of(name: str, *, categorical: bool) -> PlainCell:
         """The cell of a column of the table."""
-        return PlainCell([f"{name}_set"], [name]) if categorical else PlainCell([f"{name}_lo", f"{name}_hi"], [name, name])
+        return (
+            PlainCell([f"{name}_set"], [name]) if categorical else PlainCell([f"{name}_lo", f"{name}_hi"], [name, name])
+        )
 
     @staticmethod
     def over(name: str, *, categorical: bool) -> PlainCell:

@@ -118,7 +118,7 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
     """Check that no column with the earlier release's cells is left: the coarser one would show them unchanged."""
     named, gone = {name.lower() for name in qi}, {name.lower() for name in drop}
     for name in found.names:
-        left = [end for end in (f"{name}_lo", f"{name}_hi", f"{name}_set") if release.holds(end)]
+        left = [end for end in (f"{name}_{part}" for part in ("lo", "hi", "set", "label")) if release.holds(end)]
         if name.lower() in named or release.holds(name) or all(end.lower() in gone for end in left):
             continue
         raise InvalidInput(

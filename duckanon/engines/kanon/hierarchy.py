@@ -28,7 +28,7 @@ class Hierarchy:
 
     @property
     def leaves(self) -> int:
-        return self.nodes.shape[1]
+        return int(self.nodes.shape[1])
 
     def losses(self, level: int) -> Floats:
         """What a record loses whose leaf is replaced by its ancestor on a level, by leaf, shape (d,), from 0 to 1."""
@@ -69,12 +69,11 @@ def hierarchy(name: str, rows: Sequence[Sequence[str | None]]) -> Hierarchy:
         starts[level] = starts[level + 1]
         starts[level, 1:] |= labels[level, 1:] != labels[level, :-1]
         if starts[level].sum() != len(set(labels[level].tolist())):
+            what = f"label on level {level} above the values" if level else "value"
             raise InvalidInput(
-                f'The hierarchy of "{name}" is no tree: a label on level {level} has two labels above it. Give each label '
-                "one above it, on every level."
+                f'The hierarchy of "{name}" is no tree: a {what} has two labels above it. Give each one label above '
+                "it, on every level."
             )
-    if not starts[0].all():
-        raise InvalidInput(f'The hierarchy of "{name}" has two rows for one value: leave one out.')
     nodes = np.cumsum(starts, axis=1) - 1
     if nodes[-2, -1] == 0:
         nodes = nodes[:-1]
@@ -92,6 +91,6 @@ def _check_labels(name: str, labels: npt.NDArray[np.object_], nodes: npt.NDArray
         for start, stop in zip(first.tolist(), [*first[1:].tolist(), len(numbers)], strict=True):
             if meant.setdefault(labels[level, start], (start, stop)) != (start, stop):
                 raise InvalidInput(
-                    f'The hierarchy of "{name}" has one label for different sets of values on two levels: rename one, so '
-                    "that a released label says what it stands for."
+                    f'The hierarchy of "{name}" has one label for different sets of values on two levels: rename one, '
+                    "so that a released label says what it stands for."
                 )

@@ -36,7 +36,7 @@ class Attribute:
     span: largest minus smallest value in the attribute's own unit (for a categorical attribute d - 1, numbering the
         values as in section 2.5 of the paper). It serves the variance order only.
     weight: share of this attribute in the loss; the weights of all attributes sum to 1.
-    floor: the part of it, from 0 to 1, that every record loses in any class: where bands are released, one of all bands.
+    floor: the part of it, from 0 to 1, that every record loses in any class: where bands are released, one of all.
     joins: None, or of a hierarchy, whose leaves the codes number such that those below each node follow one another,
         what a class of leaves c and c + 1 loses, float64 of shape (d - 1,): at most 1.
     """
@@ -113,8 +113,8 @@ class Attribute:
 def highest(joins: Floats) -> tuple[Floats, Codes]:
     """The greatest of the joins between any two leaves, in two steps (a sparse table).
 
-    Returns `tops`, shape (steps, d), and `powers`, shape (d,): with s = powers[high - low] the greatest of joins[low] ..
-    joins[high - 1] is that of tops[s, low] and tops[s, high - 2^s].
+    Returns `tops`, shape (steps, d), and `powers`, shape (d,): with s = powers[high - low] the greatest of joins[low]
+    .. joins[high - 1] is that of tops[s, low] and tops[s, high - 2^s].
     """
     d = len(joins) + 1
     powers = np.array([max(width, 1).bit_length() - 1 for width in range(d)], np.int32)
@@ -127,7 +127,7 @@ def highest(joins: Floats) -> tuple[Floats, Codes]:
 
 
 class Trees(NamedTuple):
-    """The hierarchies of r attributes, as `highest` has them; NULL is a leaf behind all others, below a root of its own.
+    """The hierarchies of r attributes, as `highest` has them; NULL is a leaf behind all others, below another root.
 
     d: the most leaves of any.
     """
@@ -154,8 +154,8 @@ class Space(NamedTuple):
 
     The loss of a class is the sum over measured attributes of ``min(highest - lowest, caps)``, over those with a
     hierarchy of what their lowest common ancestor loses, and over categorical ones of ``(distinct - 1) * units``, or
-    ``whole`` where NULL meets a value. On a measured attribute NULL sits at twice the weight, so that any class mixing it
-    with values reaches the cap without a branch. What every record loses (`Attribute.floor`) is left out.
+    ``whole`` where NULL meets a value. On a measured attribute NULL sits at twice the weight, so that any class mixing
+    it with values reaches the cap without a branch. What every record loses (`Attribute.floor`) is left out.
     """
 
     points: Floats  # (n, p + r): position times weight, one column a measured attribute; then leaves, one a hierarchy
@@ -250,7 +250,9 @@ def attribute(name: str, values: npt.ArrayLike, *, categorical: bool = False, we
     return Attribute(name, codes, levels, len(present), span, weight)
 
 
-def banded_attribute(name: str, numbers: npt.NDArray[np.int64], null: npt.NDArray[np.bool_], weight: float) -> Attribute:
+def banded_attribute(
+    name: str, numbers: npt.NDArray[np.int64], null: npt.NDArray[np.bool_], weight: float
+) -> Attribute:
     """An attribute whose values are bands, by their numbers; null: where there is none. Both of shape (n,).
 
     A class loses the share of all bands, from the first to the last that holds a value, which lie in its interval.

@@ -75,7 +75,7 @@ class Copied:
     @classmethod
     def of(cls, con: Connection, qi: Sequence[str]) -> Copied:
         """Those of the release in `con`; `qi` are its quasi-identifiers."""
-        generalised = {f"{name.lower()}_{end}" for name in qi for end in ("lo", "hi", "set")} | {"class_id"}
+        generalised = {f"{name.lower()}_{end}" for name in qi for end in ("lo", "hi", "set", "label")} | {"class_id"}
         described = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {_RELEASE})").fetchall()  # noqa: S608
         names = [name for (name,) in described if name.lower() not in generalised]
         if not names:

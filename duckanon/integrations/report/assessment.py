@@ -112,7 +112,11 @@ def _released_columns(columns: Sequence[str]) -> Iterator[str]:
         return
     for name in columns:
         base, _, end = name.rpartition("_")
-        if end == "set" or (end == "lo" and f"{base}_hi" in columns) or (end == "hi" and f"{base}_lo" in columns):
+        if (
+            end in ("set", "label")
+            or (end == "lo" and f"{base}_hi" in columns)
+            or (end == "hi" and f"{base}_lo" in columns)
+        ):
             yield name
 
 

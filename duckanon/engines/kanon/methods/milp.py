@@ -76,7 +76,7 @@ class _Model:
             self.loss.append(a.scale * loss)
 
     def hierarchy(self, name: str, a: Attribute) -> None:
-        """An attribute with a hierarchy: a record loses what its ancestor with the farthest record of its class does."""
+        """An attribute with a hierarchy: a record loses what the ancestor it shares with any of its class does."""
         lost = [self._variable(f"d_{name}_{i}", 0, 1) for i in range(self.n)]
         leaves = np.minimum(a.codes, max(a.distinct - 1, 0))
         for (i, h), v in self.same.items():

@@ -2,8 +2,8 @@
 
 Strict: records with equal values stay together, and an attribute whose halves would be too small is passed over for
 the next widest. Relaxed: what lies on the median is dealt out to both halves, so that every node of 2k records or more
-is split. Categories are ordered by their codes, leaves of a hierarchy as it lists them. Bounds are tight: what is released are the
-records' own ends, not those of the cut.
+is split. Categories are ordered by their codes, leaves of a hierarchy as they follow one another in it. Bounds are tight: what is
+released are the records' own ends, not those of the cut.
 """
 
 import numpy as np
@@ -17,8 +17,8 @@ from duckanon.engines.kanon.records import Codes, Floats, Records, Trees, trees_
 
 @allocating
 def _split(codes: Codes, places: Floats, trees: Trees, tree: Codes, k: int, relaxed: bool) -> Labels:
-    """codes: (m, n). places: (m, codes), where each code lies on its attribute, times the weight. tree: (m,), the number
-    of each attribute's hierarchy, -1 for none.
+    """codes: (m, n). places: (m, codes), where each code lies on its attribute, times the weight. tree: (m,), the
+    number of each attribute's hierarchy, -1 for none.
     """
     m, n = codes.shape
     labels = np.empty(n, np.int32)
