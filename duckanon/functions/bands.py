@@ -32,7 +32,7 @@ class Bands:
     """The bands of one quasi-identifier. They are numbered along the line; band 0 begins where the count begins.
 
     name: of the column, as in `qi`. width: of a band, in numbers, days or months, as `unit` says. bottom: the first
-    band that has a lower end: all below is one band. top: the last one, which has no upper end. None where there is no such.
+    band that has a lower end: all below is one band. top: the last one, which has no upper end. None without such.
     """
 
     name: str

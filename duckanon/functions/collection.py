@@ -58,7 +58,7 @@ class Collection:
         self._lock = Lock()
         self._vectors, self._waiting = list[tuple[Any, Any, Any]](), 0
         self._parts, self._kinds = list[_Part](), dict[str, pa.DataType]()
-        self._labels, self._left = np.zeros(0, np.int32), 0
+        self._labels, self._asked = np.zeros(0, np.int32), 0
 
     def add(self, rows: Any, content: Any, columns: Any) -> None:
         """Take some rows: their numbers from 1, a hash of each one's content, and a struct of columns."""
@@ -160,19 +160,18 @@ class Collection:
 
     def answer(self, labels: Labels) -> None:
         """Let go of what was handed over, and keep the rows' labels, shape (n,), in the order of their numbers."""
-        self._parts, self._labels, self._left = [], labels, len(labels)
+        self._parts, self._labels = [], labels
 
-    def labels(self, rows: npt.NDArray[np.int64], *, last: bool) -> Labels:
-        """The labels of rows by their numbers. last: whether this scan is the last to ask."""
+    def labels(self, rows: npt.NDArray[np.int64]) -> Labels:
+        """The labels of rows by their numbers."""
         with self._lock:
-            self._left -= len(rows) if last else 0
+            self._asked += len(rows)
         found: Labels = self._labels[rows - 1]
         return found
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether every row's label was asked for the last time."""
-        return self._left <= 0
+    def is_spent(self, scans: int) -> bool:
+        """Whether so many scans of all rows have asked for their labels. (They come in any order, or side by side.)"""
+        return self._asked >= scans * len(self._labels)
 
 
 def _whole(parts: Sequence[Any]) -> pa.Array:
@@ -243,19 +242,19 @@ def collected(opened: str, columns: Mapping[str, str]) -> str:
 def register_collection(on: Instance) -> None:
     """Register what a query calls with its rows: `_dk_collect`, and `_dk_label` for the label of each.
 
-    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, last) returns the row's label;
-    a collection whose labels have all been asked for with `last` is dropped.
+    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, scans) returns the row's label;
+    a collection that so many scans have asked for all labels is dropped.
     """
 
     def collect(handles: Any, rows: Any, content: Any, columns: Any) -> Any:
         COLLECTIONS[handles[0].as_py()].add(rows, content, columns)
         return pa.array(np.full(len(rows), handles[0].as_py()))
 
-    def label(handles: Any, rows: Any, last: Any) -> pa.Array:
+    def label(handles: Any, rows: Any, scans: Any) -> pa.Array:
         handle = handles[0].as_py()
         mine = COLLECTIONS[handle]
-        found = mine.labels(_whole([rows]).to_numpy(), last=last[0].as_py())
-        if mine.is_spent:
+        found = mine.labels(_whole([rows]).to_numpy())
+        if mine.is_spent(scans[0].as_py()):
             COLLECTIONS.drop(handle)
         return pa.array(found)
 

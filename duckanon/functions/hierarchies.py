@@ -43,7 +43,7 @@ class Labels:
 
     @property
     def defined(self) -> str:
-        """The definition of that table: a number for each value along the tree, and its labels from the value upwards."""
+        """The definition of that table: a number for each value along the tree, and its labels upwards."""
         value = f"{ROW}.{identifier(self.name)}"
         if self.table is None:
             columns = [value, *(f"({level}\n)" for level in self.levels)]

@@ -28,9 +28,9 @@ from duckanon.functions.sqltext import (
 CLASSES = "BIGINT"
 
 
-def _label(source: str, *, last: bool) -> str:
-    """SQL: the label of each row of `source`. last: whether this scan is the last that asks."""
-    return f"system.main._dk_label((SELECT labels FROM _dk_answered), {source}.{NUMBER}, {str(last).lower()})"
+def _label(scans: int) -> str:
+    """SQL: the label of each row. scans: how often the query asks for that of every row."""
+    return f"system.main._dk_label((SELECT labels FROM _dk_answered), {ROW}.{NUMBER}, {scans})"
 
 
 def _in_order(cell: Sequence[str]) -> str:
@@ -198,8 +198,8 @@ def write(
         problem=problem,
         collected=collected,
         classes=classes,
-        labelled=_label(ROW, last=False),
-        labelled_last=_label(ROW, last=True),
+        # For the cells, for the release and, where columns are sensitive, for what their classes hold.
+        label=_label(3 if criteria.sensitive else 2),
         unmet=criteria.unmet(
             f"(SELECT {hidden} AS members FROM _dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL}) "
             "WHERE _dk_classes.class_id IS NOT NULL GROUP BY _dk_classes.class_id)"

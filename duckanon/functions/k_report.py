@@ -74,9 +74,11 @@ class KReport(Request):
             own = f" FILTER (WHERE NOT {_OTHERS})"
             counted = f"system.main.count(*) FILTER (WHERE {_OTHERS})"
         members = f"{packed(self.sensitive)}{own}" if self.sensitive else "NULL"
+        size = f"system.main.count(*){own}"
+        # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
-            f"(SELECT {members} AS members, system.main.count(*){own} AS size, {counted} AS people "
-            f"FROM {source} GROUP BY {groups} HAVING size > 0)"
+            f"(SELECT {members} AS members, {size} AS size, {counted} AS people "
+            f"FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
         # Classes of the same size are alike, unless sensitive columns tell them apart.
         each = f"(SELECT *, 1 AS times FROM {classes})"

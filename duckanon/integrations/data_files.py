@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations import text_files
 from duckanon.integrations.error_sentences import sentence
 
 if TYPE_CHECKING:
@@ -88,12 +89,31 @@ class DataFile:
 
         # query_table of DuckDB 1.4 loses double quotes inside a name.
         quoted = identifier((name or self.path.name).replace('"', "'"))
+        if self.is_delimited:
+            self._refuse(text_files.no_text(self.path))
         try:
             options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
             con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self._reader(*options)}").fetchall()
         except duckdb.Error as error:
-            raise InvalidInput(f"{self.path} cannot be read: {sentence(error)}") from error
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise
+            self._refuse(self._flaw() if self.is_delimited else None)
+            self._refuse(text_files.told(str(error)) or sentence(error))
+        if self.is_delimited and self._is_one_column(con, quoted):
+            self._refuse(self._flaw())
         return quoted
+
+    def _refuse(self, why: str | None) -> None:
+        if why is not None:
+            raise InvalidInput(f"{self.path} cannot be read: {why}")
+
+    def _flaw(self) -> str | None:
+        return text_files.flaw(self.path, "\t" if self.kind == "tsv" else None)
+
+    def _is_one_column(self, con: Connection, table: str) -> bool:
+        """Whether the file was read as one column whose name has delimiters: so DuckDB reads one with ragged lines."""
+        names = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+        return len(names) == 1 and any(one in names[0][0] for one in ",;\t|")
 
     def write(self, con: Connection, table: str) -> None:
         """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error or OSError.
@@ -119,10 +139,19 @@ class DataFile:
         return f"SELECT * REPLACE ({texts}) FROM {table}"  # noqa: S608
 
 
-def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[str] | None = None) -> str:
+def source(
+    con: Connection,
+    path: Path,
+    table: str | None,
+    *,
+    typed: Sequence[str] | None = None,
+    ordered: Sequence[str] = (),
+) -> str:
     """The name by which SQL reads the data of `path`: a data file, or `table` in a DuckDB database.
 
-    Raises InvalidInput if there is no such file, it cannot be read, or `table` is missing or out of place.
+    typed: as for `DataFile.load`. ordered: columns that become intervals, so that text in them is a mistake. Raises
+    InvalidInput if there is no such file, it cannot be read, `table` is missing or out of place, or a column of a
+    delimited file in `ordered` is text because of a few values.
     """
     file = DataFile.of(path)
     if not path.exists():
@@ -132,12 +161,35 @@ def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[st
     if file.kind != "database":
         if table is not None:
             raise InvalidInput(f"--table names a table in a DuckDB database, and {path} is none: leave --table out.")
-        return file.load(con, typed=typed)
+        read = file.load(con, typed=typed)
+        if file.is_delimited:
+            _refuse_mixed(con, read, ordered)
+        return read
     if table is None:
         raise InvalidInput(f"{path} is a DuckDB database: name a table in it with --table.")
     con.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)").fetchall()
     con.execute("USE source").fetchall()
     return table
+
+
+def _refuse_mixed(con: Connection, table: str, ordered: Sequence[str]) -> None:
+    """Raises InvalidInput if most values of a column of text are numbers or dates: it names the first that is not."""
+    wanted = {name.lower() for name in ordered}
+    described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+    for name in (name for name, kind in described if kind == "VARCHAR" and name.lower() in wanted):
+        column = identifier(name)
+        for kind in ("DOUBLE", "DATE", "TIMESTAMP"):
+            cast = f"TRY_CAST({column} AS {kind}) IS NULL"
+            ((all_, wrong, first),) = con.execute(
+                f"SELECT count({column}), count({column}) FILTER ({cast}), "  # noqa: S608
+                f"min(rowid) FILTER ({column} IS NOT NULL AND {cast}) FROM {table}"
+            ).fetchall()
+            if 0 < wrong < all_ / 2:
+                raise InvalidInput(
+                    f'Column "{name}" is text, since {wrong:,} of its {all_:,} values cannot be cast to {kind}; the '
+                    f"first is in record {first + 1}. Correct them or leave them empty, or name the column in "
+                    f"categorical := ['{name}'] to release sets of its values."
+                )
 
 
 def is_database(path: Path) -> bool:

@@ -1,7 +1,7 @@
 -- What one call of k_anonymize runs. functions/k_release.py fills in, beside rows.sql, where the columns to drop are
 -- left out:
 --   $classes       the engine's call, which returns where the labels are
---   $labelled      a row's label      $labelled_last  the same, for the last time
+--   $label         a row's label
 --   $cells         the released cells, as aggregates  $released   their names
 --   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
 --   $k             the least class size               $released_in_order  $released, in ascending order
@@ -16,7 +16,7 @@ _dk_answered AS MATERIALIZED (
   WHERE _dk_unless(answer.problem)
 ),
 _dk_labelled AS NOT MATERIALIZED (
-  SELECT *, $labelled AS "duckanon.label" FROM _dk_rows AS "duckanon.row"
+  SELECT *, $label AS "duckanon.label" FROM _dk_rows AS "duckanon.row"
 ),
 -- One cell for all rows of a label. Those with label -1 are dropped.
 _dk_cells AS (
@@ -60,7 +60,7 @@ FROM (
     _dk_classes.class_id,
     $released,
     "duckanon.row".* EXCLUDE ($kept, "duckanon.number", "duckanon.content", "duckanon.label")
-  FROM (SELECT *, $labelled_last AS "duckanon.label" FROM _dk_rows AS "duckanon.row") AS "duckanon.row"
+  FROM _dk_labelled AS "duckanon.row"
   JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"
   WHERE _dk_classes.class_id IS NOT NULL
     AND (SELECT _dk_unless(problem) FROM _dk_verdict)

@@ -1,4 +1,4 @@
-"""Bands and hierarchies in SQL: what comes out holds the values, lies on the grid or in the tree, and loses what it says."""
+"""Bands and hierarchies in SQL: what comes out holds the values, lies on the grid or in the tree, and is measured."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

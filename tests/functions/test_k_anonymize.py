@@ -403,8 +403,8 @@ def test_the_check_sees_a_lost_row(monkeypatch: pytest.MonkeyPatch, con: duckdb.
 
     honest = Collection.labels
 
-    def losing(self: Collection, rows: Any, *, last: bool) -> Any:
-        return np.where(rows == 1, -1, honest(self, rows, last=last)).astype(np.int32)
+    def losing(self: Collection, rows: Any) -> Any:
+        return np.where(rows == 1, -1, honest(self, rows)).astype(np.int32)
 
     con.execute("CREATE TABLE t AS SELECT i // 3 AS age, i AS id FROM range(60) r(i)").fetchall()
     monkeypatch.setattr(Collection, "labels", losing)

@@ -236,12 +236,6 @@ def test_out_is_kept_unless_forced(here):
     assert len(rows_of("out.csv")) == 944
 
 
-def test_in_may_be_replaced_by_out(here):
-    Path("a.csv").write_bytes(Path(VOTERS).read_bytes())
-    assert run("k-anonymize", "a.csv", "a.csv", "--qi", "age", "--force").exit_code == 0
-    assert "age_lo" in rows_of("a.csv")[0]
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

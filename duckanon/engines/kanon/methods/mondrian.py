@@ -2,7 +2,7 @@
 
 Strict: records with equal values stay together, and an attribute whose halves would be too small is passed over for
 the next widest. Relaxed: what lies on the median is dealt out to both halves, so that every node of 2k records or more
-is split. Categories are ordered by their codes, leaves of a hierarchy as they follow one another in it. Bounds are tight: what is
+is split. Categories are ordered by their codes, leaves of a hierarchy as they stand in it. Bounds are tight: what is
 released are the records' own ends, not those of the cut.
 """
 
