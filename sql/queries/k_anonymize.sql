@@ -65,7 +65,7 @@ FROM (
   WHERE _dk_classes.class_id IS NOT NULL
     AND (SELECT _dk_unless(problem) FROM _dk_verdict)
     AND _dk_unless(CASE WHEN ($within) IS NOT TRUE
-      THEN 'k_anonymize left a value outside its interval, set or label: this is a bug in duckanon, nothing was released.' END)
+      THEN 'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.' END)
 )
 -- (What a collation takes for equal is put in order by its hash.)
 ORDER BY
