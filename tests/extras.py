@@ -19,8 +19,10 @@ LIBRARIES: dict[str, Sequence[str]] = {
     "docs": ("furo", "myst_parser", "sphinx"),
     "harlequin": ("harlequin", "harlequin_duckdb"),
     "notebooks": ("IPython", "duckdb_engine", "ipykernel", "nbclient", "sql"),
+    "office": ("openpyxl", "pyreadstat", "pandas"),
     "report": ("jinja2", "matplotlib"),
     "spark": ("pyspark", "pandas"),
+    "utility": ("sklearn",),
 }
 # By file or folder: the extra without which Python cannot import what is in it, or no test there can pass.
 NEEDED: Mapping[str, str] = {
@@ -30,6 +32,7 @@ NEEDED: Mapping[str, str] = {
     "duckanon/integrations/report": "report",
     "duckanon/integrations/spark": "spark",
     "duckanon/integrations/sqlalchemy.py": "notebooks",
+    "tests/integrations/cli/test_office_files.py": "office",
     "tests/integrations/dbt": "dbt",
     "tests/integrations/plots": "report",
     "tests/integrations/report": "report",

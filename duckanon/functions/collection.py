@@ -170,7 +170,7 @@ class Collection:
         return found
 
     def is_spent(self, scans: int) -> bool:
-        """Whether so many scans of all rows have asked for their labels. (They come in any order, or side by side.)"""
+        """Whether so many scans of all rows, in any order or side by side, have asked for their labels."""
         return self._asked >= scans * len(self._labels)
 
 
@@ -242,8 +242,8 @@ def collected(opened: str, columns: Mapping[str, str]) -> str:
 def register_collection(on: Instance) -> None:
     """Register what a query calls with its rows: `_dk_collect`, and `_dk_label` for the label of each.
 
-    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, scans) returns the row's label;
-    a collection that so many scans have asked for all labels is dropped.
+    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, scans) returns the row's
+    label; a collection that so many scans have asked for all labels is dropped.
     """
 
     def collect(handles: Any, rows: Any, content: Any, columns: Any) -> Any:

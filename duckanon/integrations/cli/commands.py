@@ -14,7 +14,7 @@ from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import as_options, call, ordered, split
 from duckanon.integrations.cli.function_options import takes
-from duckanon.integrations.cli.options import Columns, Force, In, Out, OutputFormat, TableName
+from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
 from duckanon.integrations.cli.serve_commands import serve, user
 from duckanon.integrations.cli.tables_commands import tables
@@ -101,7 +101,8 @@ def k_anonymize(
     --categorical, say zip, becomes zip_set: the list of the values in the class.
     A CSV file has no lists, so there it is a JSON array such as ["a", "b"].
 
-    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet.
+    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet; with the
+    extra office .xlsx (Excel), .sav (SPSS), .dta (Stata) and .xpt (SAS), with labels.
     A CSV file needs a line of column names. From CSV to CSV, columns that are
     neither quasi-identifiers nor sensitive are copied as text: 007 stays 007.
     """
@@ -186,8 +187,10 @@ def report(
 
         if table is not None:
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
-        if given["fraction"] is not None or given["l"] is not None:
-            raise InvalidInput("A page has the risk of released tables as it stands: leave --fraction and --l out.")
+        if any(given[name] is not None for name in ("fraction", "weight", "l")):
+            raise InvalidInput(
+                "A page has the risk of released tables as it stands: leave --fraction, --weight and --l out."
+            )
         requests = table_requests(released, qi, shares, rows=rows, cols=cols, count=count, p=p, n=n, digits=digits)
         write(source, out, requests, files=file or [], sensitive=given["sensitive"], force=force)
         return
@@ -208,6 +211,47 @@ def compare(source: In, table: TableName = None, form: OutputFormat = Format.TAB
     from duckanon.integrations.cli.risk_tables import compared
 
     _print(_answer(source, table, "k_compare", given, ordered(given)), form, compared)
+
+
+@app.command("k-utility")
+@takes("k_utility")
+def k_utility(
+    source: Before,
+    after: After,
+    table: TableName = None,
+    form: OutputFormat = Format.TABLE,
+    **given: Any,
+) -> None:
+    """Say what a release still tells of the table that it was made from: means, correlations, counts, predictions.
+
+    Name the columns of the table; the release has them as they were, or as
+    age_lo and age_hi, or as zip_set. Shares and quantiles are in --format json and csv.
+    """
+    from duckanon.integrations.cli.risk_tables import usefulness
+    from duckanon.integrations.cli.utility import utility
+
+    _print(utility(source, after, table, given), form, usefulness)
+
+
+@app.command("k-subsets")
+@takes("k_subsets")
+def k_subsets(source: In, table: TableName = None, form: OutputFormat = Format.TABLE, **given: Any) -> None:
+    """Say how exposed a table is by each subset of its quasi-identifiers, the most exposed first."""
+    from duckanon.integrations.cli.risk_tables import subsets
+
+    _print(_answer(source, table, "k_subsets", given), form, subsets)
+
+
+@app.command("record-risk")
+@takes("record_risk")
+def record_risk(source: In, out: Out, table: TableName = None, force: Force = False, **given: Any) -> None:
+    """Write a table with the risk of each record, and the few columns by which it is alone (SUDA).
+
+    OUT holds the records as they are: it is as confidential as IN.
+    """
+    from duckanon.integrations.cli.record_risk import write
+
+    write(source, out, table, given, force=force)
 
 
 @app.command()
