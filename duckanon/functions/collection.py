@@ -8,7 +8,7 @@ that tell its values apart. Labels go back the same way, a vector at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -24,7 +24,7 @@ from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
 from duckanon.functions.encoding import Chunk, chunk, is_ordered, join, sensitive
-from duckanon.functions.sqltext import CONTENT, NUMBER, struct
+from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
 from duckanon.functions.udf import Instance
 
 if TYPE_CHECKING:
@@ -226,17 +226,18 @@ class Collections:
 COLLECTIONS = Collections()
 
 
-def collected(opened: str, columns: Mapping[str, str]) -> str:
+def collected(opened: str, columns: Iterable[str], instead: Mapping[str, str] | None = None) -> str:
     """SQL: hand over some columns of `_dk_rows`, and return the handle of the collection; an aggregate over the rows.
 
-    opened: the call that opens it, of `records`; it returns a handle or a problem. columns: what is handed over of each
-    row, by name.
+    opened: the call that opens it, of `records`; it returns a handle or a problem. instead: SQL of what is handed over in
+    place of some columns, by name.
     """
     handle = (
         f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
         "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE _dk_unless(answer.problem))"
     )
-    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(columns)}))"
+    values = {name: f"{ROW}.{identifier(name)}" for name in columns} | dict(instead or {})
+    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(values)}))"
 
 
 def register_collection(on: Instance) -> None:

@@ -70,9 +70,10 @@ class Generalisation:
         fields = {one.name: one.number for one in self.all}
         return f", {struct(fields)} AS {PLACES}" if fields else ""
 
-    def handed(self, columns: Sequence[str]) -> dict[str, str]:
-        """SQL: what is handed over of these columns of a row, by name."""
-        return {name: f"{ROW}.{identifier(name)}" if self.of(name) is None else place(name) for name in columns}
+    @property
+    def handed(self) -> dict[str, str]:
+        """SQL: what is handed over of a row in place of values, by column."""
+        return {one.name: place(one.name) for one in self.all}
 
     @property
     def told(self) -> dict[str, str]:

@@ -107,7 +107,7 @@ class KAnonymize(Request):
             dropped=self.drop,
             replaced=self.qi,
             problem=check("_dk_k_problem", self.literal),
-            collected=collected(opened, self.how.handed([*self.qi, *self.criteria.sensitive])),
+            collected=collected(opened, [*self.qi, *self.criteria.sensitive], self.how.handed),
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
             how=self.how,
         )

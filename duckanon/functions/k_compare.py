@@ -87,7 +87,7 @@ class KCompare(Request):
             problem=check("_dk_k_compare_problem", self.literal),
             trees=self.how.trees,
             places=self.how.places,
-            collected=collected(opened, self.how.handed([*self.qi, *learned, *hidden])),
+            collected=collected(opened, [*self.qi, *learned, *hidden], self.how.handed),
             answer=call("_dk_k_compare", request=self.literal, handle="collected", threads=THREADS),
         )
 
