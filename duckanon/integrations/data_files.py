@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import identifier, literal
-from duckanon.integrations import text_files
+from duckanon.integrations import office_files, text_files
 from duckanon.integrations.error_sentences import sentence
+from duckanon.integrations.office_files import Labels
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -26,7 +27,9 @@ _SUFFIXES = {
     ".jsonl": "ndjson",
     ".duckdb": "database",
     ".db": "database",
+    **office_files.KINDS,
 }
+_READ = "duckanon.read"
 _WRITERS = {
     "csv": "FORMAT csv, HEADER true",
     "tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
@@ -49,15 +52,26 @@ class DataFile:
         """Raises InvalidInput if the suffix stands for no format."""
         packed = path.suffix.lower() == ".gz"
         kind = _SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
-        if kind is None or (packed and kind in {"parquet", "database"}):
+        if kind is None or (packed and kind in {"parquet", "database", *office_files.KINDS.values()}):
             raise InvalidInput(
-                f"{path}: the suffix must tell the format: .csv, .tsv, .json, .ndjson (each also with .gz) or .parquet."
+                f"{path}: the suffix must tell the format: .csv, .tsv, .json, .ndjson (each also with .gz), .parquet, "
+                ".xlsx (Excel), .sav (SPSS), .dta (Stata) or .xpt (SAS)."
             )
         return cls(path, kind, packed)
 
     @property
     def is_delimited(self) -> bool:
         return self.kind in {"csv", "tsv"}
+
+    @property
+    def is_office(self) -> bool:
+        """Whether it is a file of Excel, SPSS, SAS or Stata."""
+        return self.kind in office_files.KINDS.values()
+
+    @property
+    def labels(self) -> Labels:
+        """What the file says of its columns; only files of SPSS, SAS and Stata do. Raises InvalidInput."""
+        return office_files.labels(self.path, self.kind) if self.is_office else Labels()
 
     def _reader(self, *options: str) -> str:
         if self.kind == "parquet":
@@ -89,6 +103,11 @@ class DataFile:
 
         # query_table of DuckDB 1.4 loses double quotes inside a name.
         quoted = identifier((name or self.path.name).replace('"', "'"))
+        if self.is_office:
+            con.register(_READ, office_files.read(self.path, self.kind))
+            con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {identifier(_READ)}").fetchall()
+            con.unregister(_READ)
+            return quoted
         if self.is_delimited:
             self._refuse(text_files.no_text(self.path))
         try:
@@ -115,12 +134,21 @@ class DataFile:
         names = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
         return len(names) == 1 and any(one in names[0][0] for one in ",;\t|")
 
-    def write(self, con: Connection, table: str) -> None:
-        """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error or OSError.
+    def write(self, con: Connection, table: str, labels: Labels | None = None) -> None:
+        """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error, OSError or InvalidInput.
 
-        Lists become JSON in a delimited file, which has no lists.
+        Lists become JSON in a file of a format that has no lists. labels: of the columns that the table was made of.
         """
         beside = _beside(self.path)
+        if self.is_office:
+            found = con.sql(self._rows(con, table)).to_arrow_table()
+            own = (labels or Labels()).of_release(found.column_names)
+            try:
+                office_files.write(beside, self.kind, found, own)
+                os.replace(beside, self.path)
+            finally:
+                beside.unlink(missing_ok=True)
+            return
         options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
         try:
             con.execute(f"COPY ({self._rows(con, table)}) TO {literal(str(beside))} ({options})").fetchall()
@@ -129,9 +157,15 @@ class DataFile:
             beside.unlink(missing_ok=True)
 
     def _rows(self, con: Connection, table: str) -> str:
-        if not self.is_delimited:
+        if not self.is_delimited and not self.is_office:
             return f"FROM {table}"
         described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+        if self.is_office:
+            columns = (
+                f"{office_files.fitting(self.kind, identifier(name), kind)} AS {identifier(name)}"
+                for name, kind in described
+            )
+            return f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
         lists = [identifier(name) for name, kind in described if kind.endswith("[]")]
         if not lists:
             return f"FROM {table}"
@@ -162,7 +196,7 @@ def source(
         if table is not None:
             raise InvalidInput(f"--table names a table in a DuckDB database, and {path} is none: leave --table out.")
         read = file.load(con, typed=typed)
-        if file.is_delimited:
+        if file.is_delimited or file.kind == "excel":
             _refuse_mixed(con, read, ordered)
         return read
     if table is None:
@@ -202,6 +236,8 @@ def target(path: Path, *, force: bool) -> DataFile:
     file = DataFile.of(path)
     if file.kind == "database":
         raise InvalidInput(f"{path}: a release is written to a data file such as release.parquet, not to a database.")
+    if file.kind == "sas":
+        raise InvalidInput(f"{path}: only SAS writes .sas7bdat. Name the file .xpt, which SAS reads too.")
     free(path, force=force)
     return file
 

@@ -101,7 +101,8 @@ def k_anonymize(
     --categorical, say zip, becomes zip_set: the list of the values in the class.
     A CSV file has no lists, so there it is a JSON array such as ["a", "b"].
 
-    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet.
+    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet; with the
+    extra office .xlsx (Excel), .sav (SPSS), .dta (Stata) and .xpt (SAS), with labels.
     A CSV file needs a line of column names. From CSV to CSV, columns that are
     neither quasi-identifiers nor sensitive are copied as text: 007 stays 007.
     """

@@ -57,7 +57,7 @@ def release(
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [f"{name}_{end}" for name in qi for end in ("lo", "hi", "set")]
         after, copied = _row(con, _MEASURED), Copied.of(con, _RELEASE, changed)
-        file.write(con, _RELEASE)
+        file.write(con, _RELEASE, DataFile.of(path).labels)
         return before, after, copied
 
     with Session(role="steward") as session:
