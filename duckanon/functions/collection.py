@@ -229,8 +229,8 @@ COLLECTIONS = Collections()
 def collected(opened: str, columns: Iterable[str], instead: Mapping[str, str] | None = None) -> str:
     """SQL: hand over some columns of `_dk_rows`, and return the handle of the collection; an aggregate over the rows.
 
-    opened: the call that opens it, of `records`; it returns a handle or a problem. instead: SQL of what is handed over in
-    place of some columns, by name.
+    opened: the call that opens it, of `records`; it returns a handle or a problem. instead: SQL of what is handed over
+    in place of some columns, by name.
     """
     handle = (
         f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
