@@ -36,7 +36,12 @@ _LABELS_SHEET = "labels"
 # A column's name in SPSS, Stata and SAS. (SPSS has longer ones and some signs more.)
 _NAME = re.compile(r"[^\W\d]\w{0,31}")
 _LONGEST_VALUE_LABEL = 120
-_ENDS = {"_lo": "lowest in the class", "_hi": "highest in the class", "_set": "values in the class"}
+_ENDS = {
+    "_lo": "lowest in the class",
+    "_hi": "highest in the class",
+    "_set": "values in the class",
+    "_label": "label of the class",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Labels:
                 variables[column] = self.variables[origin] + what
             if origin in self.values:
                 values[column] = self.values[origin]
-            if origin in self.measures and (own or end != "_set"):
+            if origin in self.measures and (own or end in ("_lo", "_hi")):
                 measures[column] = self.measures[origin]
         return Labels(variables, values, measures)
 
