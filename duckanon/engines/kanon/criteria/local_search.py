@@ -26,7 +26,7 @@ ROOM = 4
 @inner
 def _box(boxes: ClassBoxes, at: int, units: ClassBoxes, members: Codes, count: int, without: int, extra: int) -> None:
     """Write into box `at` the hull of the members, less one and with another; -1 for none."""
-    for j in range(boxes.caps.shape[0]):
+    for j in range(boxes.low.shape[1]):
         boxes.low[at, j] = np.inf
         boxes.high[at, j] = -np.inf
     for w in range(boxes.holds.shape[1]):
