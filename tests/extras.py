@@ -21,6 +21,7 @@ LIBRARIES: dict[str, Sequence[str]] = {
     "notebooks": ("IPython", "duckdb_engine", "ipykernel", "nbclient", "sql"),
     "report": ("jinja2", "matplotlib"),
     "spark": ("pyspark", "pandas"),
+    "utility": ("sklearn",),
 }
 # By file or folder: the extra without which Python cannot import what is in it, or no test there can pass.
 NEEDED: Mapping[str, str] = {

@@ -107,6 +107,9 @@ def chunk(array: pa.Array) -> Chunk:
     elif pa.types.is_floating(kind):
         # To DuckDB 0.0 and -0.0 are one value; adding zero makes them one here.
         array = pc.add(array, pa.scalar(0.0, kind))
+    elif pa.types.is_list(kind):
+        # Arrow numbers no lists. Those of one type are equal if they are written alike.
+        array = pa.array([None if one is None else repr(one) for one in array.to_pylist()], pa.string())
     found: Any = pc.dictionary_encode(array)
     places = found.indices
     if places.null_count:
@@ -189,3 +192,11 @@ def sensitive(coded: Attribute, kind: pa.DataType) -> Sensitive:
 
     holds_null = bool((coded.codes == coded.distinct).any())
     return Sensitive(coded.codes, coded.distinct + holds_null, is_ordered(kind))
+
+
+def joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """The arrays one after another; those of an ENUM may each have a dictionary of their own."""
+    found = pa.chunked_array(parts, parts[0].type)
+    if pa.types.is_dictionary(found.type):
+        found = found.unify_dictionaries()
+    return found.combine_chunks()

@@ -27,7 +27,7 @@ def register(on: Instance, host: Host) -> None:
     register_check(on, "_dk_k_compare_problem", _check, KCompare)
     kind = f"{row_type(columns_of('k_compare'))}[]"
     register_engine(on, "_dk_k_compare_open", _open, "handle", "BIGINT", KCompare)
-    register_engine(on, "_dk_k_compare", partial(_compare, host.progress), "runs", kind, KCompare)
+    register_engine(on, "_dk_k_compare", partial(_compare, host.progress), "rows", kind, KCompare)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class KCompare(Request):
         learned, hidden = [] if self.target is None else [self.target], self.criteria.sensitive
         opened = call("_dk_k_compare_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY)
         return fill(
-            "k_compare",
+            "rows_answered",
             table=literal(self.tbl),
             absent=absent([*self.qi, *learned, *hidden]),
             problem=check("_dk_k_compare_problem", self.literal),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
-from duckanon.functions.encoding import sensitive_columns
+from duckanon.functions.encoding import joined, sensitive_columns
 from duckanon.functions.k_release import CLASSES, Cell, write
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
@@ -176,18 +176,10 @@ def _cell(name: str, cells: list[pa.Array], values: pa.Array | None, weight: flo
     n = len(cells[0])
     more = [] if values is None else [values]
     if len(cells) == 2:
-        coded = encode(name, _joined([*cells, *more]), categorical=False, weight=weight)
+        coded = encode(name, joined([*cells, *more]), categorical=False, weight=weight)
         low, high, own = np.split(coded.codes, [n, 2 * n])
         return Cells(replace(coded, codes=low[:0]), low, high, None, own)
     inside, count = cells[0].flatten(), pc.list_value_length(cells[0]).fill_null(0).to_numpy()
-    coded = encode(name, _joined([inside, *more]), categorical=True, weight=weight)
+    coded = encode(name, joined([inside, *more]), categorical=True, weight=weight)
     held, own = np.split(coded.codes, [len(inside)])
     return Cells(replace(coded, codes=held[:0]), held, held, np.append(0, np.cumsum(count)), own)
-
-
-def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """The arrays one after another; those of an ENUM may each have a dictionary of their own."""
-    found = pa.chunked_array(parts, parts[0].type)
-    if pa.types.is_dictionary(found.type):
-        found = found.unify_dictionaries()
-    return found.combine_chunks()

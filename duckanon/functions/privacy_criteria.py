@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.k_report import KReport
+from duckanon.functions.population import Population
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
@@ -54,7 +55,7 @@ class Criteria:
             parts.append(f"answer.measures.{measure} < {float(self.l):.12g}")
         if self.t is not None:
             parts.append(f"answer.measures.t > {float(self.t) + _ROUNDING!r}")
-        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=None, fraction=None, l=least)
+        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=Population(), l=least)
         return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
 
 

@@ -95,10 +95,15 @@ class Table:
                 known = ", ".join(self.names[:30]) + (", ..." if len(self.names) > 30 else "")
                 raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.')
 
-    def plain(self, wanted: Sequence[str], role: str) -> None:
-        """Check that each wanted column has a plain type: one that can be compared and is not nested."""
+    def plain(self, wanted: Sequence[str], role: str, *, lists: bool = False) -> None:
+        """Check that each wanted column has a plain type: one that can be compared and is not nested.
+
+        lists: whether lists of plain values will do, such as the sets of a release.
+        """
         for name in wanted:
             kind = self._types[fold(name)]
+            if lists and kind.endswith("[]"):
+                kind = kind.removesuffix("[]")
             if is_nested(kind):
                 raise InvalidInput(
                     f'Column "{name}" is nested and cannot be a {role}: unnest it, or pick out one field as a column.'

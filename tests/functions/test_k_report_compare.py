@@ -21,6 +21,8 @@ REPORT = [
     "recursive_c",
     "journalist_max",
     "journalist_avg",
+    "population_uniques",
+    "k_map",
 ]
 # Methods that solve programs have a small table of their own.
 QUICK = [name for name in METHODS if name not in ("milp", "exact", "split_carry", "bubble_carry")]
@@ -118,6 +120,65 @@ def test_journalists_risk_with_a_sampling_fraction(people: duckdb.DuckDBPyConnec
     assert (whole["journalist_max"], whole["journalist_avg"]) == pytest.approx((whole["max_risk"], whole["avg_risk"]))
 
 
+# The table of ten records of the World Bank's and IHSN's practice guide to statistical disclosure control (Benschop,
+# Machingauta and Welch 2022, section "Individual risk"), with its sampling weights.
+GUIDE = """
+CREATE TABLE guide AS FROM (VALUES
+  ('urban', 'female', 'secondary incomplete', 'employed', 180),
+  ('urban', 'female', 'secondary incomplete', 'employed', 180),
+  ('urban', 'female', 'primary incomplete', 'non-LF', 215), ('urban', 'male', 'secondary complete', 'employed', 76),
+  ('rural', 'female', 'secondary complete', 'unemployed', 186), ('urban', 'male', 'secondary complete', 'employed', 76),
+  ('urban', 'female', 'primary complete', 'non-LF', 180), ('urban', 'male', 'post-secondary', 'unemployed', 215),
+  ('urban', 'female', 'secondary incomplete', 'non-LF', 186), ('urban', 'female', 'secondary incomplete', 'non-LF', 76)
+) t(residence, gender, education, labour, weight)
+"""
+
+
+def test_journalists_risk_with_weights(con: duckdb.DuckDBPyConnection) -> None:
+    """The guide's table 4.1: the highest risk is that of the seventh record, the global risk is the mean."""
+    con.execute(GUIDE).fetchall()
+    keys = "['residence', 'gender', 'education', 'labour']"
+    found = one(con, f"FROM k_report('guide', {keys}, weight := 'weight')")
+    assert found["journalist_max"] == pytest.approx(0.0290, abs=5e-5)
+    assert found["journalist_avg"] == pytest.approx(0.01582, abs=5e-6)
+    assert found["k_map"] is None
+
+
+def test_equal_weights_are_a_fraction(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute("ALTER TABLE people ADD COLUMN w DOUBLE DEFAULT 12.5").fetchall()
+    weighed = one(people, "FROM k_report('people', ['age', 'city', 'pay'], sensitive := ['illness'], weight := 'w')")
+    sampled = one(people, "FROM k_report('people', ['age', 'city', 'pay'], sensitive := ['illness'], fraction := 0.08)")
+    assert weighed == pytest.approx(sampled)
+    assert 0 < sampled["population_uniques"] < sampled["singletons"]  # type: ignore[operator]
+
+
+def test_population_uniques_and_the_k_map_of_a_known_population(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute(
+        "CREATE TABLE everybody AS SELECT age, city FROM people, range(3) WHERE age > 10 OR range = 0"
+    ).fetchall()
+    found = one(people, "FROM k_report('people', ['age', 'city'], population := 'everybody')")
+    ((alone,),) = people.execute(
+        "SELECT count(*) FROM (SELECT age, city FROM everybody GROUP BY ALL HAVING count(*) = 1) SEMI JOIN "
+        "(SELECT age, city FROM people GROUP BY ALL HAVING count(*) = 1) USING (age, city)"
+    ).fetchall()
+    assert found["population_uniques"] == alone > 0
+    assert found["k_map"] == 1 / found["journalist_max"]  # type: ignore[operator]
+    old = one(people, "FROM k_report('people', ['age'], population := 'everybody')")
+    ((fewest,),) = people.execute("SELECT min(n) FROM (SELECT count(*) AS n FROM everybody GROUP BY age)").fetchall()
+    assert old["k_map"] == fewest
+    plain = one(people, "FROM k_report('people', ['age'])")
+    assert (plain["population_uniques"], plain["k_map"]) == (None, None)
+
+
+@pytest.mark.parametrize("weight", ["NULL", "0", "-1", "'nan'::DOUBLE", "'inf'::DOUBLE"])
+def test_weights_that_are_none(people: duckdb.DuckDBPyConnection, weight: str) -> None:
+    people.execute(f"CREATE TABLE bad AS SELECT *, CASE WHEN id = 7 THEN {weight} ELSE 3 END AS w FROM people")
+    with pytest.raises(duckdb.InvalidInputException) as raised:
+        people.execute("FROM k_report('bad', ['age'], weight := 'w')").fetchall()
+    said = 'Column "w" has weights that are missing or not above 0: correct them.'
+    assert str(raised.value).removeprefix("Invalid Input Error: ") == said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -129,10 +190,18 @@ def test_journalists_risk_with_a_sampling_fraction(people: duckdb.DuckDBPyConnec
          "The population has fewer records of some combination than the table: it must hold everybody who could be in "
          "the table."),
         ("population := 'others'", 'There is no column "age" in others; its columns are pay.'),
+        ("weight := 'pay', population := 'people'",
+         "population and weight both say how many people there are: give one of them."),
+        ("weight := 'age'", 'Column "age" is in both qi and weight: name it in one of them.'),
+        ("weight := 'city'", 'Column "city" is not a number and cannot be a weight: cast it to a number.'),
+        ("weight := 'half'",
+         "The weights of some combination add up to fewer people than it has records: a weight is the number of people "
+         "for whom a record stands."),
     ],
 )  # fmt: skip
 def test_populations_that_cannot_be(people: duckdb.DuckDBPyConnection, arguments: str, said: str) -> None:
     people.execute("CREATE TABLE few AS FROM people WHERE id > 0").fetchall()
+    people.execute("ALTER TABLE people ADD COLUMN half DOUBLE DEFAULT 0.5").fetchall()
     people.execute("CREATE TABLE others AS SELECT pay FROM people").fetchall()
     with pytest.raises(duckdb.InvalidInputException) as raised:
         people.execute(f"FROM k_report('people', ['age'], {arguments})").fetchall()
@@ -146,6 +215,13 @@ def test_null_is_a_class_and_a_sensitive_value(con: duckdb.DuckDBPyConnection) -
     # The class of NULL is half and half, the table is three quarters to one: a quarter apart.
     assert found["t"] == pytest.approx(0.25)
     assert found["entropy_l"] == 1.0
+
+
+def test_columns_named_like_ours(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS SELECT i % 3 AS size, 'p' || i % 2 AS people, i AS members FROM range(10) r(i)")
+    for more in ("", ", population := 't'", ", sensitive := ['members']"):
+        found = one(con, f"FROM k_report('t', ['size', 'people']{more})")
+        assert (found["records"], found["classes"], found["k"]) == (10, 6, 1)
 
 
 def test_report_of_a_release(people: duckdb.DuckDBPyConnection) -> None:

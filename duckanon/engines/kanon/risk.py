@@ -1,19 +1,22 @@
 """How exposed a table is by its quasi-identifiers: re-identification risk, l-diversity, t-closeness.
 
 Sources: Samarati and Sweeney 1998 (k); Machanavajjhala et al. 2007 (distinct, entropy, recursive l-diversity); Li, Li
-and Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance).
+and Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance); Sweeney 2002 (k-map).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.kanon.population_uniques import population_uniques
 from duckanon.engines.kanon.records import Codes
 from duckanon.errors import InvalidInput
 
 Sizes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,9 @@ class Report:
     distance between a class and the table; recursive_c: the table is recursively (c, l)-diverse for every c above it
     and the l that was asked for, infinity where a class has fewer values than that. Over several sensitive columns the
     worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean chance of a right guess by
-    an attacker who does not know who is in the table, None unless a population or a sampling fraction is given.
+    an attacker who does not know who is in the table; population_uniques: how many records are alone in the population
+    too, expected unless it is known; None unless a population or a sampling fraction is given. k_map: people of the
+    class that has fewest in the population, None without one.
     """
 
     records: int
@@ -51,15 +56,17 @@ class Report:
     recursive_c: float | None
     journalist_max: float | None
     journalist_avg: float | None
+    population_uniques: float | None
+    k_map: int | None
 
 
-def journalist(sizes: Sizes, population: Sizes | None, fraction: float | None) -> npt.NDArray[np.float64] | None:
+def journalist(sizes: Sizes, population: Sizes | None, fraction: float | Floats | None) -> Floats | None:
     """The chance of a right guess for a record of each class, by an attacker who does not know who is in the table.
 
     population: people of each class, shape (classes,): 1 / F (El Emam and Dankar 2008). fraction: the share of the
-    population that is in the table, each person with the same chance: the mean of 1 / F given f, where F - f is
-    negative binomial (Benedetti and Franconi 1998), which is p / f 2F1(1, 1; f + 1; 1 - p). Raises InvalidInput if a
-    class has more records than people.
+    population that is in the table, or of the people of each class, shape (classes,), each person with the same chance:
+    the mean of 1 / F given f, where F - f is negative binomial (Benedetti and Franconi 1998), which is
+    p / f 2F1(1, 1; f + 1; 1 - p). Raises InvalidInput if a class has more records than people.
     """
     if population is not None:
         if (population < sizes).any():
@@ -70,6 +77,11 @@ def journalist(sizes: Sizes, population: Sizes | None, fraction: float | None) -
         return 1.0 / population
     if fraction is None:
         return None
+    if np.any(np.asarray(fraction) > 1):
+        raise InvalidInput(
+            "The weights of some combination add up to fewer people than it has records: a weight is the number of "
+            "people for whom a record stands."
+        )
     from scipy.special import hyp2f1
 
     return np.asarray(fraction / sizes * hyp2f1(1.0, 1.0, sizes + 1.0, 1.0 - fraction))
@@ -79,7 +91,7 @@ def report(
     sizes: Sizes,
     sensitive: Sequence[Sensitive],
     population: Sizes | None = None,
-    fraction: float | None = None,
+    fraction: float | Floats | None = None,
     least: int = 2,
     times: Sizes | None = None,
 ) -> Report:
@@ -106,8 +118,21 @@ def report(
         t=max((c.closeness() for c in counts), default=None),
         recursive_c=max((c.recursive_c(least) for c in counts), default=None),
         journalist_max=None if outside is None else float(outside.max()),
-        journalist_avg=None if outside is None else float(outside @ (sizes * many)) / n,
+        journalist_avg=None if outside is None else fsum(outside * (sizes * many)) / n,
+        population_uniques=_population_uniques(sizes, many, population, fraction),
+        k_map=None if population is None else int(population.min()),
     )
+
+
+def _population_uniques(
+    sizes: Sizes, many: Sizes, population: Sizes | None, fraction: float | Floats | None
+) -> float | None:
+    """How many records are alone in their class and in the population."""
+    if population is not None:
+        return float(many[population == 1].sum())
+    if fraction is None:
+        return None
+    return population_uniques(sizes, many, fsum(sizes * many / fraction))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import as_options, call, split
 from duckanon.integrations.cli.function_options import takes
-from duckanon.integrations.cli.options import Columns, Force, In, Out, OutputFormat, TableName
+from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
 from duckanon.integrations.cli.serve_commands import serve, user
 from duckanon.integrations.cli.tables_commands import tables
@@ -175,8 +175,10 @@ def report(
 
         if table is not None:
             raise InvalidInput("A page is about the whole database: name a released table with --released.")
-        if given["fraction"] is not None or given["l"] is not None:
-            raise InvalidInput("A page has the risk of released tables as it stands: leave --fraction and --l out.")
+        if any(given[name] is not None for name in ("fraction", "weight", "l")):
+            raise InvalidInput(
+                "A page has the risk of released tables as it stands: leave --fraction, --weight and --l out."
+            )
         write(source, out, table_requests(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
         return
     if released or shares or rows or cols or count or force:
@@ -196,6 +198,47 @@ def compare(source: In, table: TableName = None, form: OutputFormat = Format.TAB
     from duckanon.integrations.cli.risk_tables import compared
 
     _print(_answer(source, table, "k_compare", given), form, compared)
+
+
+@app.command("k-utility")
+@takes("k_utility")
+def k_utility(
+    source: Before,
+    after: After,
+    table: TableName = None,
+    form: OutputFormat = Format.TABLE,
+    **given: Any,
+) -> None:
+    """Say what a release still tells of the table that it was made from: means, correlations, counts, predictions.
+
+    Name the columns of the table; the release has them as they were, or as
+    age_lo and age_hi, or as zip_set. Shares and quantiles are in --format json and csv.
+    """
+    from duckanon.integrations.cli.risk_tables import usefulness
+    from duckanon.integrations.cli.utility import utility
+
+    _print(utility(source, after, table, given), form, usefulness)
+
+
+@app.command("k-subsets")
+@takes("k_subsets")
+def k_subsets(source: In, table: TableName = None, form: OutputFormat = Format.TABLE, **given: Any) -> None:
+    """Say how exposed a table is by each subset of its quasi-identifiers, the most exposed first."""
+    from duckanon.integrations.cli.risk_tables import subsets
+
+    _print(_answer(source, table, "k_subsets", given), form, subsets)
+
+
+@app.command("record-risk")
+@takes("record_risk")
+def record_risk(source: In, out: Out, table: TableName = None, force: Force = False, **given: Any) -> None:
+    """Write a table with the risk of each record, and the few columns by which it is alone (SUDA).
+
+    OUT holds the records as they are: it is as confidential as IN.
+    """
+    from duckanon.integrations.cli.record_risk import write
+
+    write(source, out, table, given, force=force)
 
 
 @app.command()

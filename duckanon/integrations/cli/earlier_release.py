@@ -1,4 +1,4 @@
-"""The option --within: reads an earlier release of a table from its file."""
+"""Reads an earlier release of a table from its file, with the types that the table has."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ def earlier(
     qi: Sequence[str],
     *,
     inside: Path,
-    typed: Sequence[str] | None,
+    typed: Sequence[str] | None = None,
+    called: str = "--within",
 ) -> str:
     """The name by which SQL reads the release: a data file, or a table, if `inside` is a database.
 
     table: the name by which SQL reads the table that was released. The released columns get the types of its columns
-    `qi` again, which a text file does not keep. typed: as for `DataFile.load`. Raises InvalidInput if there is no such
-    file, or it has values of other types.
+    `qi` again, which a text file does not keep. typed: as for `DataFile.load`. called: what the command line calls the
+    release. Raises InvalidInput if there is no such file, or it has values of other types.
     """
     if is_database(inside) and not Path(given).exists():
         return given
     file = DataFile.of(Path(given))
     if not file.path.is_file():
-        raise InvalidInput(f"--within: there is no file {given}.")
+        raise InvalidInput(f"{called}: there is no file {given}.")
     if file.kind == "database":
-        raise InvalidInput(f"--within {given} is a DuckDB database: export the release to a file first.")
+        raise InvalidInput(f"{called} {given} is a DuckDB database: export the release to a file first.")
     # The name appears in errors, and must differ from that of the file IN.
-    read = file.load(con, f"--within {file.path.name}", typed=typed)
+    read = file.load(con, f"{called} {file.path.name}", typed=typed)
     cells = _typed_cells(_types(con, table), _types(con, read), qi)
     for (name, end), cast in cells.items():
         query = f"SELECT count(*) FROM {read} WHERE {identifier(end)} IS NOT NULL AND {cast} IS NULL"  # noqa: S608
         ((lost,),) = con.execute(query).fetchall()
         if lost:
             raise InvalidInput(
-                f'--within {given} is no release of this table: column "{end}" has values that are not of the type of '
+                f'{called} {given} is no release of this table: column "{end}" has values that are not of the type of '
                 f'column "{name}".'
             )
     if cells:

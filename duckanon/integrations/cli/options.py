@@ -10,6 +10,12 @@ import typer
 from duckanon.integrations.results import Format
 
 In = Annotated[Path, typer.Argument(metavar="IN", help="A data file, or a DuckDB database together with --table.")]
+Before = Annotated[
+    Path, typer.Argument(metavar="BEFORE", help="The table: a data file, or a DuckDB database together with --table.")
+]
+After = Annotated[
+    str, typer.Argument(metavar="AFTER", help="Its release: a data file; or a table, if BEFORE is a database.")
+]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write. Its suffix tells the format.")]
 TableName = Annotated[
     str | None, typer.Option("--table", metavar="NAME", help="The table, if IN is a DuckDB database (.duckdb, .db).")

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
     from duckanon.integrations.plots import Picture
 
-plot = typer.Typer(no_args_is_help=True, help="Draw results as SVG or PNG: loss and risk, bounds, sizes, mechanisms.")
+plot = typer.Typer(
+    no_args_is_help=True, help="Draw results as SVG or PNG: loss and risk, bounds, sizes, mechanisms, utility."
+)
 
 Out = Annotated[Path, typer.Option("--out", metavar="PICTURE", help="The picture to write: .svg or .png.")]
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="A title of your own.")]
@@ -168,6 +170,33 @@ def map_(
     _draw(source_, table, out, force, work)
 
 
+@plot.command("utility")
+@takes("k_utility", required=False)
+def utility(
+    source_: In,
+    out: Out,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="AFTER", help="The release of IN: a data file, or a table of IN.")
+    ] = None,
+    table: TableName = None,
+    title: Title = None,
+    force: Force = False,
+    **given: Any,
+) -> None:
+    """What a release still tells of each column. Without --after, IN holds a result of k_utility."""
+
+    def work(con: Connection, name: str) -> Picture:
+        from duckanon.integrations.cli.utility import compared
+
+        if after is None:
+            return _plotted("utility", con, _stored(name), title=title)
+        if not given["columns"]:
+            raise InvalidInput("Name the columns to compare, as in --columns age,zip.")
+        return _plotted("utility", con, compared(con, name, source_, after, given), title=title)
+
+    _draw(source_, table, out, force, work)
+
+
 def _stored(name: str) -> str:
     return f"FROM query_table({literal(name)})"
 
@@ -185,6 +214,7 @@ _ELSE = {
     "sizes": "release it into a table first, with CREATE TABLE published AS FROM dp_group_sizes(...)",
     "mechanism": "name --id, --features and --epsilon, and it is made",
     "map": "leave --mechanism out and name --epsilon, and it is made",
+    "utility": "name the release with --after and the columns with --columns, and it is made",
 }
 
 

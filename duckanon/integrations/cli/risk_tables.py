@@ -1,4 +1,4 @@
-"""Results of k_report and k_compare as tables, with a sentence on what each figure means."""
+"""Results of k_report, k_compare, k_subsets and k_utility as tables, with words on what the figures mean."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ NAMES = {
     "recursive_c": "c (recursive)",
     "journalist_max": "journalist's, highest",
     "journalist_avg": "journalist's, average",
+    "population_uniques": "alone in population",
+    "k_map": "k-map",
 }
 _COMPARED = {
     "method": "method",
@@ -60,6 +62,8 @@ def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[s
         "but the l - 1 commonest together; l is 2 without --l.",
         "journalist_max": "The highest chance for somebody who does not know who is in the table.",
         "journalist_avg": "The same chance, averaged over all records.",
+        "population_uniques": "Records that are alone in the population too, as far as this table lets one expect.",
+        "k_map": "Every record may be one of this many people or more.",
     }
 
 
@@ -100,3 +104,62 @@ def compared(rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows:
         table.add_row(*(Text(figure(name, row[name])) for name in names))
     return table
+
+
+# Subsets that are printed; the other formats have all.
+_MOST_SUBSETS = 40
+
+
+def subsets(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows of k_subsets, those with most records alone first."""
+    shown = sorted(rows, key=lambda row: (-row["singletons"], row["k"], len(row["columns"])))[:_MOST_SUBSETS]
+    left = f" {len(rows) - len(shown):,} more are in --format json and csv." if len(shown) < len(rows) else ""
+    note = f"Who knows these columns of a person finds one of k records or more.{left}"
+    table = Table(box=box.ROUNDED, caption=note, caption_justify="left")
+    table.add_column("columns")
+    for name in ("classes", "k", "singletons", "avg_risk"):
+        table.add_column(NAMES[name], justify="right")
+    for row in shown:
+        cells = [figure(name, row[name]) for name in ("classes", "k", "singletons", "avg_risk")]
+        table.add_row(Text(printable(", ".join(row["columns"]))), *cells)
+    return table
+
+
+_MEASURES = {
+    "records": "records",
+    "total_variation": "moved",
+    "missing": "missing",
+    "mean": "mean",
+    "standard_deviation": "standard deviation",
+    "correlation": "correlation",
+    "cramers_v": "Cramér's V",
+    "query_error": "error of counts",
+    "accuracy": "predicted",
+    "r_squared": "predicted, R²",
+}
+_MOVED = {"total_variation", "missing", "query_error", "accuracy"}
+_USEFUL_NOTE = (
+    "Moved: the part of the records that lies elsewhere in the distribution. Error of counts: of random counts, "
+    "relative to the true ones. Shares and quantiles are in --format json and csv."
+)
+
+
+def usefulness(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows of k_utility but for shares and quantiles."""
+    table = Table(box=box.ROUNDED, caption=_USEFUL_NOTE, caption_justify="left")
+    table.add_column("measure", no_wrap=True)
+    table.add_column("of")
+    for name in ("before", "after", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in (row for row in rows if row["measure"] in _MEASURES):
+        measure, columns = row["measure"], ", ".join(row["columns"])
+        of = row["value"] if measure == "query_error" else columns + (f" ({row['value']})" if row["value"] else "")
+        cells = [_number(row[name], share=measure in _MOVED) for name in ("before", "after", "difference")]
+        table.add_row(_MEASURES[measure], Text(printable(of)), *cells)
+    return table
+
+
+def _number(value: float | None, *, share: bool) -> str:
+    if value is None:
+        return ""
+    return f"{100 * value:.3g} %" if share else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.plots import cell_bounds, compare, group_sizes, mechanism, perturbation_map
+from duckanon.integrations.plots import cell_bounds, compare, group_sizes, mechanism, perturbation_map, utility
 from duckanon.integrations.plots.picture import Picture, drawn
 from duckanon.integrations.plots.result_columns import ResultColumns, result_columns
 from duckanon.integrations.plots.style import sentence_of
@@ -43,11 +43,14 @@ PICTURES = {
     "sizes": Kind(frozenset({"level", "size", "groups", "low", "high"}), "dp_group_sizes", group_sizes.draw),
     "mechanism": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", mechanism.draw),
     "map": Kind(frozenset({"secret", "output", "probability"}), "metric_mechanism", perturbation_map.draw),
+    "utility": Kind(
+        frozenset({"measure", "columns", "value", "before", "after", "difference"}), "k_utility", utility.draw
+    ),
 }
 
 
 def plot(data: Any, kind: str | None = None, *, con: Any = None, **options: Any) -> Picture:
-    """A picture of what k_compare, dp_group_sizes, metric_mechanism or a function of bounds gave: see PICTURES.
+    """A picture of a result of a function that is listed in PICTURES.
 
     data: a DuckDB relation, an Arrow table, a data frame, or SQL to run on `con`. kind: a name in PICTURES; unless it
     is given, it follows from the columns. options: see docs/pictures.md; `title` for all kinds; `cols` and `counts`
@@ -86,6 +89,6 @@ def _recognised(found: ResultColumns, options: dict[str, Any]) -> str:
         if one.needs <= set(found.columns):
             return name
     raise InvalidInput(
-        "These columns are of no result that there is a picture for: draw what k_compare, cell_bounds, "
+        "These columns are of no result that there is a picture for: draw what k_compare, k_utility, cell_bounds, "
         "conditional_bounds, dp_group_sizes or metric_mechanism gave, with its own column names."
     )

@@ -28,7 +28,7 @@ _PART = 200_000
 def check_k_report(call: Call) -> KReport:
     request = KReport.read(call.given)
     names, types = call.described()
-    people, kinds = call.described("population") if request.population else ([], [])
+    people, kinds = call.described("population") if request.population.table else ([], [])
     check_table(request, names, types, people)
     call.check_groups([*request.qi, *request.sensitive])
     ours = dict(zip(map(str.lower, names), types, strict=True))
@@ -37,7 +37,8 @@ def check_k_report(call: Call) -> KReport:
         one, other = ours[name.lower()], theirs[name.lower()]
         if one != other and not (is_number(one) and is_number(other)):
             raise InvalidInput(
-                f'Column "{name}" has one type in {request.tbl} and another in {request.population}: cast one of them.'
+                f'Column "{name}" has one type in {request.tbl} and another in {request.population.table}: '
+                "cast one of them."
             )
     return request
 
@@ -50,9 +51,10 @@ def k_report(call: Call, request: KReport) -> DataFrame:
         driver.register_all(call.con, [(request.tbl, arrow_schema(call.schemas["tbl"]).empty_table())])
         driver.run(call.con, request.query())  # says that there is nothing to report
     sizes, times = (classes[name].to_numpy() for name in ("size", "times"))
-    people = classes["people"].to_numpy() if request.population else None
-    fraction = None if request.fraction is None else float(request.fraction)
-    found = asdict(report(sizes, [], people, fraction, request.l, times))
+    people = classes["people"].to_numpy(zero_copy_only=False)
+    fraction = request.population.sampled(sizes, people.astype(np.float64))
+    exact = people if request.population.table else None
+    found = asdict(report(sizes, [], exact, fraction, request.l, times))
     worst = [_worst(call, request, name, int(sizes @ times)) for name in request.sensitive]
     for measure, end in {"l": min, "entropy_l": min, "t": max, "recursive_c": max}.items():
         found[measure] = end((one[measure] for one in worst), default=None)
@@ -63,15 +65,21 @@ def k_report(call: Call, request: KReport) -> DataFrame:
 
 
 def _classes(call: Call, request: KReport) -> pa.Table:
-    """How many classes there are of each size, and of each number of people in the population."""
+    """How many classes there are of each size, and of each number of people in the population, as far as known."""
     keys = [column(call.table, name).alias(f"q{i}") for i, name in enumerate(request.qi)]
-    rows = call.table.select(*keys, F.lit(1).alias("own"), F.lit(0).alias("other"))
-    if request.population:
+    weight = request.population.weight
+    # A class with a weight that is none has NULL people, as DuckDB's own query has it.
+    stands = F.lit(0) if weight is None else column(call.table, weight).cast("decimal(28, 9)")
+    rows = call.table.select(*keys, F.lit(1).alias("own"), stands.alias("other"))
+    if request.population.table:
         population = call.tables["population"]
         theirs = [column(population, name).alias(f"q{i}") for i, name in enumerate(request.qi)]
         rows = rows.unionByName(population.select(*theirs, F.lit(0).alias("own"), F.lit(1).alias("other")))
     names = [f"q{i}" for i in range(len(request.qi))]
-    classes = rows.groupBy(*names).agg(F.sum("own").alias("size"), F.sum("other").alias("people")).where("size > 0")
+    people = F.sum("other")
+    if weight is not None:
+        people = F.when(F.bool_and(F.coalesce(F.col("other") > 0, F.lit(False))), people).cast("double")
+    classes = rows.groupBy(*names).agg(F.sum("own").alias("size"), people.alias("people")).where("size > 0")
     return classes.groupBy("size", "people").agg(F.count(F.lit(1)).alias("times")).toArrow()
 
 

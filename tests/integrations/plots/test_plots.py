@@ -47,6 +47,15 @@ MECHANISM = [
     {"secret": f"{LONG}{i}", "output": f"{LONG}{j}", "probability": 1e-9 if i != j else 1 - 29e-9}
     for i in range(30) for j in range(30)
 ]  # fmt: skip
+UTILITY: list[dict[str, Any]] = [
+    *({"measure": "total_variation", "columns": [f"{LONG}{i}"], "value": None, "before": None, "after": None,
+       "difference": i / 20} for i in range(9)),
+    *({"measure": "share", "columns": [f"{LONG}{i}"], "value": f"{NASTY} {LONG}{j}", "before": j / 200,
+       "after": (j + i) / 250, "difference": (j + i) / 250 - j / 200}
+      for i in range(9) for j in range(20 if i % 3 else 4)),
+    *({"measure": "query_error", "columns": ["a"], "value": value, "before": None, "after": None, "difference": wrong}
+      for value, wrong in (("median", 0.01), ("75 %", 0.2), ("95 %", 0.9))),
+]  # fmt: skip
 PLACES = [{"id": f"{LONG}{i}", "lat": 50 + i % 6 / 100, "lon": 8 + i // 6 / 50} for i in range(30)]
 
 
@@ -57,6 +66,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> ResultColumns:
 ON_MAP = {"places": columns(PLACES), "id": "id", "features": ["lat", "lon"], "metric": "haversine"}
 DRAWN: dict[str, tuple[ResultColumns, dict[str, Any]]] = {
     "compare": (columns(COMPARED), {}),
+    "utility": (columns(UTILITY), {}),
     "bounds": (columns(BOUNDS), {}),
     "sizes": (columns(SIZES), {"epsilon": "1/3"}),
     "mechanism": (columns(MECHANISM), {}),
@@ -84,7 +94,7 @@ def test_a_picture_is_svg_with_text_and_always_the_same(files: dict[str, str], k
     result, options = DRAWN[kind]
     again = plot(result, kind, **options)
     assert again._repr_svg_() == files[kind]
-    assert any("<b>" in one for one in texts(files[kind])) == (kind in ("compare", "bounds"))
+    assert any("<b>" in one for one in texts(files[kind])) == (kind in ("compare", "bounds", "utility"))
     assert re.search(r"\d{4}-\d\d-\d\d", files[kind]) is None
 
 
@@ -316,6 +326,10 @@ DATABASE = ["shop.duckdb", "--table"]
     [
         (["compare", "clinic.csv", "--qi", "ward,outcome", "--k", "2,5"], "Loss and risk of k-anonymous copies of 30"),
         (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome"], "counts above zero"),
+        (
+            ["utility", "clinic.csv", "--after", "clinic.csv", "--columns", "ward,outcome"],
+            "Most moved is outcome, by 0 %",
+        ),
         (["sizes", *DATABASE, "released", "--epsilon", "1"], "1 region on 1 level, epsilon 1."),
         (["sizes", *DATABASE, "released", "--truth", "persons", "--unit", "household"], "not for release"),
         (["mechanism", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 secrets"),
@@ -351,6 +365,9 @@ def test_the_command_writes_png_and_minds_what_is_there(here: Path) -> None:
             "This is no result of cell_bounds, conditional_bounds or table_bounds: name its columns with --rows",
         ),
         (["mechanism", *DATABASE, "stops", "--id", "stop"], "A mechanism needs --features"),
+        (["utility", "clinic.csv"], "This is no result of k_utility: name the release with --after"),
+        (["utility", "clinic.csv", "--after", "clinic.csv"], "Name the columns to compare, as in --columns age,zip."),
+        (["utility", "clinic.csv", "--after", "none.csv", "--columns", "ward"], "AFTER: there is no file none.csv."),
         (["sizes", *DATABASE, "released", "--truth", "persons"], "--truth needs --unit"),
         (["compare", "clinic.csv", "--qi", "ward", "--k", "x"], "--k needs whole numbers"),
     ],

@@ -1,0 +1,54 @@
+"""Classes of records, split by one more column: the step from a set of columns to a larger one."""
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.records import Codes
+
+Ints = npt.NDArray[np.int64]
+
+
+@compiled
+def split(
+    members: Codes, ends: Codes, classes: int, codes: Codes, count: Codes, kept: Codes, stops: Codes, alone: Codes,
+    found: Ints,
+) -> None:  # fmt: skip
+    """Split classes of records by the codes of a column, and tell apart the records that are then alone.
+
+    members: the records of all classes, one class after the other; ends: where each of the `classes` ends in it.
+    codes: of all records. count: zeros, one for each code; they are zeros again at the end. It fills in `kept` and
+    `stops`, the classes of two or more as `members` and `ends` hold them; `alone`, the records that are alone; and
+    `found`: the number of such classes, of such records, and the size of the smallest such class, 0 if there is none.
+    """
+    start, filled, parts, single, least = 0, 0, 0, 0, 0
+    for each in range(classes):
+        stop = ends[each]
+        for i in range(start, stop):
+            count[codes[members[i]]] += 1
+        for i in range(start, stop):
+            record = members[i]
+            code = codes[record]
+            size = count[code]
+            if size == 1:
+                alone[single] = record
+                single += 1
+            elif size > 1:
+                # The first record of a class: from now on the count is the class's next place, from -2 downwards.
+                kept[filled] = record
+                count[code] = -filled - 2 - 1
+                filled += size
+                stops[parts] = filled
+                parts += 1
+                if least == 0 or size < least:
+                    least = size
+            else:
+                place = -size - 2
+                kept[place] = record
+                count[code] = size - 1
+        for i in range(start, stop):
+            count[codes[members[i]]] = 0
+        start = stop
+    found[0] = parts
+    found[1] = single
+    found[2] = least

@@ -1,0 +1,291 @@
+"""k_utility: from a call to the query that answers it, and the engine's call inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arrow import columns_of, row_type, rows
+from duckanon.functions.encoding import is_text as is_string
+from duckanon.functions.encoding import joined
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table, is_number, is_text
+from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, fill, identifier, literal
+from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.fidelity.cells import Categories, Numbers
+
+Floats = npt.NDArray[np.float64]
+_COLUMNS = columns_of("k_utility")
+_MOST_QUERIES = 100_000
+# What stands for a column in a release, by the names' ends; the column's own name comes last.
+_ENDS = ("lo", "hi", "set", "own")
+# Bytes of a cell while it is handed over, as a list, in Arrow and in NumPy.
+_BYTES = 120
+_DAY = 86_400.0
+
+
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind k_utility on a database instance."""
+    on.function("k_utility", KUtility)
+    register_check(on, "_dk_k_utility_problem", _check, KUtility)
+    kind = f"{row_type(_COLUMNS)}[]"
+    register_engine(on, "_dk_k_utility", partial(_utility, host.progress), "rows", kind, KUtility)
+
+
+# --- from a call to a query -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class KUtility(Request):
+    """A call of k_utility. columns: with the target among them, if there is one."""
+
+    before: str
+    after: str
+    columns: tuple[str, ...]
+    target: str | None
+    queries: int
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        before = arguments.table(given["before"])
+        after = arguments.optional_table(given["after"], "after")
+        if after is None:
+            raise InvalidInput("after must be the name of the release, a table or view, in quotes.")
+        columns = arguments.names(given["columns"], "columns", empty=False)
+        target = None if given["target"] is None else arguments.text(given["target"], "target")
+        if target is not None and target.lower() not in {name.lower() for name in columns}:
+            columns = [*columns, target]
+        queries = arguments.whole(given["queries"], "queries")
+        if not 1 <= queries <= _MOST_QUERIES:
+            raise InvalidInput(f"queries must be from 1 to {_MOST_QUERIES}: how many random counts are compared.")
+        return cls(before=before, after=after, columns=tuple(columns), target=target, queries=queries)
+
+    def query(self) -> str:
+        own = {f"own{i}": name for i, name in enumerate(self.columns)}
+        released = {f"{end}{i}": named for i, name in enumerate(self.columns) for end, named in _released(name).items()}
+        return fill(
+            "k_utility",
+            before=literal(self.before),
+            after=literal(self.after),
+            problem=call(
+                "_dk_k_utility_problem",
+                request=self.literal,
+                names="names",
+                types="types",
+                after_names="after_names",
+                after_types="after_types",
+                rows=f"[{_rows(self.before)}, {_rows(self.after)}]",
+                memory=MEMORY,
+            ),
+            before_values=_values(own),
+            after_values=_values(released),
+            before_columns=_listed(own),
+            after_columns=_listed(released),
+            before_absent=absent(own.values(), own=False),
+            after_absent=absent(released.values(), own=False),
+            answer=call(
+                "_dk_k_utility",
+                request=self.literal,
+                before=_packed("_dk_before"),
+                after=_packed("_dk_after"),
+                names="after_names",
+                types="after_types",
+            ),
+        )
+
+
+def _released(name: str) -> dict[str, str]:
+    """The columns that may stand for a column in a release."""
+    return {end: name if end == "own" else f"{name}_{end}" for end in _ENDS}
+
+
+def _values(columns: Mapping[str, str]) -> str:
+    """SQL: the fields of a struct, by our names."""
+    return ", ".join(f"{literal(key)}: {ROW}.{identifier(name)}" for key, name in columns.items())
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{ROW}.{identifier(name)}" for name in dict.fromkeys(columns.values()))
+
+
+def _packed(source: str) -> str:
+    """SQL: the rows of `source` as one list."""
+    return f'(SELECT system.main.list("duckanon.cells") FROM {source})'
+
+
+def _rows(table: str) -> str:
+    """SQL: the number of rows of a table."""
+    return f"(SELECT system.main.count(*) FROM system.main.query_table({literal(table)}))"
+
+
+def _check(
+    request: KUtility,
+    names: list[str],
+    types: list[str],
+    after_names: list[str],
+    after_types: list[str],
+    rows: list[int],
+    memory: str,
+) -> None:
+    found, release = Table(request.before, names, types), Table(request.after, after_names, after_types)
+    found.has(request.columns)
+    found.plain(request.columns, "column to compare")
+    for name in request.columns:
+        kind = found.kind(name)
+        form = _form(release, name)
+        if form is None:
+            raise InvalidInput(
+                f'Nothing in {request.after} stands for column "{name}": it has neither "{name}" nor "{name}_lo" and '
+                f'"{name}_hi" nor "{name}_set". Leave the column out of columns.'
+            )
+        for end in form:
+            wanted, other = kind + ("[]" if end == "set" else ""), release.kind(_released(name)[end])
+            if not _alike(wanted, other) or (len(form) == 2 and is_text(kind)):
+                raise InvalidInput(
+                    f'Column "{_released(name)[end]}" of {request.after} has not the type that a release of column '
+                    f'"{name}" has: cast it.'
+                )
+    needed, limit = len(request.columns) * (rows[0] + 2 * rows[1]) * _BYTES, bytes_of(memory)
+    if needed > limit:
+        raise InvalidInput(
+            f"k_utility would need about {needed / 2**20:,.0f} MiB beside DuckDB, more than memory_limit "
+            f"({limit / 2**20:,.0f} MiB): raise memory_limit, or name fewer columns."
+        )
+
+
+def _form(release: Table, name: str) -> tuple[str, ...] | None:
+    """How a column stands in a release: the ends of its columns' names; None if it does not."""
+    ends = _released(name)
+    for form in (("lo", "hi"), ("set",), ("own",)):
+        if all(release.holds(ends[end]) for end in form):
+            return form
+    return None
+
+
+def _alike(kind: str, other: str) -> bool:
+    """Whether values of both types can be compared: the same type, numbers, or texts and ENUMs."""
+    if kind == other:
+        return True
+    if kind.endswith("[]") != other.endswith("[]"):
+        return False
+    kind, other = kind.removesuffix("[]"), other.removesuffix("[]")
+    words = [one.startswith(("VARCHAR", "ENUM")) for one in (kind, other)]
+    return all(words) or (is_number(kind) and is_number(other))
+
+
+# --- the engine's call ------------------------------------------------------------------------------------------------
+
+
+def _utility(
+    progress: Progress, request: KUtility, before: pa.Scalar, after: pa.Scalar, names: pa.Scalar, types: pa.Scalar
+) -> pa.Array:
+    from duckanon.engines.kanon.fidelity.cells import Cells
+    from duckanon.engines.kanon.fidelity.measures import Compared, measures
+
+    if not before.is_valid or not after.is_valid:
+        raise InvalidInput("One of the tables has no rows: there is nothing to compare.")
+    release = Table(request.after, names.as_py(), types.as_py())
+    one, other = before.values, after.values
+    pairs, writers = [], []
+    for i, name in enumerate(request.columns):
+        form = _form(release, name) or ()
+        pair, write = _column(name, one.field(f"own{i}"), [other.field(f"{end}{i}") for end in form], form == ("set",))
+        pairs.append(pair)
+        writers.append(write)
+    tables = [
+        Cells(columns, cells.field("duckanon.records").to_numpy().astype(np.float64)).canonical()
+        for columns, cells in zip(zip(*pairs, strict=True), (one, other), strict=True)
+    ]
+    compared = Compared(tables[0], tables[1], request.columns, writers)
+    found = list(measures(compared, request.queries, partial(progress, "k_utility")))
+    if request.target is not None:
+        from duckanon.engines.kanon.fidelity.prediction import predictions
+
+        places = {name.lower(): i for i, name in enumerate(request.columns)}
+        found += predictions(compared, places[request.target.lower()])
+    return rows(map(asdict, found), _COLUMNS)
+
+
+_Pair = tuple["Numbers | Categories", "Numbers | Categories"]
+_Write = Callable[[float], str]
+
+
+def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -> tuple[_Pair, _Write]:
+    """A column of the table and of its release, and how its numbers are written."""
+    from duckanon.engines.kanon.fidelity.cells import Categories, Numbers
+
+    kind = own.type
+    if not is_set and not is_string(kind) and not pa.types.is_dictionary(kind) and not pa.types.is_boolean(kind):
+        whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
+        values, low, high = (_floats(name, one) for one in (own, cells[0], cells[-1]))
+        return (Numbers.of(values, values, whole=whole), Numbers.of(low, high, whole=whole)), _writer(kind)
+    held = [one.flatten() if is_set else one for one in cells]
+    names, (codes, *ends) = _coded([own, *held])
+    before = Categories.single(codes, names)
+    if is_set:
+        sizes = pc.list_value_length(cells[0]).fill_null(0).to_numpy()
+        return (before, Categories.of(ends[0], np.append(0, np.cumsum(sizes)), names)), str
+    if len(ends) == 1:
+        return (before, Categories.single(ends[0], names)), str
+    # An interval of an ENUM: every value from one end to the other.
+    sizes = np.where(ends[0] < 0, 0, ends[1] - ends[0] + 1)
+    starts = np.append(0, np.cumsum(sizes))
+    members = np.repeat(ends[0] - starts[:-1], sizes) + np.arange(starts[-1])
+    return (before, Categories.of(members, starts, names)), str
+
+
+def _floats(name: str, values: pa.Array) -> Floats:
+    """Numbers as floats, dates and times in days and seconds, NULL as NaN. Raises InvalidInput for infinity and NaN."""
+    kind = values.type
+    if pa.types.is_date(kind):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    elif pa.types.is_time(kind):
+        values = values.cast(pa.time64("us")).cast(pa.int64())
+    found = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+    if not np.isfinite(found[values.is_valid().to_numpy(zero_copy_only=False)]).all():
+        raise InvalidInput(f'Column "{name}" holds NaN or infinity: replace them by NULL, or leave those rows out.')
+    if pa.types.is_timestamp(kind):
+        return np.asarray(found / (1e6 * _DAY))
+    return np.asarray(found / 1e6) if pa.types.is_time(kind) else found
+
+
+def _writer(kind: pa.DataType) -> _Write:
+    """How numbers of a type are written."""
+    if pa.types.is_date(kind):
+        return lambda days: str(date(1970, 1, 1) + timedelta(days=round(days)))
+    if pa.types.is_timestamp(kind):
+        return lambda days: str(datetime(1970, 1, 1) + timedelta(seconds=round(days * _DAY)))
+    if pa.types.is_time(kind):
+        return lambda seconds: str((datetime(1970, 1, 1) + timedelta(seconds=round(seconds))).time())
+    return lambda number: f"{number:.15g}"
+
+
+def _coded(parts: Sequence[pa.Array]) -> tuple[list[str], list[npt.NDArray[np.int64]]]:
+    """Names of the values of several columns, in order, and each column's values as numbers of names, -1 for NULL."""
+    order: list[str] = []
+    if pa.types.is_dictionary(parts[0].type):
+        order = parts[0].dictionary.cast(pa.string()).to_pylist()
+    plain = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in parts]
+    kind = pa.string() if pa.types.is_boolean(plain[0].type) else plain[0].type
+    whole = joined([one.cast(kind) for one in plain])
+    distinct = pc.unique(whole).drop_null()
+    values = distinct.take(pc.sort_indices(distinct))
+    names = values.cast(pa.string()).to_pylist()
+    rank = {name: i for i, name in enumerate(dict.fromkeys([*order, *names]))}
+    place = np.append(np.array([rank[name] for name in names], np.int64), -1)
+    codes = place[pc.index_in(whole, value_set=values).fill_null(len(values)).to_numpy(zero_copy_only=False)]
+    return list(rank), np.split(codes, np.cumsum([len(one) for one in parts])[:-1])

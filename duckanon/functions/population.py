@@ -1,0 +1,104 @@
+"""What a call says about the population that a table was drawn from: a table of it, or how much of it was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import ROW, absent, identifier, literal
+
+# The column that marks the records of a population, where they are counted together with those of a table.
+OTHERS = '"duckanon.others"'
+
+
+@dataclass(frozen=True)
+class Population:
+    """At most one of these. table: of everybody who could be in the call's table.
+
+    fraction: the share of the population that is in it. weight: its column of how many people a record stands for.
+    """
+
+    table: str | None = None
+    fraction: Fraction | None = None
+    weight: str | None = None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], qi: Sequence[str]) -> Self:
+        """Raises InvalidInput for arguments that contradict each other."""
+        said = [name for name in ("population", "fraction", "weight") if given[name] is not None]
+        if len(said) > 1:
+            raise InvalidInput(f"{said[0]} and {said[1]} both say how many people there are: give one of them.")
+        people = arguments.optional_table(given["population"], "population")
+        share = None if given["fraction"] is None else arguments.share(given["fraction"], "fraction", "0.1")
+        if share == 0:
+            raise InvalidInput("fraction must be above 0: it is the share of the population that is in the table.")
+        weight = None if given["weight"] is None else arguments.text(given["weight"], "weight")
+        arguments.disjoint([] if weight is None else [weight], qi, "weight")
+        return cls(people, share, weight)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the call's table that it needs beside the quasi-identifiers."""
+        return [] if self.weight is None else [self.weight]
+
+    @property
+    def described(self) -> str:
+        """SQL: the names of the columns of the table of the population."""
+        if self.table is None:
+            return "[]::VARCHAR[]"
+        return f"(SELECT system.main.list(column_name) FROM (DESCRIBE FROM {self._people}))"
+
+    def check(self, found: Table, people: Sequence[str], qi: Sequence[str]) -> None:
+        """Check the columns of the call's table, and those of the population, whose names are `people`."""
+        if self.weight is not None:
+            found.has([self.weight])
+            found.number(self.weight, "a weight", "a number")
+        if self.table is not None:
+            Table(self.table, people, [""] * len(people)).has(qi)
+
+    def together(self, own: str, qi: Sequence[str]) -> str:
+        """SQL: the rows of `own` and those of the population, which a column `OTHERS` tells apart."""
+        return (
+            f"(SELECT *, false AS {OTHERS} FROM {own} UNION ALL BY NAME "
+            f"SELECT {', '.join(map(identifier, qi))}, true AS {OTHERS} "
+            f"FROM (FROM {self._people} UNION ALL BY NAME SELECT {absent(qi)} WHERE false))"
+        )
+
+    @property
+    def weighed(self) -> str:
+        """SQL: an aggregate over the records of a class, the people for whom they stand; NULL if a weight is none.
+
+        Weights are added as decimals, because a sum of floats depends on the order of the rows.
+        """
+        value = f"TRY_CAST({ROW}.{identifier(self.weight or '')} AS DECIMAL(28, 9))"
+        return (
+            f"CASE WHEN system.main.bool_and(coalesce({value} > 0, false)) "
+            f"THEN CAST(system.main.sum({value}) AS DOUBLE) END"
+        )
+
+    def sampled(
+        self, sizes: npt.NDArray[np.int64], weighed: npt.NDArray[Any]
+    ) -> float | npt.NDArray[np.float64] | None:
+        """The share of the population that is in the table, or of each class, shape (classes,); None if not said.
+
+        sizes: records of each class. weighed: what `weighed` gave for each, NaN where that is NULL.
+        """
+        if self.fraction is not None:
+            return float(self.fraction)
+        if self.weight is None:
+            return None
+        if np.isnan(weighed).any():
+            raise InvalidInput(f'Column "{self.weight}" has weights that are missing or not above 0: correct them.')
+        return np.asarray(sizes / weighed, np.float64)
+
+    @property
+    def _people(self) -> str:
+        return f"system.main.query_table({literal(self.table or '')})"

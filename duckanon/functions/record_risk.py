@@ -1,0 +1,184 @@
+"""record_risk: from a call to the query that answers it, and the engines' calls inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import fsum
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arrow import TYPES, columns_of, one_list, row_type, struct
+from duckanon.functions.collection import COLLECTIONS, collected
+from duckanon.functions.k_subsets import subset_size
+from duckanon.functions.key_columns import check_keys, keys_of, opened
+from duckanon.functions.population import OTHERS, Population
+from duckanon.functions.request import Request
+from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import (
+    LABEL,
+    MEMORY,
+    NUMBER,
+    ROW,
+    THREADS,
+    absent,
+    bytes_of,
+    call,
+    check,
+    fill,
+    identifier,
+    literal,
+)
+from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
+
+# What the engine finds of each class, and what it measures with that.
+_CLASS = {"size": "BIGINT", "minimal_uniques": "BIGINT", "smallest_unique": "BIGINT", "suda": "DOUBLE"}
+_RISK = {name: kind for name, kind in columns_of("record_risk").items() if name != "the table's columns"}
+
+
+def register(on: Instance, host: Host) -> None:
+    """Put the functions behind record_risk on a database instance."""
+    on.function("record_risk", RecordRisk)
+    register_check(on, "_dk_record_risk_problem", _check, RecordRisk)
+    register_engine(on, "_dk_record_risk_open", _open, "handle", "BIGINT", RecordRisk)
+    kind = row_type({"labels": "BIGINT", "classes": f"{row_type(_CLASS)}[]"})
+    register_engine(on, "_dk_record_risk_classes", partial(_classes, host.progress), "found", kind, RecordRisk)
+    register_engine(on, "_dk_record_risk", _risks, "risks", f"{row_type(_RISK)}[]", RecordRisk)
+
+
+# --- from a call to a query -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordRisk(Request):
+    """A call of record_risk."""
+
+    tbl: str
+    qi: tuple[str, ...]
+    size: int
+    population: Population
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        table = arguments.table(given["tbl"])
+        columns = arguments.names(given["qi"], "qi", empty=False)
+        people = Population.read(given, columns)
+        return cls(tbl=table, qi=tuple(columns), size=subset_size(given["size"]), population=people)
+
+    def query(self) -> str:
+        handle = call("_dk_record_risk_open", request=self.literal, records="records", memory=MEMORY)
+        return fill(
+            "record_risk",
+            table=literal(self.tbl),
+            absent=absent([*self.qi, *self.population.columns]),
+            problem=check("_dk_record_risk_problem", self.literal, people=self.population.described),
+            collected=collected(handle, self.qi),
+            found=call("_dk_record_risk_classes", request=self.literal, handle="collected", threads=THREADS),
+            label=_label(last=False),
+            label_last=_label(last=True),
+            people=self._people,
+            answer=call(
+                "_dk_record_risk",
+                request=self.literal,
+                classes="(SELECT classes FROM _dk_found)",
+                people=f"system.main.list(people ORDER BY {LABEL})",
+            ),
+        )
+
+    @property
+    def _people(self) -> str:
+        """A query of the classes' labels, with the people in each as far as they are known."""
+        if self.population.table is None:
+            known = self.population.weighed if self.population.weight else "NULL::BIGINT"
+            return f"SELECT {LABEL}, {known} AS people FROM _dk_labelled AS {ROW} GROUP BY {LABEL}"
+        keys = ", ".join(map(identifier, self.qi))
+        firsts = ", ".join(f"system.main.first({name}) AS {name}" for name in map(identifier, self.qi))
+        own = f"(SELECT {LABEL}, {firsts} FROM _dk_labelled GROUP BY {LABEL})"
+        # In the type that a column shares with the population's, values of several classes may be equal.
+        return (
+            f"SELECT unnest(labels) AS {LABEL}, people FROM ("
+            f"SELECT system.main.list({LABEL}) FILTER (WHERE NOT {OTHERS}) AS labels, "
+            f"system.main.count(*) FILTER (WHERE {OTHERS}) AS people "
+            f"FROM {self.population.together(own, self.qi)} GROUP BY {keys}, system.main.hash({keys}))"
+        )
+
+
+def _label(*, last: bool) -> str:
+    """SQL: the class of each row. last: whether this scan is the last that asks."""
+    return f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, {str(last).lower()})"
+
+
+def _check(request: RecordRisk, names: list[str], types: list[str], people: list[str]) -> None:
+    found = Table(request.tbl, names, types)
+    check_keys(found, request.qi)
+    request.population.check(found, people, request.qi)
+    found.leaves_free(list(_RISK), [])
+
+
+# --- the engines' calls -----------------------------------------------------------------------------------------------
+
+
+def _open(request: RecordRisk, records: pa.Scalar, memory: pa.Scalar) -> pa.Array:
+    """Check what can be checked before a row is handed over, and open a collection for them."""
+    from duckanon.engines.kanon.minimal_uniques import memory as needed
+
+    n, keys = records.as_py(), len(request.qi)
+    if n == 0:
+        raise InvalidInput("The table has no rows: there is nothing to report.")
+    size = min(request.size, keys)
+    return opened("record_risk", n, keys, size, needed(n, keys, size), bytes_of(memory.as_py()))
+
+
+def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
+    """The classes of the rows, whose labels the collection keeps, and the minimal uniques of each."""
+    from duckanon.engines.kanon.key_subsets import class_labels
+    from duckanon.engines.kanon.minimal_uniques import minimal_uniques
+
+    kept = handle.as_py()
+    with COLLECTIONS.work(kept) as rows:
+        keys = keys_of(rows, request.qi, max(1, int(threads.as_py())))
+        labels = class_labels(keys)
+        found = minimal_uniques(keys, request.size, partial(progress, "record_risk"))
+        # Records of one class have the same minimal uniques: any of them will do.
+        one = np.empty(int(labels.max()) + 1, np.intp)
+        one[labels] = np.arange(len(labels))
+        smallest = found.smallest[one]
+        classes = {
+            "size": pa.array(np.bincount(labels)),
+            "minimal_uniques": pa.array(found.total[one]),
+            "smallest_unique": pa.array(smallest, mask=smallest == 0),
+            "suda": pa.array(found.scores[one]),
+        }
+        rows.answer(labels)
+    return struct({"labels": pa.array([kept], pa.int64()), "classes": one_list(struct(classes))})
+
+
+def _risks(request: RecordRisk, classes: pa.Scalar, people: pa.Scalar) -> pa.Array:
+    """The risk of each class. people: of each class, as far as they are known."""
+    from duckanon.engines.kanon.minimal_uniques import intrusion_by_record
+    from duckanon.engines.kanon.risk import journalist
+
+    found = classes.values
+    sizes, scores = found.field("size").to_numpy(), found.field("suda").to_numpy()
+    counted = people.values.to_numpy(zero_copy_only=False)
+    sampled = request.population.sampled(sizes, counted.astype(np.float64))
+    risk = journalist(sizes, counted if request.population.table else None, sampled)
+    by_score = None
+    if sampled is not None:
+        fraction = int(sizes.sum()) / fsum(sizes / sampled)
+        doubles = 2 * int((sizes == 2).sum())
+        by_score = intrusion_by_record(scores, int((sizes == 1).sum()), doubles, fraction, len(request.qi))
+    measured = {
+        "class_size": found.field("size"),
+        "risk": pa.array(1.0 / sizes if risk is None else risk),
+        "minimal_uniques": found.field("minimal_uniques"),
+        "smallest_unique": found.field("smallest_unique"),
+        "suda": found.field("suda"),
+        "dis_suda": pa.nulls(len(sizes), TYPES["DOUBLE"]) if by_score is None else pa.array(by_score),
+    }
+    return one_list(struct(measured))

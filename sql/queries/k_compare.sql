@@ -1,8 +1,0 @@
--- What one call of k_compare runs. functions/k_compare.py fills in, beside rows.sql:
---   $answer  the engine's call
-WITH
--- include rows.sql
-_dk_answered AS MATERIALIZED (
-  SELECT $answer AS answer FROM _dk_packed
-)
-SELECT unnest(answer.runs, recursive := true) FROM _dk_answered WHERE _dk_unless(answer.problem)

@@ -1,0 +1,37 @@
+-- What one call of record_risk runs. functions/record_risk.py fills in, beside rows.sql:
+--   $found   the engine's call that finds the classes and the minimal uniques of each
+--   $label   a row's class        $label_last  the same, for the last time
+--   $people  a query of the people in each class, as far as they are known
+--   $answer  the engine's call that measures the classes
+WITH
+-- include rows.sql
+_dk_found AS MATERIALIZED (
+  SELECT answer.found.labels AS labels, answer.found.classes AS classes
+  FROM (SELECT $found AS answer FROM _dk_packed)
+  WHERE _dk_unless(answer.problem)
+),
+_dk_labelled AS NOT MATERIALIZED (
+  SELECT *, $label AS "duckanon.label" FROM _dk_rows AS "duckanon.row"
+),
+_dk_people AS (
+  $people
+),
+_dk_answered AS MATERIALIZED (
+  SELECT $answer AS answer FROM _dk_people
+),
+_dk_risks AS MATERIALIZED (
+  SELECT
+    unnest(answer.risks, recursive := true),
+    system.main.generate_subscripts(answer.risks, 1) - 1 AS "duckanon.label"
+  FROM _dk_answered
+  WHERE _dk_unless(answer.problem)
+)
+-- The order of the input leaves no trace.
+FROM (
+  SELECT
+    "duckanon.row".* EXCLUDE ("duckanon.number", "duckanon.content", "duckanon.label"),
+    _dk_risks.* EXCLUDE ("duckanon.label")
+  FROM (SELECT *, $label_last AS "duckanon.label" FROM _dk_rows AS "duckanon.row") AS "duckanon.row"
+  JOIN _dk_risks ON _dk_risks."duckanon.label" = "duckanon.row"."duckanon.label"
+)
+ORDER BY risk DESC, suda DESC, COLUMNS(*) ASC NULLS LAST, system.main.hash(*COLUMNS(*))
