@@ -23,7 +23,7 @@ import pyarrow as pa
 from duckanon.engines.kanon.records import Attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
-from duckanon.functions.encoding import Chunk, chunk, is_ordered, join, sensitive
+from duckanon.functions.encoding import Chunk, as_units, chunk, is_ordered, join, sensitive
 from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
 from duckanon.functions.udf import Instance
 
@@ -122,6 +122,10 @@ class Collection:
         """A column as a number for each distinct value, NULL the last, in the order of the rows' numbers."""
         return self._attribute(name, True, 1.0).codes.astype(np.int32, copy=False)
 
+    def units(self, name: str) -> npt.NDArray[np.int32]:
+        """The unit of each row as a number for each distinct value, -1 for NULL, in the order of the rows' numbers."""
+        return as_units(self._attribute(name, True, 1.0))
+
     def _attribute(self, name: str, categorical: bool, weight: float) -> Attribute:
         chunks = [part.columns[name] for part in self._parts]
         found = join(name, self._kinds[name], [one.values for one in chunks], categorical=categorical, weight=weight)
@@ -143,7 +147,7 @@ class Collection:
         return found
 
     def is_spent(self, scans: int) -> bool:
-        """Whether so many scans of all rows have asked for their labels. (They come in any order, or side by side.)"""
+        """Whether so many scans of all rows have asked for their labels. They come in any order, or side by side."""
         return self._asked >= scans * len(self._labels)
 
 
@@ -215,8 +219,8 @@ def collected(opened: str, columns: Iterable[str]) -> str:
 def register_collection(on: Instance) -> None:
     """Register what a query calls with its rows: `_dk_collect`, and `_dk_label` for the label of each.
 
-    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, scans) returns the row's label;
-    a collection that so many scans have asked for all labels is dropped.
+    _dk_collect(handle, row, content, columns) returns the handle. _dk_label(handle, row, scans) returns the row's
+    label; a collection that so many scans have asked for all labels is dropped.
     """
 
     def collect(handles: Any, rows: Any, content: Any, columns: Any) -> Any:

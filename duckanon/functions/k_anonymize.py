@@ -78,7 +78,7 @@ class KAnonymize(Request):
             "weights": tuple(weights),
             "categorical": tuple(sets),
             "drop": tuple(dropped),
-            "criteria": privacy_criteria.read(given, [*columns, *dropped], bare=within is not None),
+            "criteria": privacy_criteria.read(given, [*columns, *dropped], columns),
         }
         limit, method = arguments.seconds(given["seconds"]), arguments.text(given["method"], "method")
         if within is None:
@@ -98,7 +98,7 @@ class KAnonymize(Request):
             dropped=self.drop,
             replaced=self.qi,
             problem=check("_dk_k_problem", self.literal),
-            collected=collected(opened, [*self.qi, *self.criteria.sensitive]),
+            collected=collected(opened, [*self.qi, *self.criteria.columns]),
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
         )
 
@@ -110,18 +110,19 @@ class KAnonymize(Request):
 
 
 def check_columns(
-    found: Table, qi: Sequence[str], categorical: Sequence[str], others: Sequence[str], sensitive: Sequence[str]
+    found: Table, qi: Sequence[str], categorical: Sequence[str], others: Sequence[str], criteria: Criteria
 ) -> None:
     """Check the columns that k_anonymize or k_compare names. others: those that need no order."""
-    found.has([*qi, *others, *sensitive])
-    found.plain(sensitive, "sensitive column")
+    found.has([*qi, *others, *criteria.columns])
+    found.plain(criteria.sensitive, "sensitive column")
+    found.plain([] if criteria.unit is None else [criteria.unit], "unit")
     found.plain(qi, "quasi-identifier")
     found.ordered(qi, categorical)
 
 
 def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
-    check_columns(found, request.qi, request.categorical, request.drop, request.criteria.sensitive)
+    check_columns(found, request.qi, request.categorical, request.drop, request.criteria)
     released = ["class_id", *(name for cell in request.cells for name in cell.names)]
     found.leaves_free(released, [*request.qi, *request.drop])
 
@@ -143,7 +144,7 @@ def _open(request: KAnonymize, records: pa.Scalar, threads: pa.Scalar, memory: p
     from duckanon.engines.kanon.anonymize import check_k, check_memory, check_method, check_options, check_seconds
     from duckanon.engines.kanon.methods import METHODS
 
-    n, columns = records.as_py(), len(request.qi) + len(request.criteria.sensitive)
+    n, columns = records.as_py(), len(request.qi) + len(request.criteria.columns)
     check_method(request.method)
     check_seconds(request.seconds, request.method)
     check_options(request.options, [request.method])
@@ -154,18 +155,21 @@ def _open(request: KAnonymize, records: pa.Scalar, threads: pa.Scalar, memory: p
 
 
 def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
-    from duckanon.engines.kanon.anonymize import anonymize
     from duckanon.engines.kanon.control import Control
-    from duckanon.engines.kanon.criteria.enforcement import settle_classes
+    from duckanon.engines.kanon.private_classes import private_classes
 
     k, workers, kept = request.k, max(1, int(threads.as_py())), handle.as_py()
     control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
+    criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
-        found = records_of(rows, request.qi, request.categorical, request.weights, workers)
-        labels = anonymize(found, k, request.method, content=rows.content(), control=control)
-        if request.criteria.sensitive:
-            hidden = rows.sensitive(request.criteria.sensitive, workers)
-            wanted = request.criteria.engine_criteria(k)
-            labels = settle_classes(found, labels, hidden, wanted, workers).labels
-        rows.answer(labels)
+        found = private_classes(
+            records_of(rows, request.qi, request.categorical, request.weights, workers),
+            criteria.engine_criteria(k),
+            request.method,
+            content=rows.content(),
+            control=control,
+            sensitive=rows.sensitive(criteria.sensitive, workers),
+            subjects=None if criteria.unit is None else rows.units(criteria.unit),
+        )
+        rows.answer(found.labels)
     return pa.array([kept])

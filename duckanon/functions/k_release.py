@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from duckanon.catalog.names import fold
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.sqltext import (
     LABEL,
@@ -103,20 +104,25 @@ def write(
     dropped, if that is not a share of them.
     """
     names = [name for cell in cells for name in cell.names]
-    hidden = packed(criteria.sensitive)
+    hidden, unit = packed(criteria.columns), criteria.unit
+    # The unit is counted before it is dropped.
+    only_counted = [name for name in dropped if unit is not None and fold(name) == fold(unit)]
+    dropped = [name for name in dropped if name not in only_counted]
+    classes_of = f"_dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL})"
     return fill(
         "k_anonymize",
         table=literal(source),
-        absent=absent([*replaced, *dropped, *criteria.sensitive]),
+        absent=absent([*replaced, *dropped, *criteria.columns]),
         taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, *RESERVED_NAMES])})",
         problem=problem,
         collected=collected,
         classes=classes,
-        # For the cells, for the release and, where columns are sensitive, for what their classes hold.
-        label=_label(3 if criteria.sensitive else 2),
+        # For the cells and for the release; where they are asked for, for units and for sensitive columns.
+        label=_label(2 + bool(criteria.sensitive) + (unit is not None)),
+        smallest=criteria.smallest(classes_of),
         unmet=criteria.unmet(
-            f"(SELECT {hidden} AS members FROM _dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL}) "
-            "WHERE _dk_classes.class_id IS NOT NULL GROUP BY _dk_classes.class_id)"
+            f"(SELECT {hidden} AS members FROM {classes_of} WHERE _dk_classes.class_id IS NOT NULL "
+            "GROUP BY _dk_classes.class_id)"
         ),
         suppressed=suppressed or criteria.allowed("records"),
         cells=", ".join(cell.aggregate() for cell in cells),
@@ -124,6 +130,6 @@ def write(
         released_in_order=", ".join(_in_order(cell.names) for cell in cells),
         within=" AND ".join(cell.holds() for cell in cells),
         k=str(k),
-        kept=", ".join(identifier(name) for name in replaced),
+        kept=", ".join(identifier(name) for name in [*replaced, *only_counted]),
         hidden=literals(names),
     )

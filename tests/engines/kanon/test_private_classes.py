@@ -126,9 +126,9 @@ def test_sensitive_values_count_once_a_unit(problem: tuple[Records, np.ndarray, 
     table, subjects, k = problem
     n = len(table)
     values = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)), np.int32)
-    kind, l, c = data.draw(  # noqa: E741
-        st.sampled_from([("distinct", 2, None), ("entropy", Fraction(3, 2), None), ("recursive", 2, Fraction(2))])
-    )
+    asked: list[tuple[str, int | Fraction, Fraction | None]]
+    asked = [("distinct", 2, None), ("entropy", Fraction(3, 2), None), ("recursive", 2, Fraction(2))]
+    kind, l, c = data.draw(st.sampled_from(asked))  # noqa: E741
     wanted = PrivacyCriteria(k, l, None, diversity=kind, c=c)
 
     def counts(members: Sequence[int]) -> list[int]:

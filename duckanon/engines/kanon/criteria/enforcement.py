@@ -165,21 +165,22 @@ class Released:
         return {**found, "joined": self.joined, "suppressed": self.dropped}
 
 
-def released(
+def measured(
     records: Records,
-    labels: Labels,
+    found: Settled,
     sensitive: Sequence[Sensitive],
     wanted: PrivacyCriteria,
     target: Codes | None = None,
     threads: int = 1,
+    subjects: Codes | None = None,
 ) -> Released:
-    """Settle the classes of a partition, and measure what comes out. Without sensitive columns nothing changes."""
-    if not sensitive:
-        return Released(utility(records, labels, target))
-    settled = settle_classes(records, labels, sensitive, wanted, threads)
-    kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
-    order = kept[by_label(settled.labels[kept])]
-    sizes = np.bincount(settled.labels[order]).astype(np.int64)
-    risk = report(sizes, [present(column, order) for column in sensitive], least=wanted.least)
-    measured = utility(records.take(order, threads), settled.labels[order], None if target is None else target[order])
-    return Released(measured.suppressing(settled.dropped), risk, settled.joined, settled.dropped)
+    """Measure classes of records; without sensitive columns their utility alone. subjects: as for `criteria_arrays`."""
+    kept = np.flatnonzero(found.labels >= 0).astype(np.int32)
+    order = kept[by_label(found.labels[kept])]
+    risk = None
+    if sensitive:
+        sizes = np.bincount(found.labels[order]).astype(np.int64)
+        columns, whose = [present(column, order) for column in sensitive], None if subjects is None else subjects[order]
+        risk = report(sizes, columns, least=wanted.least, subjects=whose)
+    what = utility(records.take(order, threads), found.labels[order], None if target is None else target[order])
+    return Released(what.suppressing(found.dropped), risk, found.joined, found.dropped)
