@@ -30,9 +30,10 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
     cursors of the same database need a `register` of their own. progress: called with what runs and the share done (0
     to 1), from the thread that runs it; the first `register` of a database decides. Calling it again is harmless.
     """
-    on = Instance(con)
+    own = _own(con)
+    on = Instance(own)
     # Every connection is remembered: charges are recorded by any that is still open.
-    governance = governance_of(on.identity, con)
+    governance = governance_of(on.identity, own)
     if not on.is_complete:
         host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
         for module in dict.fromkeys(one.module for one in functions().values()):
@@ -40,6 +41,12 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
         on.finish()
     con.execute(macros()).fetchall()
     return con
+
+
+def _own(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """DuckDB's own connection. duckdb-engine wraps it, and its wrapper's `cursor` is no second connection."""
+    own: duckdb.DuckDBPyConnection = getattr(con.begin, "__self__", con)
+    return own
 
 
 def _explained(text: str, governance: Governance) -> list[dict[str, Any]]:

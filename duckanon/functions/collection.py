@@ -147,7 +147,7 @@ class Collection:
         return found
 
     def is_spent(self, scans: int) -> bool:
-        """Whether so many scans of all rows have asked for their labels. They come in any order, or side by side."""
+        """Whether so many scans of all rows, in any order or side by side, have asked for their labels."""
         return self._asked >= scans * len(self._labels)
 
 

@@ -71,10 +71,10 @@ class KReport(Request):
         members = f"{packed([*self.sensitive, *named])}{own}" if self.sensitive else "NULL"
         size = self._size(f"NOT {OTHERS}" if own else "true")
         rows = f"system.main.count({ROW}.{identifier(self.unit)}){own}" if self.unit else "NULL::BIGINT"
-        # (A HAVING would take `size` for a column of that name.)
+        # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
-            f"(FROM (SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people "
-            f"FROM {source} GROUP BY {groups}) WHERE size > 0)"
+            f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people "
+            f"FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
         # Classes of the same size are alike, unless sensitive columns tell them apart.
         each = f"(SELECT *, 1 AS times FROM {classes})"

@@ -79,8 +79,8 @@ class RecordRisk(Request):
             problem=check("_dk_record_risk_problem", self.literal, people=self.population.described),
             collected=collected(handle, self.qi),
             found=call("_dk_record_risk_classes", request=self.literal, handle="collected", threads=THREADS),
-            label=_label(last=False),
-            label_last=_label(last=True),
+            # For the people in the classes, and for the answer: two scans.
+            label=f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, 2)",
             people=self._people,
             answer=call(
                 "_dk_record_risk",
@@ -106,11 +106,6 @@ class RecordRisk(Request):
             f"system.main.count(*) FILTER (WHERE {OTHERS}) AS people "
             f"FROM {self.population.together(own, self.qi)} GROUP BY {keys}, system.main.hash({keys}))"
         )
-
-
-def _label(*, last: bool) -> str:
-    """SQL: the class of each row. last: whether this scan is the last that asks."""
-    return f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, {str(last).lower()})"
 
 
 def _check(request: RecordRisk, names: list[str], types: list[str], people: list[str]) -> None:

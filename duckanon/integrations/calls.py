@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
@@ -54,6 +55,12 @@ def as_options(sentence: str) -> str:
         return f"--{found[1].replace('_', '-')} {value}"
 
     return _ARGUMENT.sub(option, sentence)
+
+
+def ordered(given: Mapping[str, Any]) -> list[str]:
+    """The quasi-identifiers among arguments of k_anonymize or k_compare that are not categorical."""
+    categorical = {name.lower() for name in given["categorical"] or ()}
+    return [name for name in given["qi"] if name.lower() not in categorical]
 
 
 def constant(value: object) -> str:

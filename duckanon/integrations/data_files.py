@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import identifier, literal
+from duckanon.integrations import office_files, text_files
 from duckanon.integrations.error_sentences import sentence
+from duckanon.integrations.office_files import Labels
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -25,7 +27,9 @@ _SUFFIXES = {
     ".jsonl": "ndjson",
     ".duckdb": "database",
     ".db": "database",
+    **office_files.KINDS,
 }
+_READ = "duckanon.read"
 _WRITERS = {
     "csv": "FORMAT csv, HEADER true",
     "tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
@@ -48,15 +52,26 @@ class DataFile:
         """Raises InvalidInput if the suffix stands for no format."""
         packed = path.suffix.lower() == ".gz"
         kind = _SUFFIXES.get((path.with_suffix("") if packed else path).suffix.lower())
-        if kind is None or (packed and kind in {"parquet", "database"}):
+        if kind is None or (packed and kind in {"parquet", "database", *office_files.KINDS.values()}):
             raise InvalidInput(
-                f"{path}: the suffix must tell the format: .csv, .tsv, .json, .ndjson (each also with .gz) or .parquet."
+                f"{path}: the suffix must tell the format: .csv, .tsv, .json, .ndjson (each also with .gz), .parquet, "
+                ".xlsx (Excel), .sav (SPSS), .dta (Stata) or .xpt (SAS)."
             )
         return cls(path, kind, packed)
 
     @property
     def is_delimited(self) -> bool:
         return self.kind in {"csv", "tsv"}
+
+    @property
+    def is_office(self) -> bool:
+        """Whether it is a file of Excel, SPSS, SAS or Stata."""
+        return self.kind in office_files.KINDS.values()
+
+    @property
+    def labels(self) -> Labels:
+        """What the file says of its columns; only files of SPSS, SAS and Stata do. Raises InvalidInput."""
+        return office_files.labels(self.path, self.kind) if self.is_office else Labels()
 
     def _reader(self, *options: str) -> str:
         if self.kind == "parquet":
@@ -88,19 +103,52 @@ class DataFile:
 
         # query_table of DuckDB 1.4 loses double quotes inside a name.
         quoted = identifier((name or self.path.name).replace('"', "'"))
+        if self.is_office:
+            con.register(_READ, office_files.read(self.path, self.kind))
+            con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {identifier(_READ)}").fetchall()
+            con.unregister(_READ)
+            return quoted
+        if self.is_delimited:
+            self._refuse(text_files.no_text(self.path))
         try:
             options = self._as_text(con, typed) if typed is not None and self.is_delimited else []
             con.execute(f"CREATE TEMP TABLE {quoted} AS FROM {self._reader(*options)}").fetchall()
         except duckdb.Error as error:
-            raise InvalidInput(f"{self.path} cannot be read: {sentence(error)}") from error
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise
+            self._refuse(self._flaw() if self.is_delimited else None)
+            self._refuse(text_files.told(str(error)) or sentence(error))
+        if self.is_delimited and self._is_one_column(con, quoted):
+            self._refuse(self._flaw())
         return quoted
 
-    def write(self, con: Connection, table: str) -> None:
-        """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error or OSError.
+    def _refuse(self, why: str | None) -> None:
+        if why is not None:
+            raise InvalidInput(f"{self.path} cannot be read: {why}")
 
-        Lists become JSON in a delimited file, which has no lists.
+    def _flaw(self) -> str | None:
+        return text_files.flaw(self.path, "\t" if self.kind == "tsv" else None)
+
+    def _is_one_column(self, con: Connection, table: str) -> bool:
+        """Whether the file was read as one column whose name has delimiters: so DuckDB reads one with ragged lines."""
+        names = con.execute(f"SELECT column_name FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+        return len(names) == 1 and any(one in names[0][0] for one in ",;\t|")
+
+    def write(self, con: Connection, table: str, labels: Labels | None = None) -> None:
+        """Write the table to the file: all of it, or nothing at all. Raises duckdb.Error, OSError or InvalidInput.
+
+        Lists become JSON in a file of a format that has no lists. labels: of the columns that the table was made of.
         """
         beside = _beside(self.path)
+        if self.is_office:
+            found = con.sql(self._rows(con, table)).to_arrow_table()
+            own = (labels or Labels()).of_release(found.column_names)
+            try:
+                office_files.write(beside, self.kind, found, own)
+                os.replace(beside, self.path)
+            finally:
+                beside.unlink(missing_ok=True)
+            return
         options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
         try:
             con.execute(f"COPY ({self._rows(con, table)}) TO {literal(str(beside))} ({options})").fetchall()
@@ -109,9 +157,15 @@ class DataFile:
             beside.unlink(missing_ok=True)
 
     def _rows(self, con: Connection, table: str) -> str:
-        if not self.is_delimited:
+        if not self.is_delimited and not self.is_office:
             return f"FROM {table}"
         described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+        if self.is_office:
+            columns = (
+                f"{office_files.fitting(self.kind, identifier(name), kind)} AS {identifier(name)}"
+                for name, kind in described
+            )
+            return f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
         lists = [identifier(name) for name, kind in described if kind.endswith("[]")]
         if not lists:
             return f"FROM {table}"
@@ -119,10 +173,19 @@ class DataFile:
         return f"SELECT * REPLACE ({texts}) FROM {table}"  # noqa: S608
 
 
-def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[str] | None = None) -> str:
+def source(
+    con: Connection,
+    path: Path,
+    table: str | None,
+    *,
+    typed: Sequence[str] | None = None,
+    ordered: Sequence[str] = (),
+) -> str:
     """The name by which SQL reads the data of `path`: a data file, or `table` in a DuckDB database.
 
-    Raises InvalidInput if there is no such file, it cannot be read, or `table` is missing or out of place.
+    typed: as for `DataFile.load`. ordered: columns that become intervals, so that text in them is a mistake. Raises
+    InvalidInput if there is no such file, it cannot be read, `table` is missing or out of place, or a column of a
+    delimited file in `ordered` is text because of a few values.
     """
     file = DataFile.of(path)
     if not path.exists():
@@ -132,12 +195,35 @@ def source(con: Connection, path: Path, table: str | None, *, typed: Sequence[st
     if file.kind != "database":
         if table is not None:
             raise InvalidInput(f"--table names a table in a DuckDB database, and {path} is none: leave --table out.")
-        return file.load(con, typed=typed)
+        read = file.load(con, typed=typed)
+        if file.is_delimited or file.kind == "excel":
+            _refuse_mixed(con, read, ordered)
+        return read
     if table is None:
         raise InvalidInput(f"{path} is a DuckDB database: name a table in it with --table.")
     con.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)").fetchall()
     con.execute("USE source").fetchall()
     return table
+
+
+def _refuse_mixed(con: Connection, table: str, ordered: Sequence[str]) -> None:
+    """Raises InvalidInput if most values of a column of text are numbers or dates: it names the first that is not."""
+    wanted = {name.lower() for name in ordered}
+    described = con.execute(f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})").fetchall()  # noqa: S608
+    for name in (name for name, kind in described if kind == "VARCHAR" and name.lower() in wanted):
+        column = identifier(name)
+        for kind in ("DOUBLE", "DATE", "TIMESTAMP"):
+            cast = f"TRY_CAST({column} AS {kind}) IS NULL"
+            ((all_, wrong, first),) = con.execute(
+                f"SELECT count({column}), count({column}) FILTER ({cast}), "  # noqa: S608
+                f"min(rowid) FILTER ({column} IS NOT NULL AND {cast}) FROM {table}"
+            ).fetchall()
+            if 0 < wrong < all_ / 2:
+                raise InvalidInput(
+                    f'Column "{name}" is text, since {wrong:,} of its {all_:,} values cannot be cast to {kind}; the '
+                    f"first is in record {first + 1}. Correct them or leave them empty, or name the column in "
+                    f"categorical := ['{name}'] to release sets of its values."
+                )
 
 
 def is_database(path: Path) -> bool:
@@ -150,6 +236,8 @@ def target(path: Path, *, force: bool) -> DataFile:
     file = DataFile.of(path)
     if file.kind == "database":
         raise InvalidInput(f"{path}: a release is written to a data file such as release.parquet, not to a database.")
+    if file.kind == "sas":
+        raise InvalidInput(f"{path}: only SAS writes .sas7bdat. Name the file .xpt, which SAS reads too.")
     free(path, force=force)
     return file
 

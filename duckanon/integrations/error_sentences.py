@@ -10,12 +10,26 @@ _PREFIX = "Invalid Input Error: "
 # How DuckDB's errors begin after Ctrl-C: in its own code, and in a Python function on the main thread.
 _INTERRUPTED = ("Query interrupted", _PREFIX + "Python exception occurred while executing the UDF: KeyboardInterrupt")
 
+_MEMORY = (
+    "DuckDB needs more memory than memory_limit allows: raise it with SET memory_limit = '8GB', let DuckDB spill to "
+    "disk with SET temp_directory = 'spilled', take fewer threads with SET threads = 2, or work on the table in parts, "
+    "one view a part."
+)
+_DISK = (
+    "DuckDB has spilled to disk as much as it may: raise that with SET max_temp_directory_size = '100GB', name a disk "
+    "with more room with SET temp_directory = 'spilled', or work on the table in parts, one view a part."
+)
+
 
 def sentence(error: Exception) -> str:
     """An error as a sentence, without DuckDB's prefix, its excerpt of the statement, and lines of data."""
+    import duckdb
+
     text = unprefixed(str(error))
     if isinstance(error, DuckanonError):
         return text
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return _DISK if "max_temp_directory_size" in text else _MEMORY
     lines = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("LINE "):

@@ -19,6 +19,11 @@
       'builds': flags.WHICH in ['build', 'run', 'seed', 'snapshot']
     }) %}
     {% for one in said %}{% do log('duckanon: ' ~ one, info=True) %}{% endfor %}
+    {% if results is defined %}
+      {% for one in duckanon_ask('_dk_dbt_copied', {}) %}
+        {% if one.warns %}{% do exceptions.warn(one.text) %}{% else %}{% do log('duckanon: ' ~ one.text, info=True) %}{% endif %}
+      {% endfor %}
+    {% endif %}
     {# Table functions are built by no macro that could be stood in for. #}
     {% for node in graph.nodes.values() if node.unique_id in selected_resources and node.config.materialized == 'table_function' %}
       {% do duckanon_judge(node) %}

@@ -41,7 +41,7 @@ _dk_tallies AS (
 _dk_verdict AS (
   SELECT CASE
     WHEN $smallest < $k
-      THEN 'k_anonymize made a class of fewer than k: this is a bug in duckanon, nothing was released.'
+      THEN 'k_anonymize made a class of fewer than k records: this is a bug in duckanon, nothing was released.'
     WHEN system.main.sum(size) <> (SELECT records FROM _dk_answered)
       OR system.main.sum(content) <> (SELECT content FROM _dk_answered)
       THEN 'k_anonymize lost or changed a row: this is a bug in duckanon, nothing was released.'

@@ -1,6 +1,6 @@
 -- What one call of record_risk runs. functions/record_risk.py fills in, beside rows.sql:
 --   $found   the engine's call that finds the classes and the minimal uniques of each
---   $label   a row's class        $label_last  the same, for the last time
+--   $label   a row's class
 --   $people  a query of the people in each class, as far as they are known
 --   $answer  the engine's call that measures the classes
 WITH
@@ -31,7 +31,7 @@ FROM (
   SELECT
     "duckanon.row".* EXCLUDE ("duckanon.number", "duckanon.content", "duckanon.label"),
     _dk_risks.* EXCLUDE ("duckanon.label")
-  FROM (SELECT *, $label_last AS "duckanon.label" FROM _dk_rows AS "duckanon.row") AS "duckanon.row"
+  FROM _dk_labelled AS "duckanon.row"
   JOIN _dk_risks ON _dk_risks."duckanon.label" = "duckanon.row"."duckanon.label"
 )
 ORDER BY risk DESC, suda DESC, COLUMNS(*) ASC NULLS LAST, system.main.hash(*COLUMNS(*))

@@ -36,8 +36,9 @@ ROLES = {
         "correct them, or make the names of regions unique."
     ),
     "'unit', ['id']": (
-        'Column "unit" has a value in more than one region of "id": a group lies in one region. '
-        "Correct the regions, or make the names of groups unique."
+        'Column "unit" has a value in more than one region of "id": a group lies in one region. Correct the regions; '
+        'or count the group in each of them, by a view with "unit" || \' \' || "id" as the unit; or in the first one '
+        'only, by a view with QUALIFY "id" = min("id") OVER (PARTITION BY "unit").'
     ),
     "'unit', quantity := 3": "quantity must be the name of a column, in quotes.",
     "'unit', quantity := 'Unit'": 'Column "Unit" is quantity and something else too: name it once.',

@@ -82,6 +82,24 @@ def test_a_pool_and_threads(people: Path) -> None:
     engine.dispose()
 
 
+def test_a_steward_has_every_function(people: Path) -> None:
+    """Some functions ask the database while they run, and record charges: they need a connection of their own."""
+    engine = create_engine(f"duckdb:///{people}")
+    event.listen(engine, "connect", lambda con, record: duckanon.register(con))
+    sizes = "SELECT sum(groups) FROM dp_group_sizes('persons', 'household', [], epsilon := 0.5, max_size := 6)"
+    with answers(), engine.connect() as con:
+        assert [tuple(row) for row in con.execute(text("SELECT epsilon FROM policies()"))] == [(2.0,)]
+        con.execute(text("SELECT open_table('payroll')"))
+        before = con.execute(text(sizes)).scalar()
+        con.rollback()
+        assert con.execute(text(sizes)).scalar() == before
+        (spent,) = con.execute(text("SELECT spent FROM privacy_budget()")).fetchall()
+        assert spent == (0.5,)
+        actions = con.execute(text("SELECT action FROM privacy_ledger() ORDER BY number")).fetchall()
+        assert [action for (action,) in actions] == ["protect", "open", "open", "charge"]
+    engine.dispose()
+
+
 def test_an_analyst(guarded: Engine) -> None:
     def counts(_: int) -> list[Any]:
         with guarded.connect() as con:

@@ -12,7 +12,7 @@ import typer
 
 from duckanon import __version__
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import as_options, call, split
+from duckanon.integrations.calls import as_options, call, ordered, split
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
@@ -101,7 +101,8 @@ def k_anonymize(
     --categorical, say zip, becomes zip_set: the list of the values in the class.
     A CSV file has no lists, so there it is a JSON array such as ["a", "b"].
 
-    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet.
+    Formats: .csv, .tsv, .json, .ndjson (each also with .gz) and .parquet; with the
+    extra office .xlsx (Excel), .sav (SPSS), .dta (Stata) and .xpt (SAS), with labels.
     A CSV file needs a line of column names. From CSV to CSV, columns that are
     neither quasi-identifiers nor sensitive are copied as text: 007 stays 007.
     """
@@ -156,7 +157,18 @@ def report(
     ] = None,
     rows: Annotated[Columns, typer.Option("--rows", metavar="NAMES", help="the rows of these shares,")] = None,
     cols: Annotated[Columns, typer.Option("--cols", metavar="NAMES", help="the columns of these shares,")] = None,
-    count: Annotated[Columns, typer.Option("--count", metavar="NAME", help="and the column of counts, if any.")] = None,
+    count: Annotated[Columns, typer.Option("--count", metavar="NAME", help="and the column of counts, if any;")] = None,
+    p: Annotated[
+        Columns, typer.Option("--p", metavar="NAME", help="or, if the table holds shares, their column,")
+    ] = None,
+    n: Annotated[list[int] | None, typer.Option("--n", help="the number of records that they are of,")] = None,
+    digits: Annotated[
+        list[int] | None, typer.Option("--digits", help="and to how many decimals they are rounded.")
+    ] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", metavar="FILE", help="With --out: an exported file, to be judged and identified."),
+    ] = None,
     force: Force = False,
     **given: Any,
 ) -> None:
@@ -179,11 +191,12 @@ def report(
             raise InvalidInput(
                 "A page has the risk of released tables as it stands: leave --fraction, --weight and --l out."
             )
-        write(source, out, table_requests(released, qi, shares, rows, cols, count), sensitive=hidden, force=force)
+        requests = table_requests(released, qi, shares, rows=rows, cols=cols, count=count, p=p, n=n, digits=digits)
+        write(source, out, requests, files=file or [], sensitive=given["sensitive"], force=force)
         return
-    if released or shares or rows or cols or count or force:
+    if any((released, shares, rows, cols, count, p, n, digits, file, force)):
         raise InvalidInput(
-            "--released, --shares, --rows, --cols, --count and --force belong to a page: name it with --out."
+            "--released, --shares and what belongs to them, --file and --force belong to a page: name it with --out."
         )
     from duckanon.integrations.cli.risk_tables import explained
 
@@ -197,7 +210,7 @@ def compare(source: In, table: TableName = None, form: OutputFormat = Format.TAB
     """Say what k-anonymous copies would lose, for each k and method, and how little any copy could lose."""
     from duckanon.integrations.cli.risk_tables import compared
 
-    _print(_answer(source, table, "k_compare", given), form, compared)
+    _print(_answer(source, table, "k_compare", given, ordered(given)), form, compared)
 
 
 @app.command("k-utility")
@@ -325,14 +338,16 @@ def sql(
             run_script(session, text, form)
 
 
-def _answer(path: Path, table: str | None, function: str, given: Mapping[str, object]) -> Result:
-    """The result of one of duckanon's functions over a data file or a database's table."""
+def _answer(
+    path: Path, table: str | None, function: str, given: Mapping[str, object], ordered: Sequence[str] = ()
+) -> Result:
+    """The result of one of duckanon's functions over a data file or a database's table. ordered: as for `source`."""
     from duckanon.integrations.data_files import source
     from duckanon.integrations.results import fetch
     from duckanon.integrations.terminal.session import Session
 
     def work(con: Connection) -> Result:
-        return fetch(con.execute(call(function, source(con, path, table), **given)))
+        return fetch(con.execute(call(function, source(con, path, table, ordered=ordered), **given)))
 
     with Session(role="steward") as session:
         return session.run(f"Reading {path.name}", work)

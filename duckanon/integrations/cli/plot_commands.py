@@ -61,6 +61,7 @@ def bounds(
         str | None, typer.Option("--count", metavar="COLUMN", help="The column of counts, if IN holds counts.")
     ] = None,
     counts: Annotated[bool, typer.Option("--counts/--no-counts", help="Show the true counts, if known.")] = True,
+    small: Annotated[int, typer.Option("--small", help="Counts from 1 to SMALL - 1 have a mark of their own.")] = 5,
     table: TableName = None,
     title: Title = None,
     force: Force = False,
@@ -83,7 +84,7 @@ def bounds(
             raise InvalidInput("--p needs --n: how many records the shares are of.")
         return call("conditional_bounds", name, **given)
 
-    options = {"cols": cols, "counts": counts, "title": title}
+    options = {"cols": cols, "counts": counts, "small": small, "title": title}
     _draw(source_, table, out, force, lambda con, name: _plotted("bounds", con, query(name), **options))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.integrations.calls import call
-from duckanon.integrations.data_files import source, target
+from duckanon.integrations.data_files import DataFile, source, target
 from duckanon.integrations.results import fetch
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
@@ -39,7 +39,7 @@ def suppressed(
         typed = [str(given["value"])] if given["value"] is not None else []
         made = call("suppress", source(con, path, table, typed=typed), **given)
         con.execute(f"CREATE TEMP TABLE {_TABLE} AS {made}").fetchall()
-        file.write(con, _TABLE)
+        file.write(con, _TABLE, DataFile.of(path).labels)
         return fetch(con.execute(_COUNTED)).records()[0]
 
     with Session(role="steward") as session:

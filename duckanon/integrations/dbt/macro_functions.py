@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from threading import Lock
@@ -12,13 +13,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.udf import Instance
 from duckanon.governance.instance import Governance, governance_of
 from duckanon.guard import Guard, SharedCatalog
 from duckanon.integrations.catalog import contents
-from duckanon.integrations.dbt.model_checks import Model, Objection, model_of, objections, unfit
+from duckanon.integrations.copied_columns import Copied
+from duckanon.integrations.dbt.model_checks import Model, Objection, anonymises, model_of, objections, unfit
 from duckanon.integrations.dbt.policies import Declaration, Policies, declarations, population_budgets
 from duckanon.integrations.dbt.settings import Mode, Settings
 from duckanon.integrations.dbt_meta import declared
@@ -33,6 +35,7 @@ class MacroFunctions:
 
     run: the invocation of dbt whose policies were applied last. waiting: declarations that cannot be applied yet.
     copies: models that were built in spite of an objection. A model that reads one of them reads the protected table.
+    anonymous: models of the run that call k_anonymize, by the names of their tables.
     """
 
     def __init__(self, settings: Settings, now: Callable[[], datetime] | None = None) -> None:
@@ -42,6 +45,7 @@ class MacroFunctions:
         self._budgets: Mapping[str, Any] = {}
         self._waiting: list[Declaration] = []
         self._copies: dict[TableName, View] = {}
+        self._anonymous: dict[TableName, str] = {}
 
     def register(self, con: duckdb.DuckDBPyConnection) -> None:
         """Register the functions on a database instance that has duckanon's functions."""
@@ -59,6 +63,27 @@ class MacroFunctions:
             "VARCHAR",
             side_effects=True,
         )
+        on.create(
+            "_dk_dbt_copied",
+            _answering(lambda _: self._copied(governance)),
+            "VARCHAR",
+            side_effects=True,
+        )
+
+    def _copied(self, governance: Governance) -> list[dict[str, Any]]:
+        """What the k-anonymous tables that were built copy as it is: a sentence for each, and whether it warns."""
+        with self._lock:
+            built, self._anonymous = self._anonymous, {}
+        found = []
+        with governance.cursors.cursor() as cursor:
+            for name, label in built.items():
+                table = quoted((name.catalog, name.schema, name.object))
+                # A table that is not there was not built: dbt says so.
+                with suppress(duckdb.CatalogException):
+                    copied = Copied.of(cursor, table)
+                    text = f"{label}: {copied.sentences[0].lower()}{copied.sentences[1:]}"
+                    found.append({"text": text, "warns": bool(copied.near_unique)})
+        return found
 
     def _policies(self, governance: Governance, given: Mapping[str, Any]) -> list[str]:
         """Apply what the project declares. Returns what has changed; raises InvalidInput for the first bad declaration.
@@ -100,6 +125,9 @@ class MacroFunctions:
         wrong = unfit(model)
         if wrong is not None:
             raise InvalidInput(wrong)
+        if anonymises(model):
+            with self._lock:
+                self._anonymous[model.name] = model.label
         mode = self._settings.guard or Mode.ON
         if mode is Mode.OFF:
             return []
@@ -121,7 +149,7 @@ class MacroFunctions:
         return [f"{model.label} asks protected tables for more than a release: {one.told}" for one in found]
 
 
-def _answering(work: Callable[[Mapping[str, Any]], list[str]]) -> Callable[[pa.Array], pa.Array]:
+def _answering(work: Callable[[Mapping[str, Any]], Sequence[Any]]) -> Callable[[pa.Array], pa.Array]:
     """`work` as an Arrow function from JSON to JSON: its result, or the sentence of a DuckanonError."""
 
     def answer(given: pa.Array) -> pa.Array:

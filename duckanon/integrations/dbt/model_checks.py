@@ -52,6 +52,11 @@ class Objection:
     told: str
 
 
+def anonymises(model: Model) -> bool:
+    """Whether the model's SQL calls k_anonymize."""
+    return model.language == "sql" and "k_anonymize" in _called(model.code)
+
+
 def unfit(model: Model) -> str | None:
     """Why the model cannot be built this way, whatever it reads; None if it can."""
     called = _called(model.code) if model.language == "sql" else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,11 @@ from duckanon.errors import InvalidInput
 from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import (
     ALARM,
-    INK,
+    BLACK,
+    FAINT,
     LETTER,
     QUIET,
+    WHITE,
     WIDTH,
     counted,
     named,
@@ -25,6 +28,16 @@ from duckanon.integrations.plots.style import (
     titled,
 )
 
+# Marks of cells, by what follows about their counts.
+SMALL, EXACT, OPEN, ZERO = "small", "exact", "open", "zero"
+_LOOKS: Mapping[str, Mapping[str, Any]] = {
+    SMALL: {"facecolor": ALARM, "edgecolor": ALARM},
+    EXACT: {"facecolor": WHITE, "edgecolor": ALARM, "hatch": "////"},
+    OPEN: {"facecolor": "#31446b", "edgecolor": "#31446b"},
+    ZERO: {"facecolor": FAINT, "edgecolor": FAINT},
+}
+# From so many counts that follow exactly, if they are that share of all above zero, the picture is a summary.
+_WALL, _MOST_EXACT = 40, 0.6
 _MOST_ROWS, _MOST_COLUMNS = 40, 30
 _LONGEST_ROW = 36
 _CELL = 8.5
@@ -42,6 +55,14 @@ class _Cell:
     def disclosed(self) -> bool:
         """Whether the count follows exactly."""
         return self.lower == self.upper
+
+    def kind(self, small: int) -> str:
+        """Which mark the cell has. small: counts from 1 to small - 1 are small."""
+        if self.zero:
+            return ZERO
+        if not self.disclosed:
+            return OPEN
+        return SMALL if self.upper < small else EXACT
 
     @property
     def width(self) -> int:
@@ -87,54 +108,69 @@ class _Grid:
 
 
 def draw(
-    found: ResultColumns, *, cols: Sequence[str] | None = None, counts: bool = True, title: str | None = None
+    found: ResultColumns,
+    *,
+    cols: Sequence[str] | None = None,
+    counts: bool = True,
+    small: int = 5,
+    title: str | None = None,
 ) -> tuple[Any, str]:
-    """One field a cell, coloured by the width of its bounds. Counts that follow exactly are hatched and framed.
+    """One field a cell; the narrower its bounds, the brighter. Counts that follow exactly have marks.
 
-    cols: the columns that go across; unless given, the last one before the figures. counts: show the true counts, where
-    the result has them.
+    Where almost all counts follow, bars say how many in each row, because a wall of marks says nothing. cols: the
+    columns that go across; unless given, the last one before the figures. counts: show the true counts, where the
+    result has them. small: counts from 1 to small - 1 are small, and have a mark of their own.
     """
     from matplotlib.figure import Figure
 
     rows, across = _dimensions(found, cols)
     whole = _grid(found, rows, across, counts)
     grid = whole.limited()
-    height = 2.1 + 0.34 * len(grid.rows) + (0.9 if _tilted(grid) else 0.0)
+    tally = Counter(cell.kind(small) for cell in whole.cells.values())
+    wall = tally[EXACT] + tally[SMALL] >= max(_WALL, _MOST_EXACT * (len(whole.cells) - tally[ZERO]))
+    height = 2.3 + (0.26 if wall else 0.34) * len(grid.rows) + (0.9 if not wall and _tilted(grid) else 0.0)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots()
-    _fill(figure, axes, grid)
-    axes.set_xlabel(named(across), fontweight="bold")
-    axes.set_ylabel(named(rows), fontweight="bold")
-    open_, zeros = _tally(whole)
-    all_ = len(whole.cells)
+    if wall:
+        _summarise(axes, grid, small)
+        axes.set_xlabel(f"cells: combinations with {named(across)}")
+    else:
+        _fill(figure, axes, grid, small)
+        axes.set_xlabel(named(across), fontweight="bold")
+    _label_rows(axes, named(rows))
+    exact, above = tally[EXACT] + tally[SMALL], len(whole.cells) - tally[ZERO]
     said = (
         title
-        or f"{open_:,} of {counted(all_ - zeros, 'count')} above zero "
-        f"{'follows' if open_ == 1 else 'follow'} exactly from the {_source(found)}"
+        or f"{exact:,} of {counted(above, 'count')} above zero "
+        f"{'follows' if exact == 1 else 'follow'} exactly from the {_source(found)}"
     )
-    notes = [
-        "In each field: "
-        + ("the count, and " if _counted(grid) else "")
-        + "the least and the most that it can be (records)."
-    ]
-    if zeros:
-        why = "A share of zero is always visible" if _source(found) == "shares" else "Zeros that follow have no mark"
-        notes.append(f"{why}: {counted(zeros, 'count')} of zero.")
-    cut = [
-        f"{shown} of {counted(many, what)}"
-        for shown, many, what in (
-            (len(grid.rows), len(whole.rows), "row"),
-            (len(grid.columns), len(whole.columns), "column"),
-        )
-        if shown < many
-    ]
+    notes = _notes(whole, grid, tally, _source(found), wall=wall, small=small)
+    titled(figure, said, notes)
+    down, right = counted(len(whole.rows), "row"), counted(len(whole.columns), "column")
+    few = f" {counted(tally[SMALL], 'small count')} among them." if tally[SMALL] else ""
+    return figure, f"{said}.{few} {down} by {named(rows)}, {right} by {named(across)}."
+
+
+def _notes(whole: _Grid, grid: _Grid, tally: Mapping[str, int], source: str, *, wall: bool, small: int) -> list[str]:
+    """The sentences below the picture."""
+    notes = []
+    if wall:
+        notes.append("So many counts follow that the fields would all be marked: the bars say how many in each row.")
+    else:
+        told = "the count, and " if _counted(grid) else ""
+        notes.append(f"In each field: {told}the least and the most that it can be (records). Bright: narrow bounds.")
+    if tally[SMALL]:
+        notes.append(f"Small: 1 to {small - 1} records, which may be people that somebody knows.")
+    if tally[ZERO]:
+        why = "A share of zero is always visible" if source == "shares" else "Zeros that follow have no mark"
+        notes.append(f"{why}: {counted(tally[ZERO], 'count')} of zero.")
+    sides = ((len(grid.rows), len(whole.rows), "row"), (len(grid.columns), len(whole.columns), "column"))
+    cut = [f"{shown} of {counted(many, what)}" for shown, many, what in sides if shown < many]
     if cut:
         notes.append(
             f"Shown are {sentence_of(cut)}: those with counts that follow exactly, then with the narrowest bounds."
         )
-    titled(figure, said, notes)
-    down, right = counted(len(whole.rows), "row"), counted(len(whole.columns), "column")
-    return figure, f"{said}. {down} by {named(rows)}, {right} by {named(across)}."
+    return notes
 
 
 def _dimensions(found: ResultColumns, cols: Sequence[str] | None) -> tuple[list[str], list[str]]:
@@ -169,12 +205,6 @@ def _grid(found: ResultColumns, rows: Sequence[str], across: Sequence[str], coun
     return _Grid([named(one) for one in down], [named(one) for one in right], cells)
 
 
-def _tally(grid: _Grid) -> tuple[int, int]:
-    """How many counts above zero follow exactly, and how many are zero."""
-    zeros = sum(cell.zero for cell in grid.cells.values())
-    return sum(cell.disclosed and not cell.zero for cell in grid.cells.values()), zeros
-
-
 def _counted(grid: _Grid) -> bool:
     return any(cell.count is not None for cell in grid.cells.values())
 
@@ -189,9 +219,58 @@ def _tilted(grid: _Grid) -> bool:
     return max(len(short(name)) for name in grid.columns) * 9.5 * LETTER > _room(grid) * _CELL * LETTER
 
 
-def _fill(figure: Any, axes: Any, grid: _Grid) -> None:
+def _label_rows(axes: Any, text: str) -> None:
+    """Write what the rows are above their names, where long names cannot push it out of the picture."""
+    axes.set_title(" ")  # room for it
+    label = axes.annotate(
+        short(text, 60),
+        (0.012, 1),
+        xytext=(0, 5),
+        xycoords=(axes.figure.transFigure, axes.transAxes),
+        textcoords="offset points",
+        fontweight="bold",
+        va="bottom",
+        annotation_clip=False,
+    )
+    label.set_in_layout(False)
+
+
+def _rows_named(axes: Any, grid: _Grid) -> None:
+    axes.set_yticks(np.arange(len(grid.rows)) + 0.5, [short(name, _LONGEST_ROW) for name in grid.rows])
+    axes.set_ylim(len(grid.rows), 0)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _summarise(axes: Any, grid: _Grid, small: int) -> None:
+    """Bars: how many counts of each kind every row has."""
+    kinds = [
+        Counter(cell.kind(small) for at, cell in grid.cells.items() if at[0] == row) for row in range(len(grid.rows))
+    ]
+    left = np.zeros(len(grid.rows))
+    present = [kind for kind in _LOOKS if any(one[kind] for one in kinds)]
+    for kind in present:
+        many = np.array([one[kind] for one in kinds])
+        axes.barh(np.arange(len(many)) + 0.5, many, left=left, height=0.74, linewidth=1, **_LOOKS[kind])
+        for row, (start, length) in enumerate(zip(left, many, strict=True)):
+            if length:
+                box = {"facecolor": WHITE, "edgecolor": "none", "pad": 0.8} if kind == EXACT else None
+                axes.text(
+                    start + length / 2, row + 0.5, f"{length:,}", ha="center", va="center", fontsize=_CELL, bbox=box,
+                    color=WHITE if kind in (SMALL, OPEN) else BLACK,
+                )  # fmt: skip
+        left += many
+    _rows_named(axes, grid)
+    axes.set_xlim(0, max(1.0, float(left.max())))
+    axes.grid(visible=False)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _legend(axes, present, small)
+
+
+def _fill(figure: Any, axes: Any, grid: _Grid, small: int) -> None:
+    """The heat map."""
     from matplotlib.colors import LogNorm, Normalize
-    from matplotlib.patches import Patch, Rectangle
+    from matplotlib.patches import Rectangle
 
     widths = np.full((len(grid.rows), len(grid.columns)), np.nan)
     for at, cell in grid.cells.items():
@@ -200,35 +279,65 @@ def _fill(figure: Any, axes: Any, grid: _Grid) -> None:
     known = widths[np.isfinite(widths)]
     least, most = (float(known.min()), float(known.max())) if known.size else (1.0, 2.0)
     norm = LogNorm(least, most) if most > 30 * least else Normalize(min(least, most - 1), most)
-    drawn = axes.pcolormesh(np.ma.masked_invalid(widths), cmap="cividis", norm=norm, edgecolors="white", linewidth=1)
+    shades = _shades()
+    drawn = axes.pcolormesh(np.ma.masked_invalid(widths), cmap=shades, norm=norm, edgecolors="white", linewidth=1)
     # The same distance from the sides of a field as from its top.
     inset = min(0.08, 0.35 / _room(grid))
+    kinds = {at: cell.kind(small) for at, cell in grid.cells.items()}
     for (row, column), cell in grid.cells.items():
-        if cell.disclosed and not cell.zero:
-            box: dict[str, Any] = {"facecolor": "white", "edgecolor": ALARM, "hatch": "////", "linewidth": 1.6}
-            axes.add_patch(Rectangle((column + inset, row + 0.06), 1 - 2 * inset, 0.88, **box))
-        dark = not cell.disclosed and float(norm(float(cell.width))) < 0.55
-        _write(axes, row, column, cell, _room(grid), "white" if dark else INK)
+        kind = kinds[row, column]
+        if kind in (EXACT, SMALL):
+            place = (column + inset, row + 0.06), 1 - 2 * inset, 0.88
+            axes.add_patch(Rectangle(*place, linewidth=1.6, **_LOOKS[kind]))
+        is_dark = kind == SMALL or (kind == OPEN and float(norm(float(cell.width))) > 0.45)
+        _write(axes, row, column, cell, _room(grid), kind, WHITE if is_dark else BLACK)
     if known.size:
         bar = figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.04, aspect=28)
-        bar.set_label("width of the bounds (records)")
+        bar.set_label("width of the bounds (records)" + (", logarithmic" if most > 30 * least else ""))
         if most > 30 * least:
             plain_log(bar.ax.yaxis)
         else:
             bar.ax.yaxis.get_major_locator().set_params(integer=True)
+        bar.ax.invert_yaxis()
         bar.outline.set_visible(False)
-    axes.set_yticks(np.arange(len(grid.rows)) + 0.5, [short(name, _LONGEST_ROW) for name in grid.rows])
+    _rows_named(axes, grid)
     tilt = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"} if _tilted(grid) else {}
     axes.set_xticks(np.arange(len(grid.columns)) + 0.5, [short(name) for name in grid.columns], **tilt)
-    axes.set(xlim=(0, len(grid.columns)), ylim=(len(grid.rows), 0))
+    axes.set_xlim(0, len(grid.columns))
     axes.grid(visible=False)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    mark = Patch(facecolor="white", edgecolor=ALARM, hatch="////", linewidth=1.6, label="follows exactly: disclosed")
-    axes.legend(handles=[mark], loc="lower right", bbox_to_anchor=(1.0, 1.0), borderpad=0.2, handleheight=1.2)
+    _legend(axes, [kind for kind in (SMALL, EXACT) if kind in kinds.values()], small)
 
 
-def _write(axes: Any, row: int, column: int, cell: _Cell, room: float, colour: str) -> None:
+def _shades() -> Any:
+    """From bright yellow for the narrowest bounds to dark blue for the widest."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["cividis_r"](np.linspace(0, 0.86, 256)))
+
+
+def _legend(axes: Any, kinds: Sequence[str], small: int) -> None:
+    from matplotlib.patches import Patch
+
+    words = {
+        SMALL: f"follows exactly, and small (1 to {small - 1})",
+        EXACT: "follows exactly",
+        OPEN: "stays open",
+        ZERO: "zero",
+    }
+    marks = [Patch(linewidth=1.6, label=words[kind], **_LOOKS[kind]) for kind in kinds]
+    if marks:
+        axes.legend(
+            handles=marks,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            borderpad=0.2,
+            handleheight=1.2,
+            ncols=len(marks),
+        )
+
+
+def _write(axes: Any, row: int, column: int, cell: _Cell, room: float, kind: str, colour: str) -> None:
     """Write as much about a cell as fits into its field: count and bounds, the bounds, one number, or nothing."""
     bounds = number(cell.lower) if cell.disclosed else f"{number(cell.lower)}–{number(cell.upper)}"
     texts = [bounds] if cell.count is None else [f"{number(cell.count)}  ({bounds})", number(cell.count)]
@@ -237,7 +346,9 @@ def _write(axes: Any, row: int, column: int, cell: _Cell, room: float, colour: s
     text = next((one for one in texts if len(one) <= room - 0.3), "")
     if not text:
         return
-    look: dict[str, Any] = {"color": QUIET if cell.zero else colour}
-    if cell.disclosed and not cell.zero:
-        look |= {"fontweight": "bold", "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2}}
+    look: dict[str, Any] = {"color": QUIET if kind == ZERO else colour}
+    if kind in (EXACT, SMALL):
+        look["fontweight"] = "bold"
+    if kind == EXACT:
+        look["bbox"] = {"facecolor": WHITE, "edgecolor": "none", "pad": 1.2}
     axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=_CELL, **look)

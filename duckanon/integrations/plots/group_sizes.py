@@ -17,6 +17,8 @@ from duckanon.integrations.plots.style import (
     counted,
     named,
     number,
+    readable,
+    sentence_of,
     short,
     titled,
 )
@@ -26,6 +28,8 @@ _ACROSS = 3
 # The most regions of a level, and the most levels, that get panels.
 _MOST_PANELS = 6
 _MOST_LEVELS = 6
+# Up to so many sizes, bars stand apart.
+_FEW = 40
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def draw(
     epsilon: str | float | None = None,
     title: str | None = None,
 ) -> tuple[Any, str]:
-    """A row of panels for each level, a panel for each region, with the 95 % interval as a band.
+    """A row of panels for each level, a panel for each region, with the 95 % intervals as whiskers.
 
     truth: a result of group_sizes, to be drawn over it. epsilon: what the release cost, for the title.
     """
@@ -71,7 +75,10 @@ def draw(
     said = title or f"Released group sizes of {counted(released, 'region')} on {counted(len(levels), 'level')}{cost}"
     if truth is not None:
         said += " — with the true counts: not for release"
-    notes = ["Line: released groups of each size. Band: the interval that holds the true number in 95 of 100 cases."]
+    notes = ["Bar: released groups of each size. Whisker: the interval that holds the true number in 95 of 100 cases."]
+    steep = [level for level, regions in chosen.items() if _steep(regions)]
+    if steep:
+        notes.append(f"The groups of level {sentence_of([str(one) for one in steep])} have a logarithmic axis.")
     if truth is not None:
         notes.append("Crosses: the true numbers.")
     notes += [
@@ -135,8 +142,7 @@ def _level(part: Any, level: int, regions: list[_Region]) -> None:
     across = 1 if len(regions) == 1 else _ACROSS
     grid = part.subplots(-(-len(regions) // across), across, sharey=True, squeeze=False)
     panels = grid.ravel()
-    values = [value for one in regions for value in (*one.groups, *one.high, *(one.truth or ()))]
-    steep = max(values) > 50 * max(1, sorted(values)[len(values) // 2])
+    steep = _steep(regions)
     for axes, region in zip(panels, regions, strict=False):
         _panel(axes, region, steep)
     for axes in panels[len(regions) :]:
@@ -149,19 +155,35 @@ def _level(part: Any, level: int, regions: list[_Region]) -> None:
     )  # fmt: skip
 
 
+def _steep(regions: list[_Region]) -> bool:
+    """Whether the numbers of groups are so far apart that their axis is logarithmic."""
+    values = [value for one in regions for value in (*one.groups, *one.high, *(one.truth or ()))]
+    return bool(max(values) > 50 * max(1, sorted(values)[len(values) // 2]))
+
+
 def _panel(axes: Any, region: _Region, steep: bool) -> None:
+    """Bars with whiskers: a size is a whole number, and nothing lies between two of them."""
     colour = COLOURS[region.level % len(COLOURS)]
-    few = len(region.sizes) <= 40
-    axes.fill_between(region.sizes, region.low, region.high, color=colour, alpha=0.28, linewidth=0, step=None)
-    axes.plot(region.sizes, region.groups, color=colour, linewidth=1.6, marker="o" if few else None, markersize=3.5)
+    few = len(region.sizes) <= _FEW
+    whiskers = region.sizes, region.low, region.high
+    if few:
+        axes.bar(region.sizes, region.groups, width=0.78, color=colour, alpha=0.55, linewidth=0)
+        axes.vlines(*whiskers, color=readable(colour), linewidth=1.3, zorder=3)
+        for ends in (region.low, region.high):
+            axes.scatter(region.sizes, ends, s=22, marker="_", color=readable(colour), linewidths=1.3, zorder=3)
+    else:
+        axes.vlines(*whiskers, color=colour, alpha=0.35, linewidth=0.8)
+        axes.bar(region.sizes, region.groups, width=1.0, color=readable(colour), linewidth=0, zorder=2)
     if region.truth is not None:
         axes.plot(
-            region.sizes, region.truth, linestyle="none", marker="x", color=INK, markersize=5, markeredgewidth=1.2
-        )
+            region.sizes, region.truth, linestyle="none", marker="x", color=INK, markersize=5, markeredgewidth=1.2,
+            zorder=4,
+        )  # fmt: skip
     axes.set_title(
         short(region.name, 24) + f" ({number(region.total)})", fontsize=9.5, color=ALARM if region.truth else INK
     )
     axes.set_xlabel("size of the group")
+    axes.grid(visible=False, axis="x")
     _scales(axes, region.sizes, steep)
 
 
@@ -172,6 +194,7 @@ def _scales(axes: Any, sizes: list[int], steep: bool) -> None:
     last = sizes[-1]
     if len(sizes) > 60:
         axes.set_xscale("symlog" if sizes[0] == 0 else "log")
+        axes.set_xlabel("size of the group (logarithmic)")
         marks = [
             one
             for one in (

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import floor, log10
 from typing import Any
 
 import numpy as np
 
 from duckanon.integrations.plots.result_columns import ResultColumns
-from duckanon.integrations.plots.style import INK, LETTER, WIDTH, counted, named, plain_log, sentence_of, short, titled
+from duckanon.integrations.plots.style import (
+    BLACK,
+    LETTER,
+    WHITE,
+    WIDTH,
+    counted,
+    named,
+    plain_log,
+    sentence_of,
+    short,
+    titled,
+)
 
 # The most secrets or outputs that are shown, that are named, and that are drawn as separate fields.
-_MOST, _MOST_NAMED, _MOST_FIELDS = 200, 45, 20
+_MOST, _MOST_NAMED, _MOST_FIELDS = 200, 40, 20
 # Smaller probabilities are drawn in the colour of this one.
 _FLOOR = 1e-6
 _CELL = 8.5
@@ -26,34 +38,51 @@ def draw(found: ResultColumns, *, title: str | None = None) -> tuple[Any, str]:
     secrets, outputs = all_secrets[:_MOST], all_outputs[:_MOST]
     chances = _matrix(found, secrets, outputs)
     many = max(len(secrets), len(outputs))
-    figure = Figure(figsize=(WIDTH, min(7.2, 2.4 + 0.36 * len(secrets)) if many <= 14 else 7.4), layout="constrained")
+    figure = Figure(figsize=(WIDTH, min(7.2, 2.4 + 0.36 * len(secrets)) if many <= 14 else 7.6), layout="constrained")
     axes = figure.subplots()
     _fill(figure, axes, chances)
-    names_down, names_across = ([short(named([one]), 18) for one in side] for side in (secrets, outputs))
-    if many <= _MOST_NAMED:
-        size = 9.5 if many <= 25 else 7.5
-        room = 72 * (WIDTH - 2.6) / len(outputs)
-        tilted = max(map(len, names_across)) * size * LETTER > room
-        axes.set_yticks(np.arange(len(secrets)), names_down, fontsize=size)
-        axes.set_xticks(np.arange(len(outputs)), names_across, fontsize=size, rotation=90 if tilted else 0)
-        _write(axes, chances, room / (_CELL * LETTER))
-    axes.set_xlabel("output, what is given out" + (" (record's number)" if many > _MOST_NAMED else ""))
-    axes.set_ylabel("secret, the true record" + (" (record's number)" if many > _MOST_NAMED else ""))
-    said = title or f"Perturbation matrix: {counted(len(all_secrets), 'secret')}, {counted(len(all_outputs), 'output')}"
-    notes = ["Each row adds up to 100 %. Two rows that are alike cannot be told apart by what is given out."]
+    _ticks(axes, secrets, outputs)
+    _write(axes, chances, _room(outputs) / (_CELL * LETTER))
+    axes.set_xlabel("given out in its place")
+    axes.set_ylabel("the true record")
+    people, answers = counted(len(all_secrets), "record"), counted(len(all_outputs), "possible answer")
+    said = title or f"What is given out in place of each record: {people}, {answers}"
+    notes = ["Each row adds up to 100 %. The more alike two rows are, the less an answer tells the two records apart."]
+    if (chances == 0).any():
+        notes.append("White: never given out.")
     if chances[chances > 0].min() < _FLOOR:
-        notes.append(f"Probabilities below {_percent(_FLOOR)} are coloured like it.")
+        notes.append(f"Chances below {_percent(_FLOOR)} have the colour of {_percent(_FLOOR)}.")
     cut = [
         f"{len(shown)} of {counted(len(whole), what)}"
-        for shown, whole, what in ((secrets, all_secrets, "secret"), (outputs, all_outputs, "output"))
+        for shown, whole, what in ((secrets, all_secrets, "record"), (outputs, all_outputs, "answer"))
         if len(shown) < len(whole)
     ]
     if cut:
         notes.append(f"Shown are the first {sentence_of(cut)} in the order of their names.")
+    if many > _MOST_NAMED:
+        notes.append("Not every record has its name at the sides: there are too many.")
     titled(figure, said, notes)
     stays = [chances[i, outputs.index(one)] for i, one in enumerate(secrets) if one in outputs]
-    kept = f" On average a secret stays itself with {_percent(float(np.mean(stays)))}." if stays else ""
+    kept = f" On average a record stays itself with a chance of {_percent(float(np.mean(stays)))}." if stays else ""
     return figure, f"{said}.{kept}"
+
+
+def _room(outputs: list[Any]) -> float:
+    """About how wide a field is, in points."""
+    return 72 * (WIDTH - 2.6) / len(outputs)
+
+
+def _ticks(axes: Any, secrets: list[Any], outputs: list[Any]) -> None:
+    """Write the names of all records at the sides, or of every so many if there is no room for all."""
+    for axis, side in ((axes.yaxis, secrets), (axes.xaxis, outputs)):
+        step = -(-len(side) // _MOST_NAMED)
+        at = np.arange(0, len(side), step)
+        axis.set_ticks(at, [short(named([side[i]]), 18) for i in at])
+    many = max(len(secrets), len(outputs))
+    size = 9.5 if many <= 25 else 8
+    longest = max(len(short(named([one]), 18)) for one in outputs) * size * LETTER
+    axes.tick_params(labelsize=size)
+    axes.tick_params(axis="x", rotation=90 if longest > _room(outputs) * -(-len(outputs) // _MOST_NAMED) else 0)
 
 
 def ordered(values: Iterable[Any]) -> list[Any]:
@@ -98,7 +127,7 @@ def _fill(figure: Any, axes: Any, chances: Any) -> None:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     bar = figure.colorbar(drawn, ax=axes, pad=0.01, fraction=0.04, aspect=32)
-    bar.set_label("probability (%, logarithmic)")
+    bar.set_label("chance (logarithmic)")
     plain_log(bar.ax.yaxis)
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
     bar.outline.set_visible(False)
@@ -112,9 +141,12 @@ def _write(axes: Any, chances: Any, room: float) -> None:
         if chance >= 0.0005:
             axes.text(
                 column, row, _percent(chance), ha="center", va="center", fontsize=_CELL,
-                color=INK if chance > 0.08 else "white",
+                color=BLACK if chance > 0.08 else WHITE,
             )  # fmt: skip
 
 
 def _percent(chance: float) -> str:
-    return f"{100 * chance:.3g} %" if chance >= 1e-4 else f"{100 * chance:.0e} %".replace("e-0", "e-")
+    """A chance in percent, as people write it: 25 %, 0.001 %."""
+    digits = 2 - max(-20, min(2, floor(log10(100 * chance)))) if chance > 0 else 0
+    text = f"{100 * chance:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from math import cos, floor, log10, radians
 from typing import Any
 
@@ -15,7 +16,8 @@ from duckanon.integrations.plots.result_columns import ResultColumns
 from duckanon.integrations.plots.style import ALARM, INK, LETTER, QUIET, WIDTH, counted, named, printable, short, titled
 
 _MOST_PANELS = 4
-_MOST_NAMED = 40
+# The most places that may all have names, and how many have where there is no room for all.
+_MOST_NAMED, _FEW = 40, 5
 _FLOOR = 1e-3
 _LINE = 0.01
 _KM_PER_DEGREE = 111.195
@@ -69,15 +71,15 @@ def draw(
     panels[0].set(xlim=frame.x, ylim=frame.y)
     for axes in panels[len(chosen) :]:
         axes.set_visible(False)
-    for axes, secret in zip(panels, chosen, strict=False):
-        _panel(axes, where, frame, secret, chances[secret])
+    for axes, secret, labels in zip(panels, chosen, _labels(where, frame, chosen, chances), strict=False):
+        _panel(axes, where, frame, secret, chances[secret], labels)
     for axes in panels[: len(chosen)]:
         axes.label_outer()
     _key(figure)
-    said = title or f"Where {len(chosen)} of {counted(len(chances), 'secret')} may go, on the map"
+    said = title or f"Where {len(chosen)} of {counted(len(chances), 'record')} may be moved to"
     notes = [
-        f"Ring: the true place. Circle: an output, its area and colour by its probability; those below "
-        f"{100 * _FLOOR:g} % are small dots. Lines go to outputs of {100 * _LINE:g} % and more."
+        f"Ring: the true place. Circles: places that may be given out instead, larger and darker where that is "
+        f"likelier; grey dots: less than {100 * _FLOOR:g} %. Lines go to places of {100 * _LINE:g} % and more."
     ]
     titled(figure, said, notes)
     return figure, f"{said}: {', '.join(printable(named([one])) for one in chosen)}."
@@ -98,7 +100,7 @@ def _places(places: ResultColumns | None, id_: str | None, features: Sequence[st
     x, y = (second, first) if earth else (first, second)
     at = {}
     for name, right, up in places.rows([id_, x, y]):
-        if not all(isinstance(one, int | float) and np.isfinite(one) for one in (right, up)):
+        if not all(isinstance(one, int | float | Decimal) and np.isfinite(float(one)) for one in (right, up)):
             raise InvalidInput("A feature of the table of places is no finite number.")
         at[name] = float(right), float(up)
     return _Map(at, x, y, "km" if earth else unit, earth, metric)
@@ -170,7 +172,9 @@ def _frame(where: _Map, across: int) -> _Frame:
     return _Frame((x - spans[0], x + spans[0]), (y - spans[1], y + spans[1]), width, height)
 
 
-def _panel(axes: Any, where: _Map, frame: _Frame, secret: Any, outputs: Mapping[Any, float]) -> None:
+def _panel(
+    axes: Any, where: _Map, frame: _Frame, secret: Any, outputs: Mapping[Any, float], labels: Sequence[_Label]
+) -> None:
     from matplotlib.colors import LogNorm
 
     x, y = where.at[secret]
@@ -202,7 +206,7 @@ def _panel(axes: Any, where: _Map, frame: _Frame, secret: Any, outputs: Mapping[
     unit = " (degrees)" if where.earth else f" ({where.unit})" if where.unit else ""
     axes.set_xlabel(short(printable(where.x)) + unit)
     axes.set_ylabel(short(printable(where.y)) + unit)
-    _names(axes, where, frame, secret, likely)
+    _write(axes, frame, labels)
     if where.earth:
         _scale_bar(axes, frame)
 
@@ -211,32 +215,81 @@ def _area(chance: float) -> float:
     return 10 + 420 * chance
 
 
-def _names(axes: Any, where: _Map, frame: _Frame, secret: Any, likely: Sequence[Any]) -> None:
-    """Write names beside places where they overlap no other name; likely outputs come first."""
-    if len(where.at) > _MOST_NAMED:
-        return
-    (left, right), (low, high) = frame.x, frame.y
-    points = 72 * frame.width
-    taken: list[tuple[float, float, float]] = []
-    for one in [*likely, *(each for each in where.at if each not in set(likely))]:
+@dataclass(frozen=True)
+class _Label:
+    """A name beside a place. box: left, lower, right and upper edge in points, from the panel's lower left corner."""
+
+    text: str
+    box: tuple[float, float, float, float]
+
+    def meets(self, other: tuple[float, float, float, float]) -> bool:
+        left, low, right, high = self.box
+        return left < other[2] and other[0] < right and low < other[3] and other[1] < high
+
+
+def _labels(where: _Map, frame: _Frame, chosen: Sequence[Any], chances: Mapping[Any, Any]) -> list[list[_Label]]:
+    """The names for each panel: of all places where all fit in every panel, else of the secret and likely outputs."""
+    if len(where.at) <= _MOST_NAMED:
+        whole = [_placed(where, frame, one, chances[one], list(where.at)) for one in chosen]
+        if all(len(labels) == len(where.at) for labels in whole):
+            return whole
+    few = []
+    for secret in chosen:
+        outputs = chances[secret]
+        likely = sorted((one for one in outputs if outputs[one] >= _LINE), key=lambda one: -round(outputs[one], 6))
+        few.append(_placed(where, frame, secret, outputs, [secret, *(one for one in likely if one != secret)][:_FEW]))
+    return few
+
+
+def _placed(
+    where: _Map, frame: _Frame, secret: Any, outputs: Mapping[Any, float], names: Sequence[Any]
+) -> list[_Label]:
+    """Labels beside places, in the order of `names`, that meet no other label and no circle; others are left out."""
+    width, height = 72 * frame.width, 72 * frame.height
+    centres = {
+        one: (
+            (x - frame.x[0]) / (frame.x[1] - frame.x[0]) * width,
+            (y - frame.y[0]) / (frame.y[1] - frame.y[0]) * height,
+        )
+        for one, (x, y) in where.at.items()
+    }
+    # A circle's area in square points is also the square of its diameter, as matplotlib measures it.
+    radii = {
+        one: _area(outputs.get(one, 0.0)) ** 0.5 / 2 if outputs.get(one, 0.0) >= _FLOOR else 1.5 for one in centres
+    }
+    radii[secret] = max(radii[secret], 9.0)
+    circles = {one: (x - radii[one], y - radii[one], x + radii[one], y + radii[one]) for one, (x, y) in centres.items()}
+    found: list[_Label] = []
+    for one in names:
         text = short(named([one]), 16)
-        x, y = where.at[one]
-        start = (x - left) / (right - left) * points + 6
-        up = (y - low) / (high - low) * 72 * frame.height
-        wide = len(text) * 8 * LETTER
-        if start + wide < points and all(
-            abs(up - other) > 11 or start + wide < begin or start > end for begin, end, other in taken
-        ):
-            taken.append((start, start + wide, up))
-            axes.annotate(
-                text,
-                (x, y),
-                xytext=(10 if one == secret else 7, 6 if one == secret else 5),
-                textcoords="offset points",
-                fontsize=8,
-                color=INK,
-                zorder=5,
-            )
+        wide, high = len(text) * 8 * LETTER, 9.0
+        (x, y), away = centres[one], radii[one] + 2
+        corners = (
+            (x + away, y - high / 2),
+            (x - away - wide, y - high / 2),
+            (x - wide / 2, y + away),
+            (x - wide / 2, y - away - high),
+        )
+        for left, low in corners:
+            label = _Label(text, (left, low, left + wide, low + high))
+            inside = left >= 0 and low >= 0 and left + wide <= width and low + high <= height
+            others = [*(circle for place, circle in circles.items() if place != one), *(each.box for each in found)]
+            if inside and not any(map(label.meets, others)):
+                found.append(label)
+                break
+    return found
+
+
+def _write(axes: Any, frame: _Frame, labels: Sequence[_Label]) -> None:
+    from matplotlib.patheffects import withStroke
+
+    for one in labels:
+        left, low, _, high = one.box
+        at = left / (72 * frame.width), (low + high) / 2 / (72 * frame.height)
+        axes.text(
+            *at, one.text, transform=axes.transAxes, fontsize=8, color=INK, va="center", zorder=5,
+            path_effects=[withStroke(linewidth=2, foreground="#ffffff")],
+        )  # fmt: skip
 
 
 def _scale_bar(axes: Any, frame: _Frame) -> None:
@@ -272,4 +325,4 @@ def _key(figure: Any) -> None:
         )
         for chance in (0.001, 0.01, 0.1, 0.5)
     ]  # fmt: skip
-    figure.legend(handles=marks, loc="outside right upper", title="probability", labelspacing=1.1, title_fontsize=9.5)
+    figure.legend(handles=marks, loc="outside right upper", title="chance", labelspacing=1.1, title_fontsize=9.5)

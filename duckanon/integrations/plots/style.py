@@ -13,6 +13,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 DASHES = ("-", "--", "-.", ":")
 INK, QUIET, FAINT, ALARM = "#1a1a1a", "#595959", "#d9d9d9", "#9c2f00"
+# White and black inside fields, which stay when a dark page changes the other colours (report/page.css).
+WHITE, BLACK = "#fffffe", "#000000"
 # The width of a letter in units of the font's size, rather too large, since browsers may use another font.
 LETTER = 0.62
 
@@ -28,11 +30,17 @@ STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.edgecolor": QUIET,
     "axes.labelcolor": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
     "text.color": INK,
     "axes.grid": True,
     "grid.color": "#e6e6e6",
     "axes.axisbelow": True,
     "figure.dpi": 100,
+    # Letters are a little wider at other sizes, and in browsers.
+    "figure.constrained_layout.w_pad": 0.1,
     "figure.facecolor": "white",
     "legend.frameon": False,
     "hatch.linewidth": 0.8,
@@ -82,6 +90,17 @@ def counted(many: int, one: str, more: str = "") -> str:
 def sentence_of(parts: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def readable(colour: str) -> str:
+    """A line's colour, dark enough for text on white."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    parts = to_rgb(colour)
+    light = 0.2126 * parts[0] ** 2.2 + 0.7152 * parts[1] ** 2.2 + 0.0722 * parts[2] ** 2.2
+    # Contrast of 4.5 to 1 with white.
+    red, green, blue = (part * min(1.0, (0.18 / light) ** (1 / 2.2)) for part in parts)
+    return str(to_hex((red, green, blue)))
 
 
 def titled(figure: Any, title: str, notes: Sequence[str] = ()) -> None:

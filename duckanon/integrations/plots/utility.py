@@ -127,10 +127,14 @@ def _bars(axis: Any, errors: list[tuple[str, float]]) -> None:
 
 def _framed(axis: Any, labels: tuple[str, ...], title: str, unit: str) -> None:
     """Name the bars, and put the first of them on top."""
+    from matplotlib.ticker import MaxNLocator
+
     axis.set_yticks(range(len(labels)), labels)
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
     axis.set_xlim(left=0)
+    # The same ticks with every version of matplotlib, which would count how many have room.
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10]))
     axis.set_title(title, loc="left", fontweight="bold")
     axis.set_xlabel(unit, color=QUIET)

@@ -13,11 +13,18 @@ from duckanon.integrations.terminal.session import Session
 
 
 def report(
-    path: Path, out: Path, requests: Sequence[TableRequest] = (), *, sensitive: Sequence[str] = (), force: bool
+    path: Path,
+    out: Path,
+    requests: Sequence[TableRequest] = (),
+    *,
+    files: Sequence[Path] = (),
+    sensitive: Sequence[str] | None = None,
+    force: bool,
 ) -> None:
     """Write the page about the database at `path` to `out`. The database is opened for reading only.
 
-    requests: tables to assess besides those that are found. sensitive: columns whose values should stay unknown.
+    requests: tables to assess besides those that are found. files: exported files, which are identified by their
+    hashes and assessed too. sensitive: columns whose values should stay unknown; None: nobody said which.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no page.
     """
     if out.suffix.lower() not in (".html", ".htm"):
@@ -27,15 +34,22 @@ def report(
         raise InvalidInput(f"There is no file {path}.")
     if path.is_dir() or DataFile.of(path).kind != "database":
         raise InvalidInput(f"{path} is no DuckDB database (.duckdb, .db): a page tells of a database with its ledger.")
+    for one in files:
+        if DataFile.of(one).kind == "database":
+            raise InvalidInput(f"--file {one} is a database: make a page about it of its own.")
+        if not one.is_file():
+            raise InvalidInput(f"--file: there is no file {one}.")
     _ready()
+    from duckanon.integrations.report.assessment import Wanted
     from duckanon.integrations.report.facts import fingerprint, gathered
     from duckanon.integrations.report.page import page
     from duckanon.integrations.report.views import views
 
+    wanted = Wanted(requests, files, sensitive)
     with Session(path, read_only=True, role="steward") as session:
         prints = session.run(f"Reading {path.name}", lambda _: fingerprint(path))
         read = session.run(f"Reading the views of {path.name}", lambda _: views(path))
-        facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, read, requests, sensitive))
+        facts = session.run(f"Judging {path.name}", lambda con: gathered(con, path, prints, read, wanted))
         text = session.run("Drawing", lambda _: page(facts))
     put(out, text.encode())
     say(f"Wrote {out}: {facts.said}")

@@ -1,4 +1,4 @@
-"""Which tables of a database were released, how exposed they are, and what published shares give away.
+"""Which tables and files were released, how exposed they are, and what published shares give away.
 
 The ledger does not record the name of the table that a release is stored in. So such tables are recognised by the
 columns that our functions return.
@@ -6,17 +6,23 @@ columns that our functions return.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.calls import arguments, call
+from duckanon.integrations.copied_columns import Copied, generalised
+from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
+from duckanon.integrations.report.exposure import agreed
+from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
 from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
@@ -25,34 +31,46 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 _SIZES = {"level", "size", "groups", "low", "high"}
+_LEDGER = {"number", "recorded_at", "action", "epsilon_exact", "what"}
 _MECHANISM = ["secret", "output", "probability"]
 _TABLES = """
-SELECT schema_name, table_name, system.main.list(column_name ORDER BY column_index) AS columns
+SELECT schema_name, table_name, system.main.list((column_name, data_type) ORDER BY column_index) AS columns
 FROM system.main.duckdb_columns() AS columns
 SEMI JOIN system.main.duckdb_tables() AS tables USING (database_oid, table_oid)
-WHERE database_name = system.main.current_database() AND NOT internal
+WHERE database_name = system.main.current_database() AND NOT internal AND schema_name <> 'duckanon'
 GROUP BY ALL ORDER BY ALL
 """
 # A page with more pictures is too long to read.
 _MOST_PICTURES = 12
 # A larger mechanism takes long to draw, and its picture shows little.
 _MOST_PROBABILITIES = 1_000_000
+# Counts of published shares below it are small, as in disclosure_report by default.
+_SMALL = 5
+_BOUNDS = '"duckanon.bounds"'
+
+Types = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Released:
-    """A table whose records were released. found: how it was recognised, in words. figures: the row of k_report."""
+    """A table whose records were released. found: how it was recognised, in words. figures: the row of k_report.
+
+    sensitive: columns that were named as such. agreed: by column, in how many records' classes all agree on it: of
+    `sensitive`, or of all columns that are copied as they are, if none was named.
+    """
 
     table: str
     qi: list[str]
     sensitive: list[str]
     found: str
     figures: dict[str, Any]
+    copied: Copied
+    agreed: dict[str, int]
 
 
 @dataclass(frozen=True)
 class Conditional:
-    """A table of shares. figures: the row of disclosure_report."""
+    """A table of shares. figures: of the row of disclosure_report, those that can be told."""
 
     label: str
     figures: dict[str, Any]
@@ -66,63 +84,79 @@ class Noisy:
     what: str
 
 
+@dataclass(frozen=True)
+class Exported:
+    """A file that left the database. print: its SHA-256. size: in bytes. what: in words."""
+
+    name: str
+    print: str
+    size: int
+    what: str
+
+
 @dataclass
 class Assessment:
-    """Everything that was assessed. problems: a sentence for each table that could not be. left_out: pictures."""
+    """Everything that was assessed. problems: a sentence for each table that could not be. left_out: pictures.
+
+    files: exported files. unprotected: tables that are neither protected nor open nor a known release.
+    """
 
     released: list[Released] = field(default_factory=list)
     shares: list[Conditional] = field(default_factory=list)
     noisy: list[Noisy] = field(default_factory=list)
+    files: list[Exported] = field(default_factory=list)
+    unprotected: list[str] = field(default_factory=list)
     pictures: list[tuple[str, Picture]] = field(default_factory=list)
     left_out: int = 0
     problems: list[str] = field(default_factory=list)
 
 
-def assess(con: Connection, requests: Sequence[TableRequest], sensitive: Sequence[str], views: Views) -> Assessment:
-    """Assess the tables that are requested, then those that are found.
+@dataclass(frozen=True)
+class Wanted:
+    """What a report is asked for. requests: tables to assess besides those that are found. files: exported ones.
 
-    A table that cannot be read is listed as a problem, and the others are assessed all the same.
+    sensitive: columns whose values should stay unknown; None: nobody said, so every copied column is looked at.
     """
-    on = _Assessor(con, sensitive)
-    for one in requests:
-        label = f"{one.table}, {' · '.join(one.rows)} by {' · '.join(one.cols)}"
-        if one.qi:
-            on.trying(one.table, partial(on.release, one.table, one.table, one.qi, "named by --released"))
-        else:
-            text = arguments(one.table, one.rows, one.cols, count=one.count)
-            on.trying(one.table, partial(on.shares, label, text))
+
+    requests: Sequence[TableRequest] = ()
+    files: Sequence[Path] = ()
+    sensitive: Sequence[str] | None = None
+
+
+def assess(con: Connection, wanted: Wanted, views: Views, settled: Collection[str]) -> Assessment:
+    """Assess the tables that are requested, then those that are found, then the exported files.
+
+    settled: the names of tables that are protected or open. A table that cannot be read is listed as a problem, and the
+    others are assessed all the same.
+    """
+    on = _Assessor(con, wanted.sensitive)
+    loaded = {str(path): DataFile.of(path).load(con) for path in wanted.files}
+    for one in wanted.requests:
+        on.trying(one.table, partial(on.requested, replace(one, table=loaded.get(one.table, one.table)), one.table))
     for view, text in views.shares:
         on.trying(view, partial(on.shares, f"view {view}", text))
-    named = {one.table for one in requests}
+    named = {one.table for one in wanted.requests}
     for schema, table, columns in con.execute(_TABLES).fetchall():
         label, name = f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}"
-        qi = list(_released_columns(columns))
-        if qi and label not in named and table not in named:
-            on.trying(label, partial(on.release, label, name, qi, "known by its columns"))
-        elif set(columns) >= _SIZES:
-            on.trying(label, partial(on.sizes, label, name))
-        elif columns == _MECHANISM:
-            on.trying(label, partial(on.mechanism, label, name))
+        if not {label, table} & named and on.judged(label, name, columns) is None and label not in settled:
+            on.found.unprotected.append(label)
+    for path in wanted.files:
+        on.exported(path, loaded[str(path)], is_named=str(path) in named)
     return on.found
 
 
-def _released_columns(columns: Sequence[str]) -> Iterator[str]:
+def _released_columns(columns: Sequence[str]) -> list[str]:
     """The columns that k_anonymize made from quasi-identifiers; none if the table is not a result of k_anonymize."""
-    if "class_id" not in columns:
-        return
-    for name in columns:
-        base, _, end = name.rpartition("_")
-        if end == "set" or (end == "lo" and f"{base}_hi" in columns) or (end == "hi" and f"{base}_lo" in columns):
-            yield name
+    return generalised(columns) if "class_id" in columns else []
 
 
 class _Assessor:
-    def __init__(self, con: Connection, sensitive: Sequence[str]) -> None:
+    def __init__(self, con: Connection, sensitive: Sequence[str] | None) -> None:
         self.con = con
         self.sensitive = sensitive
         self.found = Assessment()
 
-    def trying(self, label: str, work: Callable[[], None]) -> None:
+    def trying(self, label: str, work: Callable[[], Any]) -> None:
         try:
             work()
         except (duckdb.Error, ValueError) as error:
@@ -131,19 +165,99 @@ class _Assessor:
     def _rows(self, query: str) -> list[dict[str, Any]]:
         return fetch(self.con.execute(query)).records()
 
+    def _types(self, name: str) -> list[tuple[str, str]]:
+        described = self._rows(f"DESCRIBE FROM system.main.query_table({literal(name)})")
+        return [(one["column_name"], one["column_type"]) for one in described]
+
+    def requested(self, one: TableRequest, label: str) -> None:
+        """Assess a table that was named by options."""
+        if one.qi:
+            self.release(label, one.table, one.qi, "named by --released")
+            return
+        label += f", {' · '.join(one.rows)} by {' · '.join(one.cols)}"
+        if one.p is not None:
+            self.published(label, one)
+            return
+        shares = None if one.count else recognised(self.con, one.table, self._types(one.table))
+        if shares is not None:
+            self.found.problems.append(
+                f"{label} was not judged: its rows are no records, but cells with a share in column {shares.p}. "
+                f"Name that column with --p {shares.p}, the number of records with --n, and with --digits how far "
+                "shares are rounded."
+            )
+            return
+        self.shares(label, arguments(one.table, one.rows, one.cols, count=one.count))
+
+    def judged(self, label: str, name: str, types: Types) -> str | None:
+        """Assess a table that is known by its columns, and say what it is; None if it is no known release."""
+        columns = [column for column, _ in types]
+        qi = _released_columns(columns)
+        if qi:
+            self.trying(label, partial(self.release, label, name, qi, "known by its columns"))
+            return "k-anonymous records"
+        if set(columns) >= _SIZES:
+            self.trying(label, partial(self.sizes, label, name))
+            return "group sizes with noise"
+        if columns == _MECHANISM:
+            self.trying(label, partial(self.mechanism, label, name))
+            return "a perturbation matrix"
+        if set(columns) >= _LEDGER:
+            return "a copy of the ledger"
+        shares = self._shares_in(name, types)
+        if shares is None:
+            return None
+        of, within = ", ".join(shares.cols), ", ".join(shares.rows)
+        self.found.problems.append(
+            f"{label} holds shares of {of} within {within}. What follows from them depends on the number of records: "
+            f"give it with --shares {label} --rows {within} --cols {of} --p {shares.p} --n RECORDS, and with --digits "
+            "how far shares are rounded."
+        )
+        return f"shares of {of} within {within}"
+
+    def _shares_in(self, name: str, types: Types) -> ShareTable | None:
+        try:
+            return recognised(self.con, name, types)
+        except duckdb.Error:  # values that cannot be compared or added up are no shares
+            return None
+
+    def exported(self, path: Path, name: str, *, is_named: bool) -> None:
+        """Identify a file by its hash, and judge what it holds."""
+        content = path.read_bytes()
+        what = "named by an option" if is_named else self.judged(str(path), name, self._types(name))
+        if what is None:
+            self.found.problems.append(
+                f"{path} is no release that its columns tell: say what it is with --released {path} --qi COLUMNS, or "
+                f"with --shares {path}."
+            )
+        self.found.files.append(Exported(str(path), sha256(content).hexdigest(), len(content), what or "unknown"))
+
     def release(self, label: str, name: str, qi: list[str], found: str) -> None:
-        columns = {
-            one["column_name"].lower() for one in self._rows(f"DESCRIBE FROM system.main.query_table({literal(name)})")
-        }
-        hidden = [one for one in self.sensitive if one.lower() in columns]
+        columns = {column.lower() for column, _ in self._types(name)}
+        hidden = [one for one in self.sensitive or () if one.lower() in columns]
         (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden))
-        self.found.released.append(Released(label, qi, hidden, found, figures))
+        copied = Copied.of(self.con, f"system.main.query_table({literal(name)})", qi)
+        # Where nobody named a sensitive column, each that is copied may be one.
+        guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
+        same = agreed(self.con, name, qi, hidden or guessed)
+        self.found.released.append(Released(label, qi, hidden, found, figures, copied, same))
 
     def shares(self, label: str, arguments: str) -> None:
         (figures,) = self._rows(f"FROM disclosure_report({arguments})")
         self.found.shares.append(Conditional(label, figures))
         # The bounds follow from what is published; the counts do not.
         self._draw(f"Bounds of {label}", f"FROM cell_bounds({arguments})", "bounds", counts=False)
+
+    def published(self, label: str, one: TableRequest) -> None:
+        """Assess a table that holds shares, not records."""
+        bounds = call("conditional_bounds", one.table, one.rows, one.cols, one.p, one.n, digits=one.digits)
+        try:
+            self.con.execute(f"CREATE OR REPLACE TEMP TABLE {_BOUNDS} AS {bounds}").fetchall()
+        except duckdb.Error as error:
+            rounded = "" if one.digits is not None else " Name with --digits how far the shares are rounded."
+            self.found.problems.append(f"{label} could not be judged: {sentence(error)}{rounded}")
+            return
+        self.found.shares.append(Conditional(label, figures(self.con, _BOUNDS, one.rows, one.cols, one.n or 0, _SMALL)))
+        self._draw(f"Bounds of {label}", f"FROM {_BOUNDS}", "bounds", cols=one.cols)
 
     def sizes(self, label: str, name: str) -> None:
         query = f"FROM system.main.query_table({literal(name)})"

@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon import __version__
 from duckanon.accounting import sequential, written
-from duckanon.integrations.report.assessment import Assessment, Conditional, Released, assess
-from duckanon.integrations.report.table_requests import TableRequest
+from duckanon.catalog.policy import Policy
+from duckanon.integrations.report.assessment import Assessment, Conditional, Released, Wanted, assess
 from duckanon.integrations.report.views import Views
+from duckanon.integrations.report.words import allowed, terms
 from duckanon.integrations.results import fetch
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 _BLOCK = 1 << 20
+_PROTECT = "protect: "
+# How many tables one point names.
+_MOST_NAMED = 8
 _LIBRARIES = "duckdb numpy scipy pyarrow numba highspy pulp sqlglot matplotlib jinja2".split()
 
 
@@ -87,6 +91,7 @@ class Facts:
         found = [*self._budget_points(), *self._publication_points(), *self._release_points(), *self._share_points()]
         found += [Point(True, f"The view {one.object} asks: {one.found}.") for one in self.views.unsafe]
         found += [Point(True, problem) for problem in self.assessment.problems]
+        found += self._open_points()
         if self.views.problem:
             found.append(Point(True, f"Views could not be read: {self.views.problem}"))
         return sorted(found, key=lambda point: not point.look)
@@ -113,6 +118,15 @@ class Facts:
             if one["changes_accepted"]
         ]
 
+    def _open_points(self) -> list[Point]:
+        """Tables of the file that nothing protects."""
+        tables = self.assessment.unprotected
+        if not tables:
+            return []
+        more = f" and {len(tables) - _MOST_NAMED} more" if len(tables) > _MOST_NAMED else ""
+        text = f"Neither protected nor a known release: {', '.join(tables[:_MOST_NAMED])}{more}. "
+        return [Point(True, text + "Whoever gets this file reads them: protect them, or hand the file to nobody.")]
+
     def _release_points(self) -> list[Point]:
         return [point for one in self.assessment.released for point in _released(one)]
 
@@ -125,10 +139,16 @@ def _released(one: Released) -> list[Point]:
     if k is None:
         return [Point(False, f"{one.table} has no records.")]
     if k == 1:
-        return [Point(True, f"{one.table}: k is 1. {_counted(alone, 'record')} can be told from all others.")]
-    found = [Point(False, f"{one.table}: each record looks like {k - 1:,} others or more (k = {k:,}).")]
-    if one.sensitive and one.figures["l"] == 1:
-        found.append(Point(True, f"{one.table}: in some class all agree on {', '.join(one.sensitive)} (l = 1)."))
+        found = [Point(True, f"{one.table}: k is 1. {_counted(alone, 'record')} can be told from all others.")]
+    else:
+        found = [Point(False, f"{one.table}: each record looks like {k - 1:,} others or more (k = {k:,}).")]
+    if one.agreed:
+        told = ", ".join(f"{column} of {_counted(records, 'record')}" for column, records in one.agreed.items())
+        named = "" if one.sensitive else " Name with --sensitive the columns that must stay unknown."
+        found.append(Point(True, f"{one.table} gives away {told}: in their classes all agree on it.{named}"))
+    if one.copied.near_unique:
+        columns = ", ".join(one.copied.near_unique)
+        found.append(Point(True, f"{one.table}: almost every record has a value of its own in {columns}."))
     return found
 
 
@@ -165,15 +185,18 @@ def gathered(
     path: Path,
     prints: Prints,
     views: Views,
-    requests: Sequence[TableRequest],
-    sensitive: Sequence[str],
+    wanted: Wanted,
 ) -> Facts:
     """Read everything. con: a connection to the database, for reading only."""
     policies, budgets, editions, publications, ledger = (
         fetch(con.execute(f"FROM {name}()")).records()
         for name in ("policies", "privacy_budget", "editions", "publications", "privacy_ledger")
     )
-    hidden = [*sensitive, *(column for one in policies for column in one["sensitive"] or ())]
+    said = [column for one in policies for column in one["sensitive"] or ()]
+    if said or wanted.sensitive is not None:
+        wanted = replace(wanted, sensitive=list(dict.fromkeys([*(wanted.sensitive or ()), *said])))
+    opened = _opened(ledger)
+    settled = {*opened, *(one["tbl"] for one in policies)}
     return Facts(
         path.name,
         datetime.now(UTC).replace(microsecond=0),
@@ -183,9 +206,9 @@ def gathered(
         _unlimited(budgets, ledger),
         editions,
         publications,
-        _opened(ledger),
-        ledger,
-        assess(con, requests, list(dict.fromkeys(hidden)), views),
+        opened,
+        _worded(ledger),
+        assess(con, wanted, views, settled),
         views,
         _versions(),
     )
@@ -213,16 +236,25 @@ def _opened(ledger: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _exact(policies: Sequence[dict[str, Any]], ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The policies, with exact epsilons from the ledger, and with a description of what each charge protects."""
-    exact: dict[str, dict[str, Any]] = {}
-    for line in ledger:
-        if line["action"] == "protect":
-            exact[line["tbl"].lower()] = {
-                "protects": line["unit"],
-                **json.loads(line["what"].removeprefix("protect: ")),
-            }
-    names = ("epsilon", "per_query", "per_edition", "protects")
-    return [{**one, **{name: exact[one["tbl"].lower()].get(name) for name in names}} for one in policies]
+    """The policies, with exact epsilons from the ledger, what each charge protects, and what may be asked."""
+    decided = {line["tbl"].lower(): _policy(line) for line in ledger if line["action"] == "protect"}
+    return [{**one, **_told(decided[one["tbl"].lower()])} for one in policies]
+
+
+def _told(policy: Policy) -> dict[str, Any]:
+    amounts = ((name, getattr(policy, name)) for name in ("epsilon", "per_query", "per_edition"))
+    exact = {name: None if amount is None else written(amount) for name, amount in amounts}
+    return {**exact, "protects": policy.protects, "allowed": allowed(policy)}
+
+
+def _policy(line: dict[str, Any]) -> Policy:
+    """The policy that a line of the ledger sets."""
+    return Policy.load(json.loads(line["what"].removeprefix(_PROTECT)))
+
+
+def _worded(ledger: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ledger's lines, with policies in words."""
+    return [{**line, "words": terms(_policy(line)) if line["action"] == "protect" else ""} for line in ledger]
 
 
 def _versions() -> list[tuple[str, str]]:

@@ -48,10 +48,22 @@ def page(facts: Facts) -> str:
         facts=facts,
         points=facts.points,
         pictures=pictures,
+        releases=_releases(facts),
         lines=list(reversed(facts.ledger))[:_MOST_LINES],
         style=Markup((Path(__file__).parent / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own
         risk=_RISK,
     )
+
+
+def _releases(facts: Facts) -> list[tuple[str, str]]:
+    """Every release that was judged, by name, with what it is in words."""
+    found = facts.assessment
+    copies = [
+        (one.table, f"{one.figures['records']:,} records, k-anonymous by {', '.join(one.qi)}: k = {one.figures['k']}")
+        for one in found.released
+    ]
+    shares = [(one.label, f"shares of {one.figures['n']:,} records") for one in found.shares]
+    return [*copies, *shares, *((one.table, one.what) for one in found.noisy)]
 
 
 def _finalize(value: Any) -> Any:

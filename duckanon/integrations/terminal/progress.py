@@ -5,15 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from threading import Event, Thread
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
 
 from duckanon.integrations.terminal.output import printable
 
 _PATIENCE = 2.0
 _REFRESH = 0.1
+
+
+class _Clock(ProgressColumn):
+    """The time since the start. Rich's own column stops for good when a step is done, although the next one runs."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(timedelta(seconds=int(task.get_time() - (task.start_time or 0)))))
 
 
 class ProgressLine(logging.Handler):
@@ -59,21 +68,18 @@ class ProgressLine(logging.Handler):
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TimeElapsedColumn(),
+            _Clock(),
         )
         # Answers are printed after the line is erased, so stdout need not be redirected.
         with Progress(
             *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
         ) as bar:
-            task = bar.add_task("", total=None)
-            bar.tasks[0].start_time = bar.get_time() - self._patience
+            bar.add_task("", total=None)
+            task = bar.tasks[0]
+            task.start_time = bar.get_time() - self._patience
             while True:
                 share = self._share
-                bar.update(
-                    task,
-                    description=printable(self._step),
-                    total=None if share is None else 1.0,
-                    completed=share or 0.0,
-                )
+                task.description = printable(self._step)
+                task.total, task.completed = None if share is None else 1.0, share or 0.0
                 if done.wait(_REFRESH):
                     return

@@ -16,10 +16,11 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+import duckanon
 from duckanon.integrations.cli import console
 from duckanon.integrations.cli.completion import SqlCompleter, Vocabulary
 from duckanon.integrations.cli.partial_sql import is_complete, open_quote
-from duckanon.integrations.error_sentences import was_interrupted
+from duckanon.integrations.error_sentences import sentence, was_interrupted
 from duckanon.integrations.results import Format
 from duckanon.integrations.terminal.progress import ProgressLine
 from duckanon.integrations.terminal.session import Session
@@ -272,6 +273,27 @@ def test_progress_is_shown_when_it_takes_long_and_leaves_no_trace():
 def test_progress_is_silent_when_it_is_quick_or_nobody_looks():
     assert drawn(0.0, terminal=True, patience=5) == ""
     assert drawn(0.4, terminal=False) == ""
+
+
+def test_the_clock_goes_on_when_a_step_is_done_and_the_next_one_runs():
+    written = StringIO()
+    line = ProgressLine(Console(force_terminal=True, width=80, file=written), patience=0.1)
+    with line.shown("first"):
+        line.tell("first", 1.0)
+        time.sleep(0.4)
+        line.tell("second")
+        time.sleep(1.0)
+    assert "second" in written.getvalue()
+    assert "0:00:01" in written.getvalue()
+
+
+def test_memory_that_does_not_suffice_gets_a_way_out():
+    con = duckanon.connect(config={"memory_limit": "50MB", "temp_directory": "", "threads": 1})
+    with con, pytest.raises(duckdb.OutOfMemoryException) as caught:
+        con.execute("CREATE TABLE t AS SELECT i, repeat(i::VARCHAR, 20) AS s FROM range(3_000_000) r(i)").fetchall()
+    said = sentence(caught.value)
+    assert said.startswith("DuckDB needs more memory than memory_limit allows: raise it with SET memory_limit = '8GB'")
+    assert "guides/performance" not in said
 
 
 def test_the_console_says_which_role(tmp_path, capsys):

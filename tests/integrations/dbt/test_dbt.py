@@ -228,6 +228,10 @@ def test_the_example_and_what_stands_beside_it(tmp_path: Path) -> None:
     assert [line[0] for line in rows(project, "SELECT tbl FROM policies() ORDER BY ALL")] == [
         name for name in protected if name != "main.working_voters"
     ]
+    # What is copied as it is, as the command line tells it.
+    assert any(one.endswith("Model voters_released: copied as they are: party, vote.") for one in on["said"]), on[
+        "said"
+    ]
     ((least,),) = rows(
         project,
         "SELECT k FROM k_report('voters_released', ['age_lo', 'age_hi', 'education_set', 'income_lo', 'income_hi'])",
@@ -293,6 +297,26 @@ def judged(
     reads = [["memory", "main", "people"]]
     given = {**model, "run": run, "node": node("m", "model", **meta), "materialized": kind, "code": code}
     return ask(con, "_dk_dbt_judge", **given, reads=reads)
+
+
+def test_columns_that_are_copied_and_those_that_could_identify() -> None:
+    con = steward()
+    policies(con)
+    code = "SELECT * FROM k_anonymize('people', ['age'], k := 5)"
+    assert judged(con, code) == {"said": [], "problem": None}
+    # A model that was not built has no table.
+    assert ask(con, "_dk_dbt_copied")["said"] == []
+    judged(con, code)
+    con.execute(f"CREATE TABLE m AS {code}").fetchall()
+    (told,) = ask(con, "_dk_dbt_copied")["said"]
+    assert told == {
+        "text": "Model m: copied as they are: name. Almost every record has a value of its own in name: whoever knows "
+        "this value finds the record. Leave it out with drop := ['name'].",
+        "warns": True,
+    }
+    # Said once, and nothing is said of other models.
+    judged(con, "SELECT 1 AS one")
+    assert ask(con, "_dk_dbt_copied")["said"] == []
 
 
 def test_settings() -> None:

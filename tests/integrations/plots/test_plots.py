@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from typer.testing import CliRunner, Result
 import duckanon
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.commands import app
-from duckanon.integrations.plots import PICTURES, Picture, plot
+from duckanon.integrations.plots import PICTURES, Picture, mechanism, plot
 from duckanon.integrations.plots.mechanism import ordered
 from duckanon.integrations.plots.picture import styled
 from duckanon.integrations.plots.result_columns import ResultColumns, result_columns
@@ -173,9 +174,42 @@ def test_disclosed_counts_are_marked_without_colour_and_zeros_are_not() -> None:
     assert picture.says.startswith("1 of 2 counts above zero follows exactly")
     (axes, *_) = picture.figure.axes
     assert [one.get_hatch() for one in axes.patches if one.get_hatch()] == ["////"]
-    assert {"5", "0", "3  (1–9)"} <= set(texts(picture))
+    assert {"5", "0", "3  (1–9)", "follows exactly"} <= set(texts(picture))
+    assert not any("small" in one for one in texts(picture))
+    # Small counts that follow have another mark.
+    small = plot(columns(rows), small=6)
+    assert not [one for one in small.figure.axes[0].patches if one.get_hatch()]
+    assert "follows exactly, and small (1 to 5)" in texts(small)
+    assert "1 small count among them." in small.says
     assert "3  (1–9)" not in texts(plot(columns(rows), counts=False))
     assert "1–9" in texts(plot(columns(rows), counts=False))
+
+
+def test_the_brightest_field_has_the_narrowest_bounds() -> None:
+    cell = {"n": 9, "lower": 1, "disclosed": False}
+    rows = [{"w": "A", "o": width, **cell, "upper": 1 + width} for width in (2, 5, 9, 30)]
+    (axes, bar) = plot(columns(rows)).figure.axes
+    (fields,) = axes.collections
+    colours = fields.cmap(fields.norm(fields.get_array().ravel()))
+    light = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue, _ in colours]
+    assert light == sorted(light, reverse=True)
+    # The bar beside it has the bright end above.
+    assert bar.yaxis_inverted()
+
+
+def test_a_wall_of_counts_that_follow_is_a_summary() -> None:
+    rows = [
+        {"w": i, "o": j, "n": 3 + j, "lower": 3 + j, "upper": 3 + j + (i == j == 0), "disclosed": bool(i or j)}
+        for i in range(8)
+        for j in range(6)
+    ]
+    picture = plot(columns(rows))
+    (axes,) = picture.figure.axes
+    assert not axes.collections
+    # Of each row, a bar for the small counts (3 and 4), for the others that follow, and for the one that stays open.
+    assert sorted(bar.get_width() for bar in axes.patches if bar.get_width()) == [1, 1, *[2] * 7, *[4] * 8]
+    assert {"follows exactly, and small (1 to 4)", "follows exactly", "stays open"} <= set(texts(picture))
+    assert any("the bars say how many in each row" in one for one in texts(picture))
 
 
 def test_bounds_from_several_tables() -> None:
@@ -200,7 +234,7 @@ def test_what_is_left_out_is_said() -> None:
     regions = texts(plot(columns(SIZES)))
     assert any("Level 1: the 6 of 8 regions with the most groups." in one for one in regions)
     wide = [{"secret": i, "output": j, "probability": 1 / 250} for i in range(250) for j in range(250)]
-    assert any("first 200 of 250 secrets" in one for one in texts(plot(columns(wide))))
+    assert any("first 200 of 250 records" in one for one in texts(plot(columns(wide))))
 
 
 def test_loss_and_risk_are_percentages_of_the_result() -> None:
@@ -209,8 +243,31 @@ def test_loss_and_risk_are_percentages_of_the_result() -> None:
     lines = {line.get_label(): line for line in above.get_lines()}
     assert list(lines["auto"].get_ydata()) == pytest.approx([2, 5, 10, 50])
     assert list(lines["least possible"].get_ydata()) == pytest.approx([1, 2.5, 5, 25])
+    assert above.get_yscale() == "log"
+    assert above.get_ylabel() == "information lost (%, logarithmic)"
+    assert below.get_xlabel().endswith("(logarithmic)")
     highest = next(line for line in below.get_lines() if line.get_label() == "highest: 1 / k")
     assert list(highest.get_ydata()) == pytest.approx([50, 20, 10, 2])
+
+
+def test_lines_that_hide_each_other_are_one_and_names_have_their_colours() -> None:
+    from matplotlib.colors import to_rgb
+
+    rows = [{**one, "method": name} for one in COMPARED if one["method"] == "auto" for name in ("auto", "refine")]
+    other = [{**one, "information_loss": 0.9, "method": "initial"} for one in rows if one["method"] == "auto"]
+    (above, below) = plot(columns([*rows, *other])).figure.axes
+    names = [one.get_text() for one in above.get_legend().get_texts()]
+    assert names == ["initial", "auto,\nrefine", "least possible"]
+    assert len([one for one in below.get_lines() if len(one.get_xdata()) == 4]) == 3
+    for line, name in zip(above.get_legend().get_lines(), above.get_legend().get_texts(), strict=True):
+        # The same hue, dark enough to be read.
+        shade, text = to_rgb(line.get_color()), to_rgb(name.get_color())
+        assert [x <= y + 1e-9 for x, y in zip(text, shade, strict=True)] == [True] * 3
+        assert sum(text) < 1.7
+    # Of one k, methods stand beside each other.
+    (above, _) = plot(columns([one for one in (*rows, *other) if one["k"] == 5])).figure.axes
+    places = [one.get_xdata()[0] for one in above.get_lines() if len(one.get_xdata()) == 1 and one.get_label() in names]
+    assert len(set(places)) == len(places)
 
 
 def test_true_sizes_are_drawn_only_when_asked_for_and_larger_ones_count_with_the_last() -> None:
@@ -220,7 +277,12 @@ def test_true_sizes_are_drawn_only_when_asked_for_and_larger_ones_count_with_the
     assert "not for release" in over.says
     assert "true" not in plain.svg().replace("the true number", "")
     (axes,) = over.figure.axes
-    assert [list(line.get_ydata()) for line in axes.get_lines()][1] == [1, 0, 3]
+    (crosses,) = axes.get_lines()
+    assert list(crosses.get_ydata()) == [1, 0, 3]
+    # Bars with whiskers: nothing joins two sizes.
+    assert [bar.get_height() for bar in axes.patches] == [4, 4, 4]
+    whiskers = axes.collections[0].get_segments()
+    assert [[tuple(end) for end in one] for one in whiskers] == [[(i, 2), (i, 6)] for i in (1, 2, 3)]
 
 
 def test_a_map_keeps_its_shape_and_measures_in_kilometres(pictures: dict[str, Picture]) -> None:
@@ -228,6 +290,30 @@ def test_a_map_keeps_its_shape_and_measures_in_kilometres(pictures: dict[str, Pi
         assert axes.get_aspect() == pytest.approx(1 / 0.6424, rel=1e-2)
     assert any(re.fullmatch(r"\d+(\.\d+)? km", one) for one in texts(pictures["map"]))
     assert "lat (degrees)" in texts(pictures["map"])
+
+
+def test_places_of_decimals_have_all_names_or_a_few() -> None:
+    def drawn(side: int) -> list[str]:
+        names = [f"place {i}" for i in range(side * side)]
+        rows = [
+            {"secret": one, "output": other, "probability": 0.5 if one == other else 0.5 / (len(names) - 1)}
+            for one in names
+            for other in names
+        ]
+        at = [{"id": one, "x": Decimal(i % side), "y": Decimal(i // side)} for i, one in enumerate(names)]
+        options: dict[str, Any] = {"places": columns(at), "id": "id", "features": ["x", "y"], "secrets": names[:1]}
+        picture = plot(columns(rows), **options)
+        return [one.get_text() for one in picture.figure.axes[0].texts]
+
+    assert sorted(drawn(3)) == [f"place {i}" for i in range(9)]
+    few = drawn(7)
+    assert few[0] == "place 0"
+    assert 1 <= len(few) <= 5
+
+
+@pytest.mark.parametrize(("chance", "said"), [(1, "100 %"), (0.0525, "5.25 %"), (1e-5, "0.001 %"), (1e-6, "0.0001 %")])
+def test_chances_are_written_as_people_write_them(chance: float, said: str) -> None:
+    assert mechanism._percent(chance) == said
 
 
 @pytest.mark.parametrize("form", ["relation", "arrow", "pandas", "sql"])
@@ -332,8 +418,8 @@ DATABASE = ["shop.duckdb", "--table"]
         ),
         (["sizes", *DATABASE, "released", "--epsilon", "1"], "1 region on 1 level, epsilon 1."),
         (["sizes", *DATABASE, "released", "--truth", "persons", "--unit", "household"], "not for release"),
-        (["mechanism", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 secrets"),
-        (["map", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 of 2 secrets"),
+        (["mechanism", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 records"),
+        (["map", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 of 2 records"),
     ],
 )
 def test_the_command_draws(here: Path, arguments: list[str], said: str) -> None:

@@ -138,7 +138,7 @@ def test_it_judges_released_tables_and_shares(text: str, shop: Path) -> None:
     assert f"main.released 200 {classes} {k} 0 " in said
     assert f"main.released: each record looks like {k - 1} others or more" in said
     assert re.search(rf"view shares 31 4 2 {rows} {small} 0", said)
-    assert "by age_lo, age_hi, zip_lo, zip_hi; sensitive: vote; known by its columns." in said
+    assert "by age_lo, age_hi, zip_lo, zip_hi; sensitive: vote; known by its columns; copied as they are: vote." in said
     assert text.count("<figure>") == 4
 
 
@@ -211,6 +211,143 @@ def test_a_log_beside_the_file_is_part_of_the_fingerprint_and_stays(tmp_path: Pa
     assert "main.released: each record looks like 7 others or more (k = 8)." in plain(text)
 
 
+def points(page: Path) -> list[str]:
+    """The findings of the first page that should be looked at."""
+    found = re.findall(r'<li class="look"><strong>Look at this:</strong> (.*?)</li>', page.read_text(encoding="utf-8"))
+    return [plain(one) for one in found]
+
+
+def test_policies_are_told_in_words(text: str) -> None:
+    said = plain(text)
+    assert "Analysts never read records of these tables. They may ask what the last column says" in said
+    assert "Counts and shares with noise by state (state only as a filter: no list of values was given)." in said
+    assert (
+        "How many households there are of each size (larger than 5 counts as 5). One answer costs 1/3 at most." in said
+    )
+    assert (
+        "protect: Budget 1 for all; a charge protects all records of one household (the first 3 records count)." in said
+    )
+    assert '{"' not in said
+
+
+def test_releases_without_a_charge_stand_beside_the_ledger(text: str) -> None:
+    said = plain(text)
+    assert re.search(r"main\.released 200 records, k-anonymous by age_lo, age_hi, zip_lo, zip_hi: k = \d+ ", said)
+    assert "view shares shares of 31 records" in said
+    assert said.index("k-anonymous copies and shares cost no budget") < said.index("Risk of released records")
+
+
+def test_the_signature_stands_before_the_versions(text: str) -> None:
+    assert text.index('<h2 id="limits">') < text.index('<h2 id="sign">') < text.index('<h2 id="versions">')
+
+
+def test_what_a_copy_gives_away_is_found_without_naming_it(tmp_path: Path) -> None:
+    """Ten records lie in classes that agree on an illness; the page says so although nobody called it sensitive."""
+    database = made(
+        tmp_path / "x.db",
+        "CREATE TABLE released AS SELECT i // 5 AS class_id, i // 5 AS age_lo, i // 5 AS age_hi, 'p' || i AS patient, "
+        "CASE WHEN i < 10 THEN 'flu' ELSE 'other ' || (i % 2) END AS illness, i % 2 AS ward, 1 AS land "
+        "FROM range(40) r(i)",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    assert points(page)[:2] == [
+        "No table is protected: no budget limits what is released with noise.",
+        "main.released gives away illness of 10 records: in their classes all agree on it. Name with --sensitive the "
+        "columns that must stay unknown.",
+    ]
+    assert "main.released: almost every record has a value of its own in patient." in points(page)
+    # Whoever names the sensitive columns is told of these only.
+    for sensitive, said in (
+        ("illness", ["main.released gives away illness of 10 records: in their classes all agree on it."]),
+        ("ward", []),
+        ("", []),
+    ):
+        assert run(str(database), "--out", str(page), "--force", "--sensitive", sensitive).exit_code == 0
+        assert [one for one in points(page) if "gives away" in one] == said
+
+
+def test_unprotected_tables_are_named(tmp_path: Path, shop: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run(str(shop), "--out", str(page)).exit_code == 0
+    (said,) = [one for one in points(page) if one.startswith("Neither protected nor a known release")]
+    assert said == (
+        "Neither protected nor a known release: main.by_state, main.people, main.stops, main.visits. "
+        "Whoever gets this file reads them: protect them, or hand the file to nobody."
+    )
+
+
+SHARES = "SELECT ward, better, {} AS share FROM visits GROUP BY ward, better ORDER BY ALL"
+VISITS = "CREATE TABLE visits AS SELECT 'w' || (i % 3) AS ward, i % 7 < 2 AS better FROM range(31) r(i)"
+SHARE = "count(*) / sum(count(*)) OVER (PARTITION BY ward)"
+NAMED = ["--rows", "ward", "--cols", "better"]
+
+
+def test_a_table_of_shares_is_not_read_as_records(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        VISITS,
+        f"CREATE TABLE exact AS {SHARES.format(SHARE)}",
+        f"CREATE TABLE rounded AS {SHARES.format(f'round({SHARE}, 1)')}",
+    )
+    page = tmp_path / "page.html"
+    # Found, but of how many records nobody can know.
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    assert (
+        "main.exact holds shares of better within ward. What follows from them depends on the number of records: give "
+        "it with --shares main.exact --rows ward --cols better --p share --n RECORDS, and with --digits how far shares "
+        "are rounded."
+    ) in points(page)
+    # Named as if it were a table of records.
+    assert run(str(database), "--out", str(page), "--force", "--shares", "exact", *NAMED).exit_code == 0
+    (said,) = [one for one in points(page) if one.startswith("exact")]
+    assert said.startswith("exact, ward by better was not judged: its rows are no records, but cells with a share in")
+    # Named as what it is: the same figures as of the records that it was made from.
+    shares = ["--shares", "exact", *NAMED, "--p", "share", "--n", "31"]
+    assert run(str(database), "--out", str(page), "--force", *shares).exit_code == 0
+    with duckdb.connect(str(database), read_only=True) as con:
+        duckanon.register(con)
+        ((rows, small, zeros),) = con.execute(
+            "SELECT disclosed_rows, disclosed_small_cells, zero_cells "
+            "FROM disclosure_report('visits', ['ward'], ['better'])"
+        ).fetchall()
+    assert rows
+    assert f"exact, ward by better 31 3 2 {rows} {small} {zeros}" in plain(page.read_text(encoding="utf-8"))
+    # Rounded shares that nobody called rounded contradict themselves.
+    shares = ["--shares", "rounded", *NAMED, "--p", "share", "--n", "31"]
+    assert run(str(database), "--out", str(page), "--force", *shares).exit_code == 0
+    assert any(one.endswith("Name with --digits how far the shares are rounded.") for one in points(page))
+    assert run(str(database), "--out", str(page), "--force", *shares, "--digits", "1").exit_code == 0
+    assert "rounded, ward by better 31 3 2 " in plain(page.read_text(encoding="utf-8"))
+
+
+def test_exported_files_are_judged_and_known_by_their_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made(
+        tmp_path / "x.db",
+        VISITS,
+        f"COPY ({SHARES.format(SHARE)}) TO 'shares.csv'",
+        "COPY (SELECT i // 5 AS class_id, i // 5 AS age_lo, i // 5 AS age_hi, CASE WHEN i < 5 THEN 1 ELSE i END "
+        "AS bill FROM range(40) r(i)) TO 'records.parquet'",
+        "COPY visits TO 'visits.csv'",
+        "COPY (FROM privacy_ledger()) TO 'ledger.csv'",
+    )
+    files = ["records.parquet", "shares.csv", "visits.csv", "ledger.csv"]
+    given = [word for one in files for word in ("--file", one)]
+    result = run("x.db", "--out", "p.html", *given, "--shares", "shares.csv", *NAMED, "--p", "share", "--n", "31")
+    assert result.exit_code == 0, result.output
+    page = tmp_path / "p.html"
+    said = plain(page.read_text(encoding="utf-8"))
+    for one in files:
+        content = (tmp_path / one).read_bytes()
+        assert re.search(rf"{re.escape(one)} {len(content):,} [\w -]+ {hashlib.sha256(content).hexdigest()}", said)
+    assert "records.parquet: each record looks like 4 others or more (k = 5)." in said
+    assert "records.parquet gives away bill of 5 records: in their classes all agree on it." in " ".join(points(page))
+    assert any(one.startswith("shares.csv, ward by better: the shares give away") for one in points(page))
+    assert any(one.startswith("visits.csv is no release that its columns tell") for one in points(page))
+    assert not any(one.startswith("ledger.csv") for one in points(page))
+
+
 def test_tables_can_be_named(tmp_path: Path) -> None:
     database = made(
         tmp_path / "x.db",
@@ -239,6 +376,15 @@ def test_tables_can_be_named(tmp_path: Path) -> None:
         (["x.db", "--out", "p.html", "--shares", "t"], "Each --shares needs its own --rows and --cols"),
         (["x.db", "--out", "p.html", "--table", "t"], "name a released table with --released"),
         (["x.csv", "--qi", "a", "--released", "t"], "belong to a page"),
+        (["x.csv", "--qi", "a", "--file", "t.csv"], "belong to a page"),
+        (["x.db", "--out", "p.html", "--file", "no.csv"], "--file: there is no file no.csv."),
+        (["x.db", "--out", "p.html", "--file", "x.db"], "--file x.db is a database"),
+        ([*"x.db --out p.html --shares t --rows a --cols b --p c".split()], "Shares need both --p, their column, and"),
+        ([*"x.db --out p.html --shares t --rows a --cols b --p c --n 9 --count d".split()], "name one of them"),
+        (
+            [*"x.db --out p.html --shares t --rows a --cols b --p c --n 9 --p e".split()],
+            "Give --p for each of --shares",
+        ),
         (["there.html", "--out", "there.html"], "there.html exists already"),
     ],
 )
@@ -258,6 +404,16 @@ def test_complaints_are_one_sentence(
 
 def test_without_qi_or_a_page_the_usage_is_wrong() -> None:
     assert run("x.csv").exit_code == 2
+
+
+def test_the_dark_page_changes_the_colours_that_pictures_have(text: str) -> None:
+    from duckanon.integrations.plots.style import FAINT, INK, QUIET, STYLE, WHITE
+
+    dark = text[text.index("@media screen and (prefers-color-scheme: dark)") : text.index("</style>")]
+    for colour in (INK, QUIET, FAINT, STYLE["grid.color"], "#ffffff"):
+        assert f': {colour}"]' in dark
+    # White and black inside coloured fields stay.
+    assert WHITE not in dark
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------
@@ -293,7 +449,7 @@ def test_a_browser_opens_it_without_a_network(browser: Any, written: Path, schem
     assert told == []
     assert page.get_by_role("heading", level=1).inner_text() == "Privacy report: shop.duckdb"
     assert page.get_by_role("heading", level=2).count() == 11
-    assert page.get_by_role("table").count() == 7
+    assert page.get_by_role("table").count() == 8
     assert page.get_by_role("img").count() == 4
     # Nothing is wider than the window, and text stands out from its ground.
     assert page.evaluate("document.documentElement.scrollWidth") <= 800

@@ -143,7 +143,7 @@ class Cells:
     def weighed(self, column: int) -> Floats:
         """How many records each cell of a column stands for, shape (d,)."""
         found = self.columns[column]
-        return np.bincount(found.index, self.weights, minlength=len(found.missing))
+        return np.bincount(found.index, self.weights, len(found.missing)).astype(np.float64)
 
     def canonical(self) -> Cells:
         """The same with the rows in an order that follows their content alone."""

@@ -36,7 +36,7 @@ class Query:
         met = table.weights
         for column, condition in self.conditions.items():
             cells = table.columns[column]
-            chance = cells.chance(*condition) if isinstance(cells, Numbers) else cells.chance(condition)  # type: ignore[misc, arg-type] # each has its own
+            chance = cells.chance(*condition) if isinstance(cells, Numbers) else cells.chance(condition)  # type: ignore[arg-type] # each has its own
             met = met * chance[cells.index]
         return float(met.sum())
 

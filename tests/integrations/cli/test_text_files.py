@@ -1,0 +1,103 @@
+"""Text files that cannot be read: the sentence names the line, the column and the type, and never a value."""
+
+import gzip
+
+import pytest
+
+from tests.integrations.cli.commandline import run
+
+# More records than DuckDB looks at before it chooses types.
+MANY = 25_000
+SECRET = "Geheimwert"
+
+
+def lines(many: int, *last: str) -> bytes:
+    rows = [f"{20 + i % 40},{i % 7},flu" for i in range(many)]
+    return "\n".join(["age,zip,illness", *rows, *last, ""]).encode()
+
+
+LATIN = f"33,4,M\xfcller {SECRET}\n".encode("latin-1")
+ENCODE = "is not UTF-8. Save it as UTF-8; a file in Latin-1 becomes that by iconv -f ISO-8859-1 -t UTF-8."
+FIELDS = "Correct the line; a value that holds the delimiter stands in double quotes."
+BINARY = "it is binary data and no text. Save it as text, or give it its own suffix, such as .xlsx or .parquet."
+CAST = "the value cannot be cast to BIGINT, the type of the values before it. Correct it, or leave it empty."
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            lines(50, f"33,4,flu,{SECRET}", "34,5,flu"),
+            f"line 52 has 4 fields, and the line of column names has 3. {FIELDS}",
+        ),
+        (lines(50, SECRET), f"line 52 has 1 field, and the line of column names has 3. {FIELDS}"),
+        (
+            lines(MANY, f"33,4,flu,{SECRET}"),
+            f"line {MANY + 2} has 4 fields, and the line of column names has 3. {FIELDS}",
+        ),
+        (lines(3) + LATIN, f'line 5, column "illness", {ENCODE}'),
+        (lines(MANY) + LATIN, f'line {MANY + 2}, column "illness", {ENCODE}'),
+        (lines(3).replace(b"zip", b"stra\xdfe"), f"line 1, the names of the columns, {ENCODE}"),
+        (lines(3).decode().encode("utf-16"), "it is UTF-16. Save it as UTF-8, as by iconv -f UTF-16 -t UTF-8."),
+        (b"PK\x03\x04\x14\0\x06\0" + bytes(range(256)) * 20, BINARY),
+        (bytes(3000), BINARY),
+        (b" \n", "it is empty. The first line has the names of the columns."),
+        (lines(MANY, f"{SECRET},4,flu"), f'line {MANY + 2}, column "age": {CAST}'),
+        (
+            lines(MANY).replace(b"flu", b'"flu"') + f'33,4,"{SECRET}\n'.encode(),
+            f"line {MANY + 2}: a double quote is not closed, or text follows it. "
+            "Write a double quote inside a value twice.",
+        ),
+    ],
+    ids=(
+        "a field too many, early; too few; a field too many, late; latin early; latin late; latin names; utf-16; "
+        "a workbook; zeros; empty; no number; an open quote"
+    ).split("; "),
+)
+def test_what_is_wrong_with_a_file(here, content, said):
+    (here / "stays.csv").write_bytes(content)
+    result = run("k-anonymize", "stays.csv", "out.csv", "--qi", "age")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"stays.csv cannot be read: {said}\n"
+    assert SECRET not in result.output
+    assert sorted(one.name for one in here.iterdir()) == ["stays.csv"]
+
+
+def test_compressed_files_are_looked_into(here):
+    (here / "stays.csv.gz").write_bytes(gzip.compress(lines(3) + LATIN))
+    assert f'line 5, column "illness", {ENCODE}' in run("report", "stays.csv.gz", "--qi", "age").stderr
+    (here / "stays.csv.gz").write_bytes(lines(3))
+    assert "it is not compressed by gzip, as its suffix .gz says" in run("report", "stays.csv.gz", "--qi", "age").stderr
+
+
+@pytest.mark.parametrize("command", [["k-anonymize", "stays.csv", "out.csv"], ["compare", "stays.csv", "--k", "2"]])
+def test_a_column_that_is_text_because_of_a_few_values(here, command):
+    (here / "stays.csv").write_bytes(lines(50, f"{SECRET},4,flu"))
+    result = run(*command, "--qi", "age")
+    assert result.stderr == (
+        'Column "age" is text, since 1 of its 51 values cannot be cast to DOUBLE; the first is in record 51. Correct '
+        "them or leave them empty, or name the column in --categorical age to release sets of its values.\n"
+    )
+    assert run(*command, "--qi", "age", "--categorical", "age").exit_code == 0
+
+
+def test_a_column_of_dates_with_another_form(here):
+    rows = "\n".join(f"2020-01-{1 + i % 28:02}" for i in range(30))
+    (here / "stays.csv").write_text(f"born\n31.12.1999 {SECRET}\n{rows}\n")
+    result = run("k-anonymize", "stays.csv", "out.csv", "--qi", "born")
+    assert "1 of its 31 values cannot be cast to DATE; the first is in record 1." in result.stderr
+    assert SECRET not in result.output
+
+
+def test_json_of_mixed_types_shows_no_value(here):
+    rows = [f'{{"age": {i % 40}, "place": {{"zip": {i}}}}}' for i in range(50)]
+    (here / "stays.json").write_text("[" + ",\n".join([*rows, f'{{"age": {SECRET}}}']) + "]")
+    result = run("report", "stays.json", "--qi", "age")
+    assert result.exit_code == 1
+    assert SECRET not in result.output
+
+
+def test_a_column_whose_name_holds_the_delimiter_is_read(here):
+    (here / "ages.csv").write_text('"age, in years"\n' + "".join(f"{20 + i % 3}\n" for i in range(30)))
+    result = run("k-anonymize", "ages.csv", "out.csv", "--qi", '"age, in years"')
+    assert result.exit_code == 0, result.output
