@@ -35,9 +35,22 @@ def test_a_fraction(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None
     given = {"qi": ["age"], "fraction": 0.25}
     (wanted,) = on_duckdb(con, "k_report", {"tbl": PEOPLE}, **given).to_pylist()
     (found,) = k_report(spark.createDataFrame(PEOPLE), **given).toArrow().to_pylist()
-    assert {name for name, value in found.items() if value is None} == {"l", "entropy_l", "t", "recursive_c"}
+    assert {name for name, value in found.items() if value is None} == {"l", "entropy_l", "t", "recursive_c", "k_map"}
     known = [{name: value for name, value in row.items() if value is not None} for row in (found, wanted)]
     assert known[0] == pytest.approx(known[1], rel=1e-12)
+
+
+def test_weights(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None:
+    weighed = PEOPLE.append_column("w", pa.array([1.5 + i % 7 for i in range(200)]))
+    given = {"qi": ["age", "town", "fee"], "weight": "w"}
+    (wanted,) = on_duckdb(con, "k_report", {"tbl": weighed}, **given).to_pylist()
+    (found,) = k_report(spark.createDataFrame(weighed), **given).toArrow().to_pylist()
+    known = [{name: value for name, value in row.items() if value is not None} for row in (found, wanted)]
+    assert known[0] == pytest.approx(known[1], rel=1e-9)
+    assert found["journalist_max"] is not None
+    missing = weighed.set_column(4, "w", pa.array([None, *weighed["w"].to_pylist()[1:]]))
+    with pytest.raises(InvalidInput, match=r'^Column "w" has weights that are missing or not above 0'):
+        k_report(spark.createDataFrame(missing), **given)
 
 
 def test_refusals(spark: SparkSession) -> None:

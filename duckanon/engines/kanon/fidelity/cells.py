@@ -56,7 +56,7 @@ class Numbers:
         low, high = self.low - half, self.high + half
         width = high - low
         overlap = np.minimum(high, most + half) - np.maximum(low, least - half)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             spread = np.clip(overlap / width, 0.0, 1.0)
         inside = (low >= least) & (low <= most)
         return np.where(self.missing, 0.0, np.where(width > 0, spread, inside))
@@ -75,7 +75,9 @@ class Numbers:
         def reached(value: float) -> float:
             """How many of the values lie below or at it."""
             width = np.where(high > low, high - low, 1.0)
-            return float(weights @ np.where(high > low, np.clip((value - low) / width, 0.0, 1.0), low <= value))
+            with np.errstate(over="ignore"):
+                spread = np.clip((value - low) / width, 0.0, 1.0)
+            return float(weights @ np.where(high > low, spread, low <= value))
 
         # The least end of a cell that is far enough; before it the number grows evenly from the end before.
         edges = np.unique(np.concatenate((low, high)))

@@ -34,7 +34,7 @@ def predictions(tables: Compared, target: int) -> Iterator[Measure]:
     _ready()
     name = (tables.names[target],)
     one, other = _examples(tables, target)
-    if len(one.labels) < _FOLDS or len(other.labels) < _FOLDS or len(np.unique(one.labels)) < 2:
+    if min(one.weights.sum(), other.weights.sum()) < _FOLDS or len(np.unique(one.labels)) < 2:
         raise InvalidInput("The target needs two values or more, in five records or more of both tables.")
     if isinstance(tables.before.columns[target], Numbers):
         yield Measure.of("r_squared", name, "ridge regression", *_judged(one, other, _Ridge()))
@@ -45,14 +45,30 @@ def predictions(tables: Compared, target: int) -> Iterator[Measure]:
 
 @dataclass(frozen=True, eq=False)
 class _Examples:
-    """What a model learns from. features: shape (n, features); labels: numbers or codes; weights: shape (n,)."""
+    """What a model learns from. features: shape (n, features); labels: numbers or codes, shape (n,).
+
+    weights: how many records each row stands for, shape (n,). whole: the same before a row with several labels was
+    divided among them, whole numbers.
+    """
 
     features: Floats
     labels: npt.NDArray[Any]
     weights: Floats
+    whole: Floats
 
-    def take(self, rows: npt.NDArray[Any]) -> _Examples:
-        return _Examples(self.features[rows], self.labels[rows], self.weights[rows])
+    def folds(self, rng: np.random.Generator) -> list[tuple[_Examples, _Examples]]:
+        """The records to learn from, and those to judge by, five times: a row's records are dealt out in turn."""
+        first = np.floor(rng.random(len(self.labels)) * _FOLDS)
+        found = []
+        for fold in range(_FOLDS):
+            dealt = self.whole // _FOLDS + ((fold - first) % _FOLDS < self.whole % _FOLDS)
+            judged = self.weights * dealt / self.whole
+            found.append((self._weighing(self.weights - judged), self._weighing(judged)))
+        return found
+
+    def _weighing(self, weights: Floats) -> _Examples:
+        kept = weights > 0
+        return _Examples(self.features[kept], self.labels[kept], weights[kept], self.whole[kept])
 
 
 def _examples(tables: Compared, target: int) -> tuple[_Examples, _Examples]:
@@ -97,20 +113,18 @@ def _labelled(features: Floats, table: Cells, target: int) -> _Examples:
         rows = np.repeat(np.arange(len(sizes)), sizes)
         first = np.repeat(np.cumsum(sizes) - sizes, sizes)
         labels = column.members[column.ends[column.index[rows]] + np.arange(len(rows)) - first]
-        return _Examples(features[rows], labels, table.weights[rows] / sizes[rows])
+        return _Examples(features[rows], labels, table.weights[rows] / sizes[rows], table.weights[rows])
     there = ~column.missing[column.index]
-    return _Examples(features[there], column.middle[column.index][there], table.weights[there])
+    return _Examples(features[there], column.middle[column.index][there], table.weights[there], table.weights[there])
 
 
 def _judged(before: _Examples, after: _Examples, model: Any) -> tuple[float, float]:
     """The mean score of what is learned from each."""
-    rng = np.random.default_rng(_SEED)
-    parts = [np.argsort(rng.random(len(one.labels))) % _FOLDS for one in (before, after)]
-    scores = []
-    for fold in range(_FOLDS):
-        test = before.take(parts[0] == fold)
-        learned = [one.take(part != fold) for one, part in zip((before, after), parts, strict=True)]
-        scores.append([model.score(one, test) for one in learned])
+    folds = [one.folds(np.random.default_rng(_SEED)) for one in (before, after)]
+    scores = [
+        [model.score(learned, test), model.score(other, test)]
+        for (learned, test), (other, _) in zip(*folds, strict=True)
+    ]
     first, second = np.mean(scores, axis=0).tolist()
     return round(first, 12), round(second, 12)
 

@@ -247,7 +247,8 @@ def test_quantiles_of_intervals_of_real_numbers(given_cells: list[tuple[float, f
     column = Numbers.of(low, low + np.array([width for _, width, _ in given_cells]), whole=False)
     weights = np.bincount(column.index, [weight for *_, weight in given_cells], len(column.low)).astype(np.float64)
     found = column.quantile(weights, share)
-    assert weights @ column.chance(-inf, found) >= share * weights.sum() * (1 - 1e-6)
+    # (A cell may be as narrow as the last digit of a float.)
+    assert weights @ column.chance(-inf, found + 1e-9) >= share * weights.sum() * (1 - 1e-6)
     assert weights @ column.chance(-inf, found - 1e-3) <= share * weights.sum() * (1 + 1e-9)
 
 
