@@ -18,7 +18,8 @@ from typing import Any
 class Argument:
     """An argument. default: as SQL, None if there is none. required: a call without it is refused.
 
-    table: it names a table that the function reads or is about.
+    table: it names a table that the function reads or is about. sql: there are names of tables or expressions inside,
+    which the guard does not look into: an analyst's call cannot give it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Argument:
     default: str | None = None
     required: bool = False
     table: bool = False
+    sql: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.engines.kanon.records import Attribute
+from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
 from duckanon.functions.encoding import Chunk, as_units, chunk, is_ordered, join, sensitive
@@ -28,6 +28,7 @@ from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
 from duckanon.functions.udf import Instance
 
 if TYPE_CHECKING:
+    from duckanon.engines.kanon.hierarchy import Hierarchy
     from duckanon.engines.kanon.risk import Sensitive
 
 # Rows that are encoded together.
@@ -51,7 +52,8 @@ class _Part:
 class Collection:
     """What a query hands over of its rows, in any order and from any thread, and the labels that it gets back."""
 
-    def __init__(self) -> None:
+    def __init__(self, hierarchies: Mapping[str, Hierarchy]) -> None:
+        self.hierarchies = hierarchies
         self.touched = monotonic()
         self._lock = Lock()
         self._vectors, self._waiting = list[tuple[Any, Any, Any]](), 0
@@ -98,12 +100,27 @@ class Collection:
         return found
 
     def attributes(
-        self, names: Sequence[str], categorical: Container[str], weights: Sequence[float], threads: int
+        self,
+        names: Sequence[str],
+        categorical: Container[str],
+        weights: Sequence[float],
+        threads: int,
+        banded: Container[str] = (),
     ) -> list[Attribute]:
-        """Columns with narrow codes, in the order of the rows' numbers. categorical: names in lower case."""
+        """Columns with narrow codes, in the order of the rows' numbers.
+
+        categorical: names in lower case. banded: columns that hold numbers of bands; those with a hierarchy hold
+        numbers of leaves, from 1.
+        """
 
         def one(asked: tuple[str, float]) -> Attribute:
             name, weight = asked
+            if name in self.hierarchies:
+                tree, (numbers, null) = self.hierarchies[name], self.places(name)
+                codes = np.where(null, tree.leaves, numbers - 1).astype(np.min_scalar_type(tree.leaves))
+                return tree.attribute(name, codes, weight)
+            if name in banded:
+                return banded_attribute(name, *self.places(name), weight)
             return self._attribute(name, name.lower() in categorical, weight)
 
         return spread(one, zip(names, weights, strict=True), threads)
@@ -117,6 +134,16 @@ class Collection:
             return sensitive(replace(found, codes=found.codes.astype(np.int32, copy=False)), kind)
 
         return spread(one, names, threads)
+
+    def places(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """A column of whole numbers, and where it is NULL, in the order of the rows' numbers."""
+        n = sum(len(part.rows) for part in self._parts)
+        found, null = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        for part in self._parts:
+            one = part.columns[name]
+            found[part.rows] = np.append(one.values.to_numpy().astype(np.int64), 0)[one.codes]
+            null[part.rows] = one.codes == len(one.values)
+        return found, null
 
     def values(self, name: str) -> npt.NDArray[np.int32]:
         """A column as a number for each distinct value, NULL the last, in the order of the rows' numbers."""
@@ -163,14 +190,14 @@ class Collections:
     def __init__(self) -> None:
         self._lock, self._handles, self._held = Lock(), count(1), dict[int, Collection]()
 
-    def open(self) -> int:
-        """The handle of a new collection."""
+    def open(self, hierarchies: Mapping[str, Hierarchy] | None = None) -> int:
+        """The handle of a new collection. hierarchies: of its columns that hold leaves."""
         now = monotonic()
         with self._lock:
             for old in [handle for handle, one in self._held.items() if now - one.touched > _FORGOTTEN]:
                 del self._held[old]
             handle = next(self._handles)
-            self._held[handle] = Collection()
+            self._held[handle] = Collection(hierarchies or {})
         return handle
 
     def __getitem__(self, handle: int) -> Collection:
@@ -203,17 +230,18 @@ class Collections:
 COLLECTIONS = Collections()
 
 
-def collected(opened: str, columns: Iterable[str]) -> str:
+def collected(opened: str, columns: Iterable[str], instead: Mapping[str, str] | None = None) -> str:
     """SQL: hand over some columns of `_dk_rows`, and return the handle of the collection; an aggregate over the rows.
 
-    opened: the call that opens it, of `records`; it returns a handle or a problem.
+    opened: the call that opens it, of `records`; it returns a handle or a problem. instead: SQL of what is handed over
+    in place of some columns, by name.
     """
     handle = (
         f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
         "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE _dk_unless(answer.problem))"
     )
-    values = struct({name: f"{ROW}.{identifier(name)}" for name in dict.fromkeys(columns)})
-    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {values}))"
+    values = {name: f"{ROW}.{identifier(name)}" for name in columns} | dict(instead or {})
+    return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(values)}))"
 
 
 def register_collection(on: Instance) -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.collection import COLLECTIONS, Collection, collected, register_collection
-from duckanon.functions.k_release import CLASSES, Cell, write
+from duckanon.functions.generalisation import Generalisation
+from duckanon.functions.k_release import CLASSES, Cell, cells, write
 from duckanon.functions.k_within import Coarser, register_coarser
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
@@ -57,6 +58,7 @@ class KAnonymize(Request):
     seconds: float | None
     criteria: Criteria
     options: Mapping[str, int]
+    how: Generalisation
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> KAnonymize | Coarser:  # type: ignore[override] # two ways to answer
@@ -80,16 +82,23 @@ class KAnonymize(Request):
             "drop": tuple(dropped),
             "criteria": privacy_criteria.read(given, [*columns, *dropped], columns),
         }
+        how = Generalisation.read(given, columns, sets)
         limit, method = arguments.seconds(given["seconds"]), arguments.text(given["method"], "method")
         if within is None:
-            return cls(**told, seconds=limit, method=method, options=arguments.options(given["options"]))
+            return cls(**told, seconds=limit, method=method, options=arguments.options(given["options"]), how=how)
         if limit is not None or method != "auto" or given["options"] is not None:
             raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
+        if how.all:
+            raise InvalidInput(
+                "within joins the classes of a release with intervals and sets: leave bands and hierarchies out."
+            )
         return Coarser(**told, within=arguments.optional_table(within, "within") or "")
 
     def query(self) -> str:
         """The query that answers it. Columns go to the engine as DuckDB scans them, all others stay in DuckDB."""
-        opened = call("_dk_k_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY)
+        opened = call(
+            "_dk_k_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY, **self.how.told
+        )
         return write(
             self.tbl,
             self.cells,
@@ -98,31 +107,37 @@ class KAnonymize(Request):
             dropped=self.drop,
             replaced=self.qi,
             problem=check("_dk_k_problem", self.literal),
-            collected=collected(opened, [*self.qi, *self.criteria.columns]),
+            collected=collected(opened, [*self.qi, *self.criteria.columns], self.how.handed),
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
+            how=self.how,
         )
 
     @property
     def cells(self) -> list[Cell]:
         """What is released of each quasi-identifier."""
-        named = {name.lower() for name in self.categorical}
-        return [Cell.of(name, categorical=name.lower() in named) for name in self.qi]
+        return cells(self.qi, self.categorical, self.how)
 
 
 def check_columns(
-    found: Table, qi: Sequence[str], categorical: Sequence[str], others: Sequence[str], criteria: Criteria
+    found: Table,
+    qi: Sequence[str],
+    categorical: Sequence[str],
+    others: Sequence[str],
+    criteria: Criteria,
+    how: Generalisation,
 ) -> None:
     """Check the columns that k_anonymize or k_compare names. others: those that need no order."""
     found.has([*qi, *others, *criteria.columns])
     found.plain(criteria.sensitive, "sensitive column")
     found.plain([] if criteria.unit is None else [criteria.unit], "unit")
     found.plain(qi, "quasi-identifier")
-    found.ordered(qi, categorical)
+    how.check(found)
+    found.ordered(qi, [*categorical, *how.labelled])
 
 
 def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
-    check_columns(found, request.qi, request.categorical, request.drop, request.criteria)
+    check_columns(found, request.qi, request.categorical, request.drop, request.criteria, request.how)
     released = ["class_id", *(name for cell in request.cells for name in cell.names)]
     found.leaves_free(released, [*request.qi, *request.drop])
 
@@ -131,15 +146,28 @@ def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None
 
 
 def records_of(
-    rows: Collection, qi: Sequence[str], categorical: Sequence[str], weights: Sequence[float], threads: int
+    rows: Collection,
+    qi: Sequence[str],
+    categorical: Sequence[str],
+    weights: Sequence[float],
+    threads: int,
+    how: Generalisation,
 ) -> Records:
     """All rows' quasi-identifiers as the engine takes them."""
     from duckanon.engines.kanon.records import records
 
-    return records(rows.attributes(qi, {name.lower() for name in categorical}, weights, threads))
+    sets, banded = {name.lower() for name in categorical}, {one.name for one in how.bands}
+    return records(rows.attributes(qi, sets, weights, threads, banded))
 
 
-def _open(request: KAnonymize, records: pa.Scalar, threads: pa.Scalar, memory: pa.Scalar) -> pa.Array:
+def _open(
+    request: KAnonymize,
+    records: pa.Scalar,
+    threads: pa.Scalar,
+    memory: pa.Scalar,
+    outside: pa.Scalar | None = None,
+    trees: pa.Scalar | None = None,
+) -> pa.Array:
     """Check what can be checked before a row is handed over, and open a collection for them."""
     from duckanon.engines.kanon.anonymize import check_k, check_memory, check_method, check_options, check_seconds
     from duckanon.engines.kanon.methods import METHODS
@@ -151,7 +179,7 @@ def _open(request: KAnonymize, records: pa.Scalar, threads: pa.Scalar, memory: p
     check_k(request.k, n)
     limit, blocks = bytes_of(memory.as_py()), METHODS[request.method].blocks
     check_memory(f"Method '{request.method}'", n, columns, int(threads.as_py()), limit, blocks=blocks)
-    return pa.array([COLLECTIONS.open()], pa.int64())
+    return pa.array([COLLECTIONS.open(request.how.trees_of(outside, trees))], pa.int64())
 
 
 def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
@@ -163,7 +191,7 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
     criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
         found = private_classes(
-            records_of(rows, request.qi, request.categorical, request.weights, workers),
+            records_of(rows, request.qi, request.categorical, request.weights, workers, request.how),
             criteria.engine_criteria(k),
             request.method,
             content=rows.content(),

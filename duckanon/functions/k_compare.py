@@ -13,6 +13,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.arrow import columns_of, row_type
 from duckanon.functions.collection import COLLECTIONS, collected
+from duckanon.functions.generalisation import Generalisation
 from duckanon.functions.k_anonymize import check_columns, records_of
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
@@ -44,6 +45,7 @@ class KCompare(Request):
     target: str | None
     criteria: Criteria
     options: Mapping[str, int]
+    how: Generalisation
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -65,17 +67,27 @@ class KCompare(Request):
             criteria=privacy_criteria.read(given, columns, columns),
             seconds=arguments.seconds(given["seconds"]),
             options=arguments.options(given["options"]),
+            how=Generalisation.read(given, columns, sets),
         )
 
     def query(self) -> str:
         learned, hidden = [] if self.target is None else [self.target], self.criteria.columns
-        opened = call("_dk_k_compare_open", request=self.literal, records="records", threads=THREADS, memory=MEMORY)
+        opened = call(
+            "_dk_k_compare_open",
+            request=self.literal,
+            records="records",
+            threads=THREADS,
+            memory=MEMORY,
+            **self.how.told,
+        )
         return fill(
             "rows_answered",
             table=literal(self.tbl),
             absent=absent([*self.qi, *learned, *hidden]),
             problem=check("_dk_k_compare_problem", self.literal),
-            collected=collected(opened, [*self.qi, *learned, *hidden]),
+            trees=self.how.trees,
+            places=self.how.places,
+            collected=collected(opened, [*self.qi, *learned, *hidden], self.how.handed),
             answer=call("_dk_k_compare", request=self.literal, handle="collected", threads=THREADS),
         )
 
@@ -83,12 +95,19 @@ class KCompare(Request):
 def _check(request: KCompare, names: list[str], types: list[str]) -> None:
     target = [] if request.target is None else [request.target]
     found = Table(request.tbl, names, types)
-    check_columns(found, request.qi, request.categorical, target, request.criteria)
+    check_columns(found, request.qi, request.categorical, target, request.criteria, request.how)
     if request.target is not None and is_nested(found.kind(request.target)):
         raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
 
 
-def _open(request: KCompare, records: pa.Scalar, threads: pa.Scalar, memory: pa.Scalar) -> pa.Array:
+def _open(
+    request: KCompare,
+    records: pa.Scalar,
+    threads: pa.Scalar,
+    memory: pa.Scalar,
+    outside: pa.Scalar | None = None,
+    trees: pa.Scalar | None = None,
+) -> pa.Array:
     """Check what can be checked before a row is handed over, and open a collection for them."""
     from duckanon.engines.kanon.anonymize import check_memory
     from duckanon.engines.kanon.compare import check
@@ -97,7 +116,7 @@ def _open(request: KCompare, records: pa.Scalar, threads: pa.Scalar, memory: pa.
     criteria = bool(request.criteria.columns or request.criteria.max_suppression)
     check(request.methods, request.k, n, request.seconds, request.options, criteria)
     check_memory("The lower bound", n, columns, int(threads.as_py()), limit, blocks=False)
-    return pa.array([COLLECTIONS.open()], pa.int64())
+    return pa.array([COLLECTIONS.open(request.how.trees_of(outside, trees))], pa.int64())
 
 
 def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
@@ -117,7 +136,7 @@ def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: 
             threads=workers,
             progress=progress,
         )
-        records = records_of(rows, request.qi, request.categorical, request.weights, workers)
+        records = records_of(rows, request.qi, request.categorical, request.weights, workers, request.how)
         runs = compare(records, asked)
     COLLECTIONS.drop(kept)
     return pa.array([[asdict(run) for run in runs]])

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from duckanon.catalog.names import fold
+from duckanon.functions.bands import Bands
+from duckanon.functions.generalisation import Generalisation, place
+from duckanon.functions.hierarchies import Labels
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.sqltext import (
     LABEL,
     NUMBER,
+    PLACES,
     RESERVED_NAMES,
     ROW,
     absent,
@@ -37,9 +42,27 @@ def _in_order(cell: Sequence[str]) -> str:
     return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
 
 
+class Cell(Protocol):
+    """What is released of one quasi-identifier."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Its columns."""
+
+    @property
+    def shown(self) -> Sequence[str]:
+        """SQL that replaces columns of the aggregate, each with its name; mostly none."""
+
+    def aggregate(self) -> str:
+        """Its columns, from the records of a class."""
+
+    def holds(self) -> str:
+        """Whether a record's value, or the cell it had, lies inside."""
+
+
 @dataclass(frozen=True)
-class Cell:
-    """What is released of one quasi-identifier. names: of its columns; a set has one, an interval two.
+class PlainCell:
+    """An interval or a set. names: of its columns; a set has one, an interval two.
 
     values: the columns of the source that it stands for, the same one twice or the ends of an earlier interval.
     """
@@ -47,16 +70,20 @@ class Cell:
     names: Sequence[str]
     values: Sequence[str]
 
-    @staticmethod
-    def of(name: str, *, categorical: bool) -> Cell:
-        """The cell of a column of the table."""
-        return Cell([f"{name}_set"], [name]) if categorical else Cell([f"{name}_lo", f"{name}_hi"], [name, name])
+    shown = ()
 
     @staticmethod
-    def over(name: str, *, categorical: bool) -> Cell:
+    def of(name: str, *, categorical: bool) -> PlainCell:
+        """The cell of a column of the table."""
+        return (
+            PlainCell([f"{name}_set"], [name]) if categorical else PlainCell([f"{name}_lo", f"{name}_hi"], [name, name])
+        )
+
+    @staticmethod
+    def over(name: str, *, categorical: bool) -> PlainCell:
         """The cell of a coarser release over that of an earlier one."""
-        names = Cell.of(name, categorical=categorical).names
-        return Cell(names, names)
+        names = PlainCell.of(name, categorical=categorical).names
+        return PlainCell(names, names)
 
     @property
     def again(self) -> bool:
@@ -64,7 +91,6 @@ class Cell:
         return list(self.names) == list(self.values)
 
     def aggregate(self) -> str:
-        """Its columns, from the records of a class."""
         ends = [identifier(name) for name in self.names]
         values = [f"{ROW}.{identifier(name)}" for name in self.values]
         if len(ends) == 1:
@@ -72,7 +98,6 @@ class Cell:
         return f"_dk_lowest({values[0]}) AS {ends[0]}, _dk_highest({values[1]}) AS {ends[1]}"
 
     def holds(self) -> str:
-        """Whether a record's value, or the cell it had, lies inside."""
         ends = [f"_dk_classes.{identifier(name)}" for name in self.names]
         values = [f"{ROW}.{identifier(name)}" for name in self.values]
         if len(ends) == 1:
@@ -82,6 +107,64 @@ class Cell:
             f"({ends[0]} IS NULL AND {ends[1]} IS NULL OR {values[0]} BETWEEN {ends[0]} AND {ends[1]} "
             f"AND {values[1]} BETWEEN {ends[0]} AND {ends[1]})"
         )
+
+
+@dataclass(frozen=True)
+class BandCell:
+    """Bands from a lower to an upper end."""
+
+    bands: Bands
+    shown = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.bands.ends
+
+    def aggregate(self) -> str:
+        own = place(self.bands.name)
+        ends = self.bands.released(f"_dk_lowest({own})", f"_dk_highest({own})")
+        return ", ".join(f"{end} AS {identifier(name)}" for end, name in zip(ends, self.names, strict=True))
+
+    def holds(self) -> str:
+        low, high = (f"_dk_classes.{identifier(name)}" for name in self.names)
+        return self.bands.holds(low, high)
+
+
+@dataclass(frozen=True)
+class LabelCell:
+    """A label of a hierarchy: the aggregate gives the first and the last leaf, from which the label follows."""
+
+    labels: Labels
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [self.labels.released]
+
+    @property
+    def shown(self) -> Sequence[str]:
+        own = identifier(self.labels.released)
+        return [f"{self.labels.common(f'{own}.low', f'{own}.high')} AS {own}"]
+
+    def aggregate(self) -> str:
+        own = place(self.labels.name)
+        return f"{{'low': _dk_lowest({own}), 'high': _dk_highest({own})}} AS {identifier(self.labels.released)}"
+
+    def holds(self) -> str:
+        return self.labels.holds(f"_dk_classes.{identifier(self.labels.released)}")
+
+
+def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) -> list[Cell]:
+    """What is released of each quasi-identifier of a table."""
+    named, found = {name.lower() for name in categorical}, list[Cell]()
+    for name in qi:
+        own = how.of(name)
+        if isinstance(own, Bands):
+            found.append(BandCell(own))
+        elif isinstance(own, Labels):
+            found.append(LabelCell(own))
+        else:
+            found.append(PlainCell.of(name, categorical=name.lower() in named))
+    return found
 
 
 def write(
@@ -96,14 +179,17 @@ def write(
     collected: str,
     classes: str,
     suppressed: str | None = None,
+    how: Generalisation | None = None,
 ) -> str:
     """The query that releases the rows of `source` in the classes that the call `classes` finds.
 
     dropped, replaced: columns that are not released, and those for which the cells stand. collected: an aggregate over
     the rows, which `classes` is called with under this name. suppressed: how many of the `records` of `source` may be
-    dropped, if that is not a share of them.
+    dropped, if that is not a share of them. how: the bands and hierarchies of the cells.
     """
     names = [name for cell in cells for name in cell.names]
+    shown = [one for cell in cells for one in cell.shown]
+    places = "" if how is None else how.places
     hidden, unit = packed(criteria.columns), criteria.unit
     # The unit is counted before it is dropped.
     only_counted = [name for name in dropped if unit is not None and fold(name) == fold(unit)]
@@ -125,11 +211,14 @@ def write(
             "GROUP BY _dk_classes.class_id)"
         ),
         suppressed=suppressed or criteria.allowed("records"),
+        trees="" if how is None else how.trees,
+        places=places,
         cells=", ".join(cell.aggregate() for cell in cells),
+        shown=f" REPLACE ({', '.join(shown)})" if shown else "",
         released=", ".join(f"_dk_classes.{identifier(name)}" for name in names),
         released_in_order=", ".join(_in_order(cell.names) for cell in cells),
         within=" AND ".join(cell.holds() for cell in cells),
         k=str(k),
-        kept=", ".join(identifier(name) for name in [*replaced, *only_counted]),
+        kept=", ".join([*map(identifier, [*replaced, *only_counted]), *([PLACES] if places else [])]),
         hidden=literals(names),
     )

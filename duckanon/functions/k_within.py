@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
-from duckanon.functions.k_release import CLASSES, Cell, write
+from duckanon.functions.k_release import CLASSES, PlainCell, write
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
@@ -51,7 +51,7 @@ class Coarser(Request):
 
     def query(self) -> str:
         """The query of a release that joins the classes of `within`."""
-        cells = [Cell.over(name, categorical=name in self.sets) for name in self.qi]
+        cells = [PlainCell.over(name, categorical=name in self.sets) for name in self.qi]
         replaced = [name for cell in cells for name in cell.names]
         table = f"system.main.query_table({literal(self.tbl)})"
         described = "(SELECT {'names': system.main.list(column_name), 'types': system.main.list(column_type)} "
@@ -103,7 +103,7 @@ def _check(request: Coarser, names: list[str], types: list[str], described: dict
     found.plain(request.qi, "quasi-identifier")
     found.ordered(request.qi, request.categorical)
     for name in request.qi:
-        ends = Cell.of(name, categorical=name in request.sets).names
+        ends = PlainCell.of(name, categorical=name in request.sets).names
         release.has(ends)
         wanted = found.kind(name) + ("[]" if len(ends) == 1 else "")
         if any(release.kind(end) != wanted for end in ends):
@@ -119,7 +119,7 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
     """Check that no column with the earlier release's cells is left: the coarser one would show them unchanged."""
     named, gone = {name.lower() for name in qi}, {name.lower() for name in drop}
     for name in found.names:
-        left = [end for end in (f"{name}_lo", f"{name}_hi", f"{name}_set") if release.holds(end)]
+        left = [end for end in (f"{name}_{part}" for part in ("lo", "hi", "set", "label")) if release.holds(end)]
         if name.lower() in named or release.holds(name) or all(end.lower() in gone for end in left):
             continue
         raise InvalidInput(

@@ -29,6 +29,7 @@ _INTEGERS = {
     "UINTEGER",
 }
 _NUMBERS = {*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"}
+_DATES = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 
 
 def _base(kind: str) -> str:
@@ -52,6 +53,11 @@ def is_number(kind: str) -> bool:
 def is_integer(kind: str) -> bool:
     """Whether values of the type are whole numbers, true and false included."""
     return _base(kind) in _INTEGERS or _base(kind) == "BOOLEAN"
+
+
+def is_date(kind: str) -> bool:
+    """Whether values of the type are days, or times on days without a time zone."""
+    return _base(kind) in _DATES
 
 
 def is_numbers(kind: str) -> bool:

@@ -12,8 +12,9 @@ from duckanon.specification import sql_root
 RESERVED = "duckanon.row"
 ROW = f'"{RESERVED}"'
 # What our queries add to the rows of a table: a number from 1, a hash of the full content, and the row's class.
-NUMBER, CONTENT, LABEL = (f'"duckanon.{name}"' for name in ("number", "content", "label"))
-RESERVED_NAMES = (RESERVED, "duckanon.number", "duckanon.content", "duckanon.label")
+# And where values lie among bands or in hierarchies.
+NUMBER, CONTENT, LABEL, PLACES = (f'"duckanon.{name}"' for name in ("number", "content", "label", "places"))
+RESERVED_NAMES = (RESERVED, "duckanon.number", "duckanon.content", "duckanon.label", "duckanon.places")
 THREADS = "system.main.current_setting('threads')"
 MEMORY = "system.main.current_setting('memory_limit')"
 # In place of such a comment a query gets a part that many share.
@@ -37,7 +38,7 @@ def _template(name: str) -> Template:
 
 def fill(name: str, **parts: str) -> str:
     """The query `name` with every $part filled in. Raises KeyError if a part is missing."""
-    return _template(name).substitute({"taken": _TAKEN} | parts)
+    return _template(name).substitute({"taken": _TAKEN, "trees": "", "places": ""} | parts)
 
 
 def identifier(name: str) -> str:

@@ -35,6 +35,44 @@ def numbers(given: Sequence[str], option: str) -> dict[str, int | float]:
     return found
 
 
+def named(given: Sequence[str], option: str) -> dict[str, str]:
+    """The texts of `zip=zip_levels,job=job.csv` by name. Raises InvalidInput if a part is not a name and a text."""
+    found: dict[str, str] = {}
+    for part in split(given):
+        name, _, text = part.partition("=")
+        if not name or not text:
+            raise InvalidInput(f"{option} has '{part}' where a name and a table belong, as in {option} zip=zip_levels.")
+        found[name] = text
+    return found
+
+
+def widths(given: Sequence[str], option: str) -> dict[str, object]:
+    """The widths of `age=5,born=year` by name, with a bottom and a top as in `age=5:20:85`, or as in `age=5::85`.
+
+    Raises InvalidInput if a part is something else.
+    """
+    found: dict[str, object] = {}
+    for part in split(given):
+        name, _, told = part.rpartition("=")
+        fields = dict(zip(("width", "bottom", "top"), told.split(":"), strict=False))
+        if not name or not fields["width"] or told.count(":") > 2:
+            raise InvalidInput(
+                f"{option} has '{part}' where a name and a width belong, as in {option} age=5,born=year, or with a "
+                f"bottom and a top, {option} age=5:20:85."
+            )
+        values = {field: _value(text) for field, text in fields.items() if text}
+        found[name] = values if len(values) > 1 else values["width"]
+    return found
+
+
+def _value(text: str) -> int | float | str:
+    """A number, if the text is one."""
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        return text
+
+
 def whole(given: Sequence[str], option: str) -> list[int]:
     """The whole numbers of `2,5,10`. Raises InvalidInput if a part is something else."""
     try:

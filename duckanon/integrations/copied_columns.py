@@ -13,12 +13,13 @@ _NEAR_UNIQUE = 0.9
 
 
 def generalised(columns: Sequence[str]) -> list[str]:
-    """The columns that k_anonymize made from quasi-identifiers: `age_lo` with `age_hi`, and `zip_set`."""
+    """The columns that k_anonymize made from quasi-identifiers: `age_lo` with `age_hi`, `zip_set`, `zip_label`."""
     names = {name.lower() for name in columns}
 
     def made(name: str) -> bool:
         base, _, end = name.lower().rpartition("_")
-        return end == "set" or (end == "lo" and f"{base}_hi" in names) or (end == "hi" and f"{base}_lo" in names)
+        other = {"lo": "hi", "hi": "lo"}.get(end)
+        return end in ("set", "label") or f"{base}_{other}" in names
 
     return [name for name in columns if made(name)]
 

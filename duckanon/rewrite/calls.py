@@ -68,6 +68,12 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog)
                 f"{function} takes constants for its arguments, each once and under a name it knows: look at the call."
             )
         arguments[name] = value
+    for one in known.arguments:
+        if one.sql and not isinstance(arguments.get(one.name, exp.Null()), exp.Null):
+            raise UnsupportedQuery(
+                f"An analyst's call of {function} cannot give {one.name}, which name tables: ask the steward for a "
+                "release."
+            )
     tables = {}
     for name in sorted(known.tables):
         value = arguments.get(name)

@@ -26,6 +26,32 @@ CREATE OR REPLACE TEMP MACRO _dk_union(x) AS
         lambda y: {'value': y, 'bytes': _dk_bytes(y)})),
       lambda y: y.value) END;
 
+-- Whether a number is below the end of a band. Any type binds, so that the check of types can refuse those that are no
+-- numbers. A FLOAT counts as it is written, 0.7 and not 0.699999988.
+CREATE OR REPLACE TEMP MACRO _dk_below_end(x, e) AS
+  CASE system.main.typeof(x)
+    WHEN 'DOUBLE' THEN TRY_CAST(x AS DOUBLE) < CAST(e AS DOUBLE)
+    WHEN 'FLOAT' THEN TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE) < CAST(e AS DOUBLE)
+    ELSE TRY_CAST(x AS DECIMAL(38, 18)) < e END;
+
+-- The number of the band of width w that holds a number: it begins at a multiple of w. Division may round to the next
+-- band, so the bands' ends decide. NULL for infinity, NaN, and numbers too large for that.
+CREATE OR REPLACE TEMP MACRO _dk_band_near(x, w, n) AS
+  n - CAST(_dk_below_end(x, n * w) AS BIGINT) + CAST(NOT _dk_below_end(x, (n + 1) * w) AS BIGINT);
+
+CREATE OR REPLACE TEMP MACRO _dk_band(x, w) AS
+  _dk_band_near(x, w, CASE WHEN system.main.abs(TRY_CAST(x AS DOUBLE) / w) < 2251799813685248
+    THEN CAST(system.main.floor(TRY_CAST(x AS DOUBLE) / w) AS BIGINT) END);
+
+-- The first label that two leaves have in common, from labels of the same depth; '*' if there is none.
+CREATE OR REPLACE TEMP MACRO _dk_common(a, b) AS
+  CASE WHEN a IS NOT NULL AND b IS NOT NULL
+    THEN coalesce(system.main.list_filter(system.main.list_zip(a, b), lambda pair: pair[1] = pair[2])[1][1], '*') END;
+
+-- Whether a leaf with these labels is below a label.
+CREATE OR REPLACE TEMP MACRO _dk_below(labels, label) AS
+  label = '*' AND labels IS NOT NULL OR system.main.list_contains(labels, label);
+
 -- What tells a value from every other of its type, whatever the collation.
 CREATE OR REPLACE TEMP MACRO _dk_bytes(x) AS system.main.encode(CAST(x AS VARCHAR));
 

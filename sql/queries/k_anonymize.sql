@@ -8,6 +8,7 @@
 --   $smallest      the size of the smallest class
 --   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
 --   $hidden        names that do not sort the records of a class
+--   $shown         how labels are found for the cells, where there are hierarchies
 WITH
 -- include rows.sql
 _dk_answered AS MATERIALIZED (
@@ -20,13 +21,15 @@ _dk_labelled AS NOT MATERIALIZED (
 ),
 -- One cell for all rows of a label. Those with label -1 are dropped.
 _dk_cells AS (
-  SELECT
-    "duckanon.label",
-    system.main.count(*) AS size,
-    system.main.sum("duckanon.content") AS content,
-    $cells
-  FROM _dk_labelled AS "duckanon.row"
-  GROUP BY "duckanon.label"
+  SELECT *$shown FROM (
+    SELECT
+      "duckanon.label",
+      system.main.count(*) AS size,
+      system.main.sum("duckanon.content") AS content,
+      $cells
+    FROM _dk_labelled AS "duckanon.row"
+    GROUP BY "duckanon.label"
+  )
 ),
 -- Labels that share their cells are one equivalence class; numbers follow the released values and nothing else.
 _dk_classes AS MATERIALIZED (

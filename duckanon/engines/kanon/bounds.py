@@ -169,7 +169,7 @@ def _least_losses(
 def box_losses(
     records: Records, k: int, threads: int = 1, progress: Callable[[float], None] = lambda _: None
 ) -> Floats:
-    """For each record a loss that it cannot stay below in any class of k or more. Shape (n,).
+    """For each record a loss that it cannot stay below in any class of k or more, beside the floor. Shape (n,).
 
     2 <= k <= n; records in canonical order.
     """
@@ -196,4 +196,4 @@ def box_losses(
 
 def box_bound(records: Records, k: int, threads: int = 1, progress: Callable[[float], None] = lambda _: None) -> float:
     """A number that no k-anonymous partition's information loss is below. 2 <= k <= n; records in canonical order."""
-    return float(box_losses(records, k, threads, progress).mean())
+    return float(box_losses(records, k, threads, progress).mean()) + records.floor

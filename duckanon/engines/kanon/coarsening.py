@@ -87,7 +87,7 @@ def coarser(
     ordered, words = 0, 0
     for cell, a in zip(released, whole.attributes, strict=True):
         if cell.starts is None:
-            places = np.append(a.positions, 2.0) * a.weight
+            places = np.append(a.positions, 2.0) * a.scale
             units.low[:, ordered], units.high[:, ordered] = places[cell.low[first]], places[cell.high[first]]
             ordered += 1
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -36,6 +36,9 @@ class Attribute:
     span: largest minus smallest value in the attribute's own unit (for a categorical attribute d - 1, numbering the
         values as in section 2.5 of the paper). It serves the variance order only.
     weight: share of this attribute in the loss; the weights of all attributes sum to 1.
+    floor: the part of it, from 0 to 1, that every record loses in any class: where bands are released, one of all.
+    joins: None, or of a hierarchy, whose leaves the codes number such that those below each node follow one another,
+        what a class of leaves c and c + 1 loses, float64 of shape (d - 1,): at most 1.
     """
 
     name: str
@@ -44,10 +47,34 @@ class Attribute:
     distinct: int
     span: float
     weight: float
+    floor: float = 0.0
+    joins: Floats | None = None
 
     @property
     def categorical(self) -> bool:
         return self.levels is None
+
+    @property
+    def measured(self) -> bool:
+        """Whether a class loses as much as its values lie apart."""
+        return self.levels is not None and self.joins is None
+
+    @property
+    def scale(self) -> float:
+        """The part of the loss that depends on the classes: the weight, less what every record loses."""
+        return self.weight * (1.0 - self.floor)
+
+    def width(self, low: Codes, high: Codes) -> Floats:
+        """What classes lose that reach from one code to another, neither of them NULL, from 0 to 1; no categorical one.
+
+        low, high: shape (classes,).
+        """
+        if self.joins is not None:
+            tops, powers = highest(self.joins)
+            step = powers[high - low]
+            return np.where(low == high, 0.0, np.maximum(tops[step, low], tops[step, high - (1 << step)]))
+        positions = np.append(self.positions, 0.0)
+        return self.floor + (1.0 - self.floor) * np.where(low == high, 0.0, positions[high] - positions[low])
 
     @cached_property
     def deviation(self) -> float:
@@ -83,20 +110,61 @@ class Attribute:
         return taken
 
 
+def highest(joins: Floats) -> tuple[Floats, Codes]:
+    """The greatest of the joins between any two leaves, in two steps (a sparse table).
+
+    Returns `tops`, shape (steps, d), and `powers`, shape (d,): with s = powers[high - low] the greatest of joins[low]
+    .. joins[high - 1] is that of tops[s, low] and tops[s, high - 2^s].
+    """
+    d = len(joins) + 1
+    powers = np.array([max(width, 1).bit_length() - 1 for width in range(d)], np.int32)
+    tops = np.zeros((int(powers[-1]) + 1, d))
+    tops[0, : d - 1] = joins
+    for s in range(1, len(tops)):
+        half = 1 << (s - 1)
+        tops[s, : d - 2 * half] = np.maximum(tops[s - 1, : d - 2 * half], tops[s - 1, half : d - half])
+    return tops, powers
+
+
+class Trees(NamedTuple):
+    """The hierarchies of r attributes, as `highest` has them; NULL is a leaf behind all others, below another root.
+
+    d: the most leaves of any.
+    """
+
+    tops: Floats  # (r, steps, d): times the weight
+    powers: Codes  # (d,)
+
+
+def trees_of(attributes: Sequence[Attribute]) -> Trees:
+    """The hierarchies of some attributes, for the compiled loops."""
+    each = []
+    for a in attributes:
+        joins = a.joins if a.joins is not None else np.zeros(0)
+        each.append(highest(np.append(joins, 1.0)[: a.distinct] * a.scale)[0])
+    steps, most = max((len(tops) for tops in each), default=1), max((tops.shape[1] for tops in each), default=1)
+    whole = np.zeros((len(each), steps, most))
+    for j, tops in enumerate(each):
+        whole[j, : tops.shape[0], : tops.shape[1]] = tops
+    return Trees(whole, highest(np.zeros(most - 1))[1])
+
+
 class Space(NamedTuple):
     """Records as arrays for the compiled loops.
 
-    The loss of a class is the sum over ordered attributes of ``min(highest - lowest, caps)`` and over categorical
-    ones of ``(distinct - 1) * units``, or ``caps`` where NULL meets a value. On an ordered attribute NULL sits at
-    twice the weight, so that any class mixing it with values reaches the cap without a branch.
+    The loss of a class is the sum over measured attributes of ``min(highest - lowest, caps)``, over those with a
+    hierarchy of what their lowest common ancestor loses, and over categorical ones of ``(distinct - 1) * units``, or
+    ``whole`` where NULL meets a value. On a measured attribute NULL sits at twice the weight, so that any class mixing
+    it with values reaches the cap without a branch. What every record loses (`Attribute.floor`) is left out.
     """
 
-    points: Floats  # (n, p): position times weight, one column an ordered attribute
-    caps: Floats  # (p,): the weight of each ordered attribute
+    points: Floats  # (n, p + r): position times weight, one column a measured attribute; then leaves, one a hierarchy
+    caps: Floats  # (p,): the weight of each measured attribute
     symbols: Codes  # (n, q): codes, one column a categorical attribute
     nulls: Codes  # (q,): the code that stands for NULL
     units: Floats  # (q,): loss of one more distinct value
     whole: Floats  # (q,): the weight of each categorical attribute
+    trees: Trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +192,24 @@ class Records:
         return tuple(sorted(range(len(self.attributes)), key=lambda j: (self.attributes[j].deviation, j)))
 
     @cached_property
+    def floor(self) -> float:
+        """What a record loses in any class."""
+        return sum(a.weight * a.floor for a in self.attributes)
+
+    @cached_property
+    def axes(self) -> Codes:
+        """Where each attribute stands in the space: measured ones first, then hierarchies, then categorical ones."""
+        kinds = np.array([2 if a.categorical else 0 if a.measured else 1 for a in self.attributes])
+        return np.argsort(np.argsort(kinds, kind="stable")).astype(np.int32)
+
+    @cached_property
     def space(self) -> Space:
-        ordered = [a for a in self.attributes if not a.categorical]
+        measured = [a for a in self.attributes if a.measured]
+        trees = [a for a in self.attributes if a.joins is not None]
+        ordered = [*measured, *trees]
         categorical = [a for a in self.attributes if a.categorical]
-        tables = [np.append(a.positions, 2.0) * a.weight for a in ordered]
+        tables = [np.append(a.positions, 2.0) * a.scale for a in measured]
+        tables += [np.arange(a.distinct + 1.0) for a in trees]
         points = np.empty((len(self), len(ordered)), dtype=np.float64)
         symbols = np.empty((len(self), len(categorical)), dtype=np.int32)
         # Row by row within a block, so that each line of memory is written once.
@@ -139,11 +221,12 @@ class Records:
                 symbols[block, j] = a.codes[block]
         return Space(
             points=points,
-            caps=np.array([a.weight for a in ordered], dtype=np.float64),
+            caps=np.array([a.scale for a in measured], dtype=np.float64),
             symbols=symbols,
             nulls=np.array([a.distinct for a in categorical], dtype=np.int32),
             units=np.array([a.weight / max(a.distinct - 1, 1) for a in categorical], dtype=np.float64),
             whole=np.array([a.weight for a in categorical], dtype=np.float64),
+            trees=trees_of(trees),
         )
 
 
@@ -165,6 +248,22 @@ def attribute(name: str, values: npt.ArrayLike, *, categorical: bool = False, we
     span = float(numbers[-1] - numbers[0]) if len(numbers) else 0.0
     levels = (numbers - numbers[0]) / span if span else np.zeros(len(numbers))
     return Attribute(name, codes, levels, len(present), span, weight)
+
+
+def banded_attribute(
+    name: str, numbers: npt.NDArray[np.int64], null: npt.NDArray[np.bool_], weight: float
+) -> Attribute:
+    """An attribute whose values are bands, by their numbers; null: where there is none. Both of shape (n,).
+
+    A class loses the share of all bands, from the first to the last that holds a value, which lie in its interval.
+    """
+    values, codes = np.unique(numbers[~null], return_inverse=True)
+    every = np.full(len(numbers), len(values))
+    every[~null] = codes.ravel()
+    span = float(values[-1] - values[0]) if len(values) else 0.0
+    levels = (values - values[0]) / span if span else np.zeros(len(values))
+    floor = 1.0 / (span + 1.0) if len(values) else 0.0
+    return Attribute(name, every.astype(np.min_scalar_type(len(values))), levels, len(values), span, weight, floor)
 
 
 def records(attributes: Iterable[Attribute]) -> Records:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.records import Attribute, Codes, Floats, Records
+from duckanon.engines.kanon.records import Attribute, Codes, Floats, Records, highest
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,27 @@ def _cells(
         numbers = {key: i for i, key in enumerate(dict.fromkeys(sets))}
         identity = np.array([numbers[key] for key in sets], dtype=np.int64)[:, None]
     else:
-        positions = np.append(a.positions, np.nan)
-        loss = np.where(low == high, 0.0, positions[high] - positions[low])
+        values = np.minimum(high, max(a.distinct - 1, 0))
+        loss = a.width(np.minimum(low, values), values)
         ncp = loss
-        identity = np.stack([low, high], axis=1)
+        identity = np.stack([low, high] if a.joins is None else _below(a.joins, values, loss), axis=1)
     loss = np.where(mixed, 1.0, loss)
     ncp = np.where(mixed, 1.0, ncp)
     # All NULL and mixed with NULL are both released as NULL.
     hidden = mixed | (low == a.distinct)
     return _Cells(loss, ncp, np.where(hidden[:, None], -1, identity))
+
+
+def _below(joins: Floats, leaf: npt.NDArray[np.int64], loss: Floats) -> list[npt.NDArray[np.int64]]:
+    """The first and the last leaf below the ancestor of each leaf that loses so much, shape (classes,) each."""
+    tops, _ = highest(joins)
+    first, last = leaf.copy(), leaf.copy()
+    for s in range(len(tops) - 1, -1, -1):
+        step = 1 << s
+        before, after = np.maximum(first - step, 0), np.minimum(last, len(joins))
+        first = np.where((first >= step) & (tops[s, before] <= loss), before, first)
+        last = np.where((last + step <= len(joins)) & (tops[s, after] <= loss), last + step, last)
+    return [first, last]
 
 
 def _minority(classes: npt.NDArray[np.intp], target: Codes) -> float:

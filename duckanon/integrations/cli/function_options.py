@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.models import ArgumentInfo
 
-from duckanon.integrations.calls import as_options, numbers, split, whole
+from duckanon.integrations.calls import as_options, named, numbers, split, whole, widths
 from duckanon.integrations.terminal.errors import one_sentence
 from duckanon.specification import Argument, functions
 
@@ -44,6 +44,8 @@ _KINDS = {
     "INTEGER or DECIMAL": _Kind(float, None, lambda given, _: int(given) if given.is_integer() else given),
     "INTEGER[]": _Kind(list[str], "NUMBERS", whole),
     "STRUCT or MAP": _NUMBERS,
+    "STRUCT or MAP of tables or lists": _Kind(list[str], "NAME=TABLE", named),
+    "STRUCT or MAP of widths": _Kind(list[str], "NAME=WIDTH", widths),
     "STRUCT, MAP or list": _NUMBERS,
     "VARCHAR": _Kind(str),
     "VARCHAR or VARCHAR[]": _TEXTS,

@@ -35,6 +35,11 @@ def check_k_anonymize(call: Call) -> KAnonymize:
     request = KAnonymize.read(call.given)
     if isinstance(request, Coarser):
         raise InvalidInput("within joins the classes of an earlier release, on one machine: leave it out on Spark.")
+    if request.how.all:
+        raise InvalidInput(
+            "On Spark quasi-identifiers become intervals and sets: leave bands and hierarchies out, or call "
+            "k_anonymize in DuckDB."
+        )
     check_table(request, *call.described())
     call.check_groups(request.qi)
     check_method(request.method)

@@ -10,7 +10,7 @@ from duckanon.engines.kanon.records import Attribute, Records
 
 
 def class_loss(records: Records, members: Sequence[int]) -> float:
-    """Loss of one record of a class, by the conventions of the design page."""
+    """Loss of one record of a class, by the conventions of the design page, less what every record loses."""
     loss = 0.0
     for a in records.attributes:
         codes = [int(a.codes[i]) for i in members]
@@ -21,9 +21,11 @@ def class_loss(records: Records, members: Sequence[int]) -> float:
             part = 0.0
         elif a.levels is None:
             part = (len(set(values)) - 1) / max(a.distinct - 1, 1)
+        elif a.joins is not None:
+            part = max(a.joins[min(values) : max(values)], default=0.0)
         else:
             part = float(a.levels[max(values)] - a.levels[min(values)])
-        loss += a.weight * part
+        loss += a.scale * part
     return loss
 
 
@@ -96,7 +98,10 @@ def mondrian(records: Records, k: int, relaxed: bool) -> list[list[int]]:
     """Strict or relaxed Mondrian, over records in canonical order."""
 
     def width(a: Attribute, members: list[int]) -> float:
-        places = [*(a.positions * a.weight), 2.0 * a.weight if a.distinct else 0.0]
+        if a.joins is not None:
+            both = [*(a.joins * a.scale), a.scale]
+            return max(both[min(a.codes[members]) : max(a.codes[members])], default=0.0)
+        places = [*(a.positions * a.scale), 2.0 * a.scale if a.distinct else 0.0]
         return places[max(a.codes[members])] - places[min(a.codes[members])]
 
     def split(members: list[int]) -> list[list[int]]:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import inner
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
+from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.kernels.neighbours import neighbours, shuffled_orders
 from duckanon.engines.kanon.orders import by_label
-from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
+from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space, Trees, trees_of
 
 Words = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
@@ -27,8 +27,8 @@ _ORDERS, _WINDOW, _NEAR = 8, 12, 24
 class ClassBoxes(NamedTuple):
     """The boxes of u classes, on the scale of `Space`, and what the loss of a box is made of."""
 
-    low: Floats  # (u, p): least position on each ordered attribute
-    high: Floats  # (u, p): greatest position; NULL lies at twice the weight
+    low: Floats  # (u, p + r): least position on each measured attribute, least leaf of each hierarchy
+    high: Floats  # (u, p + r): greatest; NULL lies at twice the weight
     holds: Words  # (u, words): a bit for each code of each categorical attribute, NULL the last one
     size: Counts  # (u,): records
     caps: Floats  # (p,)
@@ -36,6 +36,7 @@ class ClassBoxes(NamedTuple):
     nulls: Codes  # (q,)
     units: Floats  # (q,)
     whole: Floats  # (q,)
+    trees: Trees
 
 
 @inner
@@ -55,6 +56,11 @@ def joined_loss(units: ClassBoxes, a: int, b: int) -> float:
         high = units.high[a, j] if units.high[a, j] > units.high[b, j] else units.high[b, j]
         low = units.low[a, j] if units.low[a, j] < units.low[b, j] else units.low[b, j]
         loss += range_loss(low, high, units.caps[j])
+    p = units.caps.shape[0]
+    for j in range(p, units.low.shape[1]):
+        high = units.high[a, j] if units.high[a, j] > units.high[b, j] else units.high[b, j]
+        low = units.low[a, j] if units.low[a, j] < units.low[b, j] else units.low[b, j]
+        loss += tree_loss(units.trees, j - p, low, high)
     for j in range(units.units.shape[0]):
         distinct = 0
         for w in range(units.words[j], units.words[j + 1]):
@@ -76,7 +82,7 @@ def added_loss(units: ClassBoxes, a: int, b: int) -> float:
 @inner
 def empty(boxes: ClassBoxes, at: int) -> None:
     """Make a box hold nothing."""
-    for j in range(boxes.caps.shape[0]):
+    for j in range(boxes.low.shape[1]):
         boxes.low[at, j] = np.inf
         boxes.high[at, j] = -np.inf
     for w in range(boxes.holds.shape[1]):
@@ -87,7 +93,7 @@ def empty(boxes: ClassBoxes, at: int) -> None:
 @inner
 def absorb(boxes: ClassBoxes, a: int, units: ClassBoxes, b: int) -> None:
     """Stretch box a over box b, which may be of others."""
-    for j in range(units.caps.shape[0]):
+    for j in range(units.low.shape[1]):
         low, high = units.low[b, j], units.high[b, j]
         if low < boxes.low[a, j]:
             boxes.low[a, j] = low
@@ -101,7 +107,7 @@ def absorb(boxes: ClassBoxes, a: int, units: ClassBoxes, b: int) -> None:
 def _cover(space: Space, members: Codes, starts: Codes, units: ClassBoxes) -> None:
     """Write the boxes of classes into `units`. Class c holds members[starts[c]] .. members[starts[c + 1] - 1]."""
     first = starts[:-1]
-    for j in range(len(units.caps)):
+    for j in range(units.low.shape[1]):
         positions = space.points[members, j]
         units.low[:, j] = np.minimum.reduceat(positions, first)
         units.high[:, j] = np.maximum.reduceat(positions, first)
@@ -116,19 +122,22 @@ def _cover(space: Space, members: Codes, starts: Codes, units: ClassBoxes) -> No
 
 def empty_boxes(count: int, records: Records) -> ClassBoxes:
     """Boxes that hold nothing yet, for `count` classes of records with these attributes."""
-    ordered = [a for a in records.attributes if not a.categorical]
+    measured = [a for a in records.attributes if a.measured]
+    trees = [a for a in records.attributes if a.joins is not None]
     categorical = [a for a in records.attributes if a.categorical]
+    columns = len(measured) + len(trees)
     words = np.cumsum([0, *(a.distinct // 64 + 1 for a in categorical)]).astype(np.int32)
     return ClassBoxes(
-        low=np.full((count, len(ordered)), np.inf),
-        high=np.full((count, len(ordered)), -np.inf),
+        low=np.full((count, columns), np.inf),
+        high=np.full((count, columns), -np.inf),
         holds=np.zeros((count, int(words[-1])), np.uint64),
         size=np.zeros(count, np.int64),
-        caps=np.array([a.weight for a in ordered], dtype=np.float64),
+        caps=np.array([a.scale for a in measured], dtype=np.float64),
         words=words,
         nulls=np.array([a.distinct for a in categorical], dtype=np.int32),
         units=np.array([a.weight / max(a.distinct - 1, 1) for a in categorical], dtype=np.float64),
         whole=np.array([a.weight for a in categorical], dtype=np.float64),
+        trees=trees_of(trees),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import inlined
-from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
+from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -14,8 +14,8 @@ from duckanon.engines.kanon.records import Codes, Floats, Space
 class Box(NamedTuple):
     """The smallest box around some records."""
 
-    low: Floats  # (p,): least position on each ordered attribute
-    high: Floats  # (p,): greatest position
+    low: Floats  # (p + r,): least position on each measured attribute, least leaf of each hierarchy
+    high: Floats  # (p + r,): greatest
     distinct: Codes  # (q,): distinct codes of each categorical attribute, NULL one of them
     has_null: npt.NDArray[np.bool_]  # (q,)
     met: npt.NDArray[
@@ -25,7 +25,7 @@ class Box(NamedTuple):
 
 def new_box(space: Space) -> Box:
     """Room for a box."""
-    p, q = len(space.caps), len(space.units)
+    p, q = space.points.shape[1], len(space.units)
     met = np.full((q, max(space.nulls + 1, default=0)), -1, np.int64)
     return Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_), met)
 
@@ -48,16 +48,24 @@ def widen(space: Space, i: int, box: Box, number: int) -> float:
 
     number: that of this box, the same since it was cleared, and of no box before it.
     """
-    points, caps, symbols, nulls, units, whole = space
+    points, caps, symbols, nulls, units, whole, trees = space
     low, high, distinct, has_null, met = box
     loss = 0.0
-    for j in range(low.shape[0]):
+    p = caps.shape[0]
+    for j in range(p):
         v = points[i, j]
         if v < low[j]:
             low[j] = v
         if v > high[j]:
             high[j] = v
         loss += range_loss(low[j], high[j], caps[j])
+    for j in range(p, low.shape[0]):
+        v = points[i, j]
+        if v < low[j]:
+            low[j] = v
+        if v > high[j]:
+            high[j] = v
+        loss += tree_loss(trees, j - p, low[j], high[j])
     for j in range(distinct.shape[0]):
         code = symbols[i, j]
         if met[j, code] != number:
@@ -70,12 +78,14 @@ def widen(space: Space, i: int, box: Box, number: int) -> float:
 
 @inlined
 def axis_loss(space: Space, box: Box, axis: int) -> float:
-    """What a record of the box loses on one attribute, by its place in the space: ordered ones first."""
+    """What a record of the box loses on one attribute, by its place in the space: measured ones first."""
     low, high, distinct, has_null, _ = box
-    p = low.shape[0]
+    p = space.caps.shape[0]
     if axis < p:
         return float(range_loss(low[axis], high[axis], space.caps[axis]))
-    q = axis - p
+    if axis < low.shape[0]:
+        return float(tree_loss(space.trees, axis - p, low[axis], high[axis]))
+    q = axis - low.shape[0]
     return float(values_loss(distinct[q], has_null[q], space.units[q], space.whole[q]))
 
 
@@ -109,6 +119,12 @@ def class_losses(space: Space, members: Codes, starts: Codes) -> Floats:
     for j, cap in enumerate(space.caps):
         positions = space.points[members, j]
         loss += np.minimum(np.maximum.reduceat(positions, first) - np.minimum.reduceat(positions, first), cap)
+    tops, powers = space.trees
+    for j in range(len(tops)):
+        leaves = space.points[members, len(space.caps) + j].astype(np.intp)
+        low, high = np.minimum.reduceat(leaves, first), np.maximum.reduceat(leaves, first)
+        step = powers[high - low]
+        loss += np.where(low == high, 0.0, np.maximum(tops[j, step, low], tops[j, step, high - (1 << step)]))
     for j, null in enumerate(space.nulls):
         pairs = np.sort(owner * (int(null) + 1) + space.symbols[members, j])
         fresh = np.append(True, pairs[1:] != pairs[:-1])

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import allocating, inner
-from duckanon.engines.kanon.kernels.loss import pair_loss
+from duckanon.engines.kanon.kernels.loss import pair_loss, tree_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Points in a leaf.
@@ -22,8 +22,8 @@ class Tree(NamedTuple):
     """
 
     leaves: int
-    low: Floats  # (2 leaves, p)
-    high: Floats  # (2 leaves, p)
+    low: Floats  # (2 leaves, p + r)
+    high: Floats  # (2 leaves, p + r)
     holds: npt.NDArray[np.uint64]  # (2 leaves, q): bit c mod 64 is set if code c occurs
 
 
@@ -63,6 +63,12 @@ def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
         gap = max(tree.low[v, j] - x, x - tree.high[v, j])
         if gap > 0.0:
             loss += min(gap, space.caps[j])
+    p = space.caps.shape[0]
+    for j in range(space.trees.tops.shape[0]):
+        # A box around point i and one below the node holds every leaf between point i and the node's.
+        x, low, high = space.points[i, p + j], tree.low[v, p + j], tree.high[v, p + j]
+        if low <= high:  # a node may be empty
+            loss += tree_loss(space.trees, j, x, low) + tree_loss(space.trees, j, high, x)
     for j in range(space.units.shape[0]):
         code = space.symbols[i, j]
         if not (tree.holds[v, j] >> np.uint64(code & 63)) & np.uint64(1):

@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inner
 from duckanon.engines.kanon.kernels.neighbours import Graph
-from duckanon.engines.kanon.kernels.replacement import Block, Rest, categorical_loss, ordered_loss, strip
+from duckanon.engines.kanon.kernels.replacement import Block, Rest, categorical_loss, ordered_loss, strip, trees_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Records of one point that are looked at, when near ones are asked for.
 _COPIES = 2
 # A change of the loss below this is rounding.
 _NOTHING = 1e-10
-# Positions and caps are rounded to multiples of this, so that sums of them are exact.
+# Positions, caps and what hierarchies lose are rounded to multiples of this, so that sums of them are exact.
 _GRID = 2.0**-44
 
 
@@ -76,7 +76,7 @@ def _search(
 
     Returns the number of records in the ring, 0 if there is none, what it gains, and the last token used.
     """
-    caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
+    caps, nulls, units, whole, trees = space.caps, space.nulls, space.units, space.whole, space.trees
     points, symbols, label, inside, size, cost = block
     low, high, distinct, has_null, held, saved = rest
     start, near, apart = links
@@ -89,7 +89,7 @@ def _search(
         scratch.seen,
     )
     next_record, next_spent = scratch.next_record, scratch.next_spent
-    q = symbols.shape[1]
+    p, r, q = caps.shape[0], trees.tops.shape[0], symbols.shape[1]
     deepest = beam.shape[0]
     home = label[i]
     spent[0] = 0.0
@@ -118,6 +118,8 @@ def _search(
                     if before - size[c] * saved[j] >= -_NOTHING:
                         continue
                     loss = ordered_loss(x, j, points, low, high, caps)
+                    if r > 0:
+                        loss += trees_loss(x, j, points, low, high, p, trees)
                     if q > 0:
                         loss += categorical_loss(
                             x, j, symbols, nulls, units, whole, distinct, has_null, held, inside, c, size[c]
@@ -127,6 +129,8 @@ def _search(
                         continue
                     if after - size[home] * saved[i] < least:
                         loss = ordered_loss(j, i, points, low, high, caps)
+                        if r > 0:
+                            loss += trees_loss(j, i, points, low, high, p, trees)
                         if q > 0:
                             loss += categorical_loss(
                                 j, i, symbols, nulls, units, whole, distinct, has_null, held, inside, home, size[home]
@@ -292,7 +296,8 @@ def exchange(
     continuations of a ring are tried from its first record, its second, and so on; its length is that of the longest
     ring less one.
     """
-    space = space._replace(caps=np.rint(space.caps / _GRID) * _GRID)
+    trees = space.trees._replace(tops=np.rint(space.trees.tops / _GRID) * _GRID)
+    space = space._replace(caps=np.rint(space.caps / _GRID) * _GRID, trees=trees)
     n = len(members)
     here[members] = np.arange(n, dtype=np.int32)
     block = _block(space, slot, members, base, largest)

@@ -1,14 +1,28 @@
 """What a record of a class loses on one attribute, for compiled loops: the formula that `records.Space` describes."""
 
-from duckanon.engines.compiled import inlined
-from duckanon.engines.kanon.records import Space
+from duckanon.engines.compiled import inlined, inner
+from duckanon.engines.kanon.records import Space, Trees
 
 
 @inlined
 def range_loss(low: float, high: float, cap: float) -> float:
-    """Of an ordered attribute, where the class reaches from `low` to `high`."""
+    """Of a measured attribute, where the class reaches from `low` to `high`."""
     width = high - low
     return width if width < cap else cap
+
+
+@inner
+def tree_loss(trees: Trees, j: int, low: float, high: float) -> float:
+    """Of the attribute with the j-th hierarchy, where the class has leaves from `low` to `high`: that of their lowest
+    common ancestor.
+    """
+    if not low < high:
+        return 0.0
+    first, last = int(low), int(high)
+    step = trees.powers[last - first]
+    one = trees.tops[j, step, first]
+    other = trees.tops[j, step, last - (1 << step)]
+    return float(one if one > other else other)
 
 
 @inlined
@@ -20,11 +34,16 @@ def values_loss(distinct: int, has_null: bool, unit: float, whole: float) -> flo
 @inlined
 def pair_loss(space: Space, i: int, other: int) -> float:
     """Of all attributes, in the class of two records."""
-    points, caps, symbols, nulls, units, whole = space
+    points, caps, symbols, nulls, units, whole, trees = space
     loss = 0.0
-    for j in range(caps.shape[0]):
+    p = caps.shape[0]
+    for j in range(p):
         apart = abs(points[i, j] - points[other, j])
         loss += apart if apart < caps[j] else caps[j]
+    for j in range(trees.tops.shape[0]):
+        mine_at = points[i, p + j]
+        its_at = points[other, p + j]
+        loss += tree_loss(trees, j, mine_at if mine_at < its_at else its_at, its_at if mine_at < its_at else mine_at)
     for j in range(units.shape[0]):
         mine = symbols[i, j]
         its = symbols[other, j]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.kanon.kernels.box import class_losses
-from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
+from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.kernels.neighbours import Graph
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -79,7 +79,7 @@ class Classes(NamedTuple):
 class Pool(NamedTuple):
     """Records of dissolved classes, those not yet placed in front. One row an attribute."""
 
-    numbers: Floats  # (p, limit)
+    numbers: Floats  # (p + r, limit)
     codes: Codes  # (q, limit)
     names: Codes  # (limit,)
     after: Floats  # (limit,): the growing class's loss, up to a constant, if this record joined
@@ -89,8 +89,8 @@ class Pool(NamedTuple):
 class Built(NamedTuple):
     """The classes that are built from the pool."""
 
-    low: Floats  # (built, p)
-    high: Floats  # (built, p)
+    low: Floats  # (built, p + r)
+    high: Floats  # (built, p + r)
     distinct: Codes  # (built, q)
     has_null: npt.NDArray[np.bool_]  # (built, q)
     placed: Codes  # (built, 2k - 1): records
@@ -123,14 +123,14 @@ def _classes(space: Space, graph: Graph, slot: Codes, members: Codes, base: int,
 
 def _pool(space: Space, limit: int) -> Pool:
     """Room for so many records."""
-    p, q = len(space.caps), len(space.units)
+    p, q = space.points.shape[1], len(space.units)
     numbers, codes = np.empty((p, limit)), np.empty((q, limit), np.int32)
     return Pool(numbers, codes, np.empty(limit, np.int32), np.empty(limit), np.empty(limit))
 
 
 def _built(space: Space, count: int, largest: int) -> Built:
     """Room for so many classes."""
-    p, q = len(space.caps), len(space.units)
+    p, q = space.points.shape[1], len(space.units)
     offsets = np.append(0, np.cumsum(space.nulls + 1)).astype(np.int32)
     return Built(
         np.empty((count, p)),
@@ -185,6 +185,12 @@ def _rank(space: Space, pool: Pool, left: int, state: Bits) -> None:
             for t in range(left):
                 apart = abs(numbers[j, t] - v)
                 key[t] -= apart if apart < cap else cap
+        p = space.caps.shape[0]
+        for j in range(p, numbers.shape[0]):
+            v = numbers[j, g]
+            for t in range(left):
+                x = numbers[j, t]
+                key[t] -= tree_loss(space.trees, j - p, x if x < v else v, v if x < v else x)
         for j in range(space.units.shape[0]):
             code = codes[j, g]
             unit = space.units[j]
@@ -202,6 +208,12 @@ def _loss_with(space: Space, pool: Pool, built: Built, token: int, c: int, t: in
         bottom = low[c, j]
         top = high[c, j]
         loss += range_loss(v if v < bottom else bottom, v if v > top else top, space.caps[j])
+    p = space.caps.shape[0]
+    for j in range(p, pool.numbers.shape[0]):
+        v = pool.numbers[j, t]
+        bottom = low[c, j]
+        top = high[c, j]
+        loss += tree_loss(space.trees, j - p, v if v < bottom else bottom, v if v > top else top)
     for j in range(space.units.shape[0]):
         code = pool.codes[j, t]
         values = distinct[c, j]
@@ -236,6 +248,21 @@ def _take_in(space: Space, pool: Pool, built: Built, token: int, c: int, g: int,
                 x = numbers[j, t]
                 before = range_loss(x if x < bottom else bottom, x if x > top else top, cap)
                 now = range_loss(x if x < lower else lower, x if x > upper else upper, cap)
+                after[t] += now - before
+    p = caps.shape[0]
+    for j in range(p, numbers.shape[0]):
+        v = numbers[j, g]
+        bottom = low[c, j]
+        top = high[c, j]
+        if v < bottom or v > top:
+            lower = v if v < bottom else bottom
+            upper = v if v > top else top
+            low[c, j] = lower
+            high[c, j] = upper
+            for t in range(left):
+                x = numbers[j, t]
+                before = tree_loss(space.trees, j - p, x if x < bottom else bottom, x if x > top else top)
+                now = tree_loss(space.trees, j - p, x if x < lower else lower, x if x > upper else upper)
                 after[t] += now - before
     for j in range(units.shape[0]):
         code = codes[j, g]
@@ -274,7 +301,7 @@ def _take_in(space: Space, pool: Pool, built: Built, token: int, c: int, g: int,
 def _grow(space: Space, pool: Pool, built: Built, token: int, c: int, left: int, k: int) -> None:
     """Make class c of the next seed and of the k - 1 records that then add least, one after the other."""
     numbers, codes, names, after, key = pool
-    for j in range(space.caps.shape[0]):
+    for j in range(numbers.shape[0]):
         built.low[c, j] = np.inf
         built.high[c, j] = -np.inf
     for j in range(space.units.shape[0]):
@@ -298,7 +325,7 @@ def _grow(space: Space, pool: Pool, built: Built, token: int, c: int, left: int,
         names[g] = names[left]
         key[g] = key[left]
         after[g] = after[left]
-        for j in range(space.caps.shape[0]):
+        for j in range(numbers.shape[0]):
             numbers[j, g] = numbers[j, left]
         for j in range(space.units.shape[0]):
             codes[j, g] = codes[j, left]
@@ -394,7 +421,7 @@ def _rebuild(
             for t in range(size[chosen[s]]):
                 i = inside[chosen[s], t]
                 pool.names[left] = i
-                for j in range(space.caps.shape[0]):
+                for j in range(space.points.shape[1]):
                     pool.numbers[j, left] = space.points[i, j]
                 for j in range(space.units.shape[0]):
                     pool.codes[j, left] = space.symbols[i, j]

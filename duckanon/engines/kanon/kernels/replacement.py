@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import inner, inner_exact_sums
-from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
-from duckanon.engines.kanon.records import Codes, Floats, Space
+from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
+from duckanon.engines.kanon.records import Codes, Floats, Space, Trees
 
 Bits = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
@@ -16,7 +16,7 @@ Flags = npt.NDArray[np.bool_]
 class Block(NamedTuple):
     """Some classes and their records, both numbered from 0: what one thread works on."""
 
-    points: Floats  # (n, p), as in Space
+    points: Floats  # (n, p + r), as in Space
     symbols: Codes  # (n, q), as in Space
     label: Codes  # (n,): the class of each record
     inside: Codes  # (classes, most): the records of each class
@@ -27,8 +27,8 @@ class Block(NamedTuple):
 class Rest(NamedTuple):
     """What the class of each record would be without it."""
 
-    low: Floats  # (n, p)
-    high: Floats  # (n, p)
+    low: Floats  # (n, p + r)
+    high: Floats  # (n, p + r)
     distinct: Codes  # (n, q)
     has_null: Flags  # (n, q)
     held: Bits  # (n, q): which codes are there, modulo 64
@@ -59,14 +59,23 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
                 second_top, top, highest = top, v, t
             elif v > second_top:
                 second_top = v
-        cap = caps[a]
-        width = range_loss(bottom, top, cap)
-        loss += width
         for t in range(s):
             i = inside[c, t]
             low[i, a] = second_bottom if t == lowest else bottom
             high[i, a] = second_top if t == highest else top
-            saved[i] += width - range_loss(low[i, a], high[i, a], cap)
+        if a < caps.shape[0]:
+            cap = caps[a]
+            width = range_loss(bottom, top, cap)
+            for t in range(s):
+                i = inside[c, t]
+                saved[i] += width - range_loss(low[i, a], high[i, a], cap)
+        else:
+            j = a - caps.shape[0]
+            width = tree_loss(space.trees, j, bottom, top)
+            for t in range(s):
+                i = inside[c, t]
+                saved[i] += width - tree_loss(space.trees, j, low[i, a], high[i, a])
+        loss += width
     for a in range(symbols.shape[1]):
         for t in range(-1, s):  # the first pass leaves out no record
             values = 0
@@ -100,13 +109,25 @@ def strip(c: int, space: Space, block: Block, rest: Rest) -> None:
 
 @inner_exact_sums
 def ordered_loss(x: int, j: int, points: Floats, low: Floats, high: Floats, caps: Floats) -> float:
-    """What the ordered attributes of one record of j's class would lose if x took j's place."""
+    """What the measured attributes of one record of j's class would lose if x took j's place."""
     loss = 0.0
-    for a in range(points.shape[1]):
+    for a in range(caps.shape[0]):
         v = points[x, a]
         bottom = low[j, a]
         top = high[j, a]
         loss += range_loss(v if v < bottom else bottom, v if v > top else top, caps[a])
+    return loss
+
+
+@inner
+def trees_loss(x: int, j: int, points: Floats, low: Floats, high: Floats, p: int, trees: Trees) -> float:
+    """The same of the attributes with hierarchies, which stand behind the first p."""
+    loss = 0.0
+    for a in range(p, points.shape[1]):
+        v = points[x, a]
+        bottom = low[j, a]
+        top = high[j, a]
+        loss += tree_loss(trees, a - p, v if v < bottom else bottom, v if v > top else top)
     return loss
 
 

@@ -127,7 +127,7 @@ def _certified(
     start = refine(records, _start(records, k, control), k, default_budget(len(records), k), control.threads)
     left = None if control.seconds is None else max(control.seconds - (monotonic() - began), 0.1)
     solution = solve(records, k, start, replace(control, seconds=left))
-    control.certify(solution.bound / len(records))
+    control.certify(solution.bound / len(records) + records.floor)
     control.progress(1.0)
     return solution.labels
 

@@ -26,14 +26,14 @@ class _Room(NamedTuple):
     left: npt.NDArray[np.bool_]  # (n,)
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
-    widths: Floats  # (m,): what a record of a node loses on each attribute, ordered ones first
+    widths: Floats  # (m,): what a record of a node loses on each attribute, in the order of the space
 
 
 @compiled
 def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Room) -> None:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right.
 
-    axes: (m,), where each list's attribute stands in the space: ordered ones first.
+    axes: (m,), where each list's attribute stands in the space: `Records.axes`.
     """
     m, n = lists.shape
     box, losses, left, moved, stack, widths = room
@@ -133,8 +133,6 @@ def bestcut(records: Records, k: int) -> Order:
         np.empty((n // k + 2, 3), np.int64),
         np.empty(m),
     )
-    sets = np.array([a.categorical for a in records.attributes])
-    axes = np.where(sets, len(space.caps) + np.cumsum(sets) - 1, np.cumsum(~sets) - 1).astype(np.int32)
-    _split(space, lists, axes, k, deep, room)
+    _split(space, lists, records.axes, k, deep, room)
     leaves: Order = lists[0]
     return leaves

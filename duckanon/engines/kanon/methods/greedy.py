@@ -14,7 +14,7 @@ import numpy.typing as npt
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.kernels.box import Box, clear, new_box
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.kernels.loss import range_loss, values_loss
+from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
 # Records whose losses are held at a time: they fit the nearest cache.
@@ -28,7 +28,7 @@ class _Free(NamedTuple):
     """Records in no class yet, column by column: a block's loss is summed an attribute at a time, by vectors."""
 
     names: Codes  # (free,)
-    columns: Floats  # (p, free)
+    columns: Floats  # (p + r, free)
     codes: Codes  # (q, free)
     taken: Floats  # (free,): infinite for a record that is taken, until the columns are packed again
 
@@ -57,8 +57,9 @@ def _class(space: Space, k: int) -> _Class:
 @compiled
 def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int]:
     """The places of the first free record, at or behind `head`, and of the free record farthest from record `last`."""
-    points, caps, symbols, nulls, units, whole = space
+    points, caps, symbols, nulls, units, whole, trees = space
     names, columns, codes, taken = free
+    p = caps.shape[0]
     while taken[head] > 0.0:
         head += 1
     most = -1.0
@@ -70,6 +71,10 @@ def _farthest(space: Space, free: _Free, head: int, last: int) -> tuple[int, int
         for j in range(caps.shape[0]):
             width = abs(columns[j, t] - points[last, j])
             apart += width if width < caps[j] else caps[j]
+        for j in range(p, columns.shape[0]):
+            x = columns[j, t]
+            y = points[last, j]
+            apart += tree_loss(trees, j - p, x if x < y else y, y if x < y else x)
         for j in range(units.shape[0]):
             code = symbols[last, j]
             if codes[j, t] != code:
@@ -105,6 +110,7 @@ def _grow(
     box, extra, members, losses = growing
     low, high, distinct, has_null, _ = box
     p = caps.shape[0]
+    r = columns.shape[0]
     q = units.shape[0]
     k = members.shape[0]
     stored = names.shape[0]
@@ -120,6 +126,8 @@ def _grow(
                 base = 0.0
                 for j in range(p):
                     base += range_loss(low[j], high[j], caps[j])
+                for j in range(p, r):
+                    base += tree_loss(space.trees, j - p, low[j], high[j])
                 least = np.inf
                 for start in range(head, stored, _BLOCK):
                     count = min(_BLOCK, stored - start)
@@ -132,6 +140,14 @@ def _grow(
                         for t in range(count):
                             v = columns[j, start + t]
                             losses[t] += range_loss(v if v < bottom else bottom, v if v > top else top, cap)
+                    for j in range(p, r):
+                        bottom = low[j]
+                        top = high[j]
+                        for t in range(count):
+                            v = columns[j, start + t]
+                            losses[t] += tree_loss(
+                                space.trees, j - p, v if v < bottom else bottom, v if v > top else top
+                            )
                     for j in range(q):
                         if has_null[j] and distinct[j] > 1:
                             continue
@@ -154,7 +170,7 @@ def _grow(
                     spent += count
                     if least <= 1e-12:
                         break
-            for j in range(p):
+            for j in range(r):
                 v = columns[j, chosen]
                 low[j] = v if v < low[j] else low[j]
                 high[j] = v if v > high[j] else high[j]
@@ -187,7 +203,7 @@ def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bo
 
     labels: -1 for the records of `rest`.
     """
-    points, caps, symbols, nulls, units, whole = space
+    points, caps, symbols, nulls, units, whole, trees = space
     p, q = len(caps), len(units)
     members = np.argsort(labels, kind="stable")[len(rest) :]
     size = np.bincount(labels[members], minlength=classes)
@@ -203,6 +219,12 @@ def _place(space: Space, rest: Codes, classes: int, labels: Labels, by_class: bo
         total = np.zeros(classes)
         for j in range(p):
             total += np.minimum(high[j] - low[j], caps[j])
+        for j in range(len(trees.tops)):
+            first, last = low[p + j].astype(np.intp), high[p + j].astype(np.intp)
+            step = trees.powers[last - first]
+            total += np.where(
+                first == last, 0.0, np.maximum(trees.tops[j, step, first], trees.tops[j, step, last - (1 << step)])
+            )
         for j in range(q):
             total += np.where(has_null[j] & (distinct[j] > 1), whole[j], (distinct[j] - 1) * units[j])
         return total

@@ -66,14 +66,26 @@ class _Model:
         self._equal(z, lambda i, h: float(top - min(x[i], x[h])))
         for i in range(self.n):
             if not null:
-                self.loss.append(a.weight * (z[i] - y[i]))
+                self.loss.append(a.scale * (z[i] - y[i]))
                 continue
             # min(z - y, 1): a range above 1 must be one of NULL and values, which loses 1.
             loss = self._variable(f"d_{name}_{i}", 0, 1)
             mixed = self._variable(f"b_{name}_{i}", 0, 1, "Integer")
             self.program += loss >= z[i] - y[i] - mixed
             self.program += loss >= mixed
-            self.loss.append(a.weight * loss)
+            self.loss.append(a.scale * loss)
+
+    def hierarchy(self, name: str, a: Attribute) -> None:
+        """An attribute with a hierarchy: a record loses what the ancestor it shares with any of its class does."""
+        lost = [self._variable(f"d_{name}_{i}", 0, 1) for i in range(self.n)]
+        leaves = np.minimum(a.codes, max(a.distinct - 1, 0))
+        for (i, h), v in self.same.items():
+            low, high = np.sort(leaves[[i, h]])
+            apart = 1.0 if a.distinct in a.codes[[i, h]] else float(a.width(low, high))
+            if a.codes[i] != a.codes[h]:
+                self.program += lost[i] >= apart * v
+                self.program += lost[h] >= apart * v
+        self.loss += [a.weight * one for one in lost]
 
     def categorical(self, name: str, a: Attribute) -> None:
         """A category occurs in a class or not; equivalent records agree on that."""
@@ -122,7 +134,7 @@ def milp(records: Records, k: int, start: Labels, control: Control) -> Solution:
     model = _Model(n, k)
     for j, a in enumerate(records.attributes):
         if a.weight > 0:
-            (model.categorical if a.categorical else model.ordered)(str(j), a)
+            (model.categorical if a.categorical else model.ordered if a.measured else model.hierarchy)(str(j), a)
     left = None if control.seconds is None else max(control.seconds - (monotonic() - began), 0.1)
     bound = model.solve(left)
     labels, loss = start, total_loss(records.space, start)

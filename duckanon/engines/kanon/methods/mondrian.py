@@ -2,8 +2,8 @@
 
 Strict: records with equal values stay together, and an attribute whose halves would be too small is passed over for
 the next widest. Relaxed: what lies on the median is dealt out to both halves, so that every node of 2k records or more
-is split. Categories are ordered by their codes, for want of a hierarchy. Bounds are tight: what is released are the
-records' own ends, not those of the cut.
+is split. Categories are ordered by their codes, leaves of a hierarchy as they stand in it. Bounds are tight: what is
+released are the records' own ends, not those of the cut.
 """
 
 import numpy as np
@@ -11,12 +11,15 @@ import numpy as np
 from duckanon.engines.array_kernels import argsort, assign
 from duckanon.engines.compiled import allocating
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.records import Codes, Floats, Records
+from duckanon.engines.kanon.kernels.loss import tree_loss
+from duckanon.engines.kanon.records import Codes, Floats, Records, Trees, trees_of
 
 
 @allocating
-def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
-    """codes: (m, n). places: (m, codes), where each code lies on its attribute, times the weight."""
+def _split(codes: Codes, places: Floats, trees: Trees, tree: Codes, k: int, relaxed: bool) -> Labels:
+    """codes: (m, n). places: (m, codes), where each code lies on its attribute, times the weight. tree: (m,), the
+    number of each attribute's hierarchy, -1 for none.
+    """
     m, n = codes.shape
     labels = np.empty(n, np.int32)
     members = np.empty(n, np.int32)
@@ -41,7 +44,10 @@ def _split(codes: Codes, places: Floats, k: int, relaxed: bool) -> Labels:
                 for i in here:
                     least = min(least, codes[j, i])
                     most = max(most, codes[j, i])
-                width[j] = places[j, most] - places[j, least]
+                if tree[j] < 0:
+                    width[j] = places[j, most] - places[j, least]
+                else:
+                    width[j] = tree_loss(trees, tree[j], float(least), float(most))
             for j in argsort(-width):
                 if width[j] <= 0.0:
                     break
@@ -80,7 +86,9 @@ def mondrian(records: Records, k: int, *, relaxed: bool = False) -> Labels:
     codes = np.stack([a.codes for a in attributes])
     places = np.zeros((len(attributes), max(a.distinct for a in attributes) + 1))
     for j, a in enumerate(attributes):
-        places[j, : a.distinct] = a.positions * a.weight
+        places[j, : a.distinct] = a.positions * a.scale
         # A node that mixes NULL with values loses all of the attribute.
-        places[j, a.distinct] = (2.0 if a.distinct else 0.0) * a.weight
-    return _split(codes, places, k, relaxed)
+        places[j, a.distinct] = (2.0 if a.distinct else 0.0) * a.scale
+    deep = np.array([a.joins is not None for a in attributes])
+    tree = np.where(deep, np.cumsum(deep) - 1, -1).astype(np.int32)
+    return _split(codes, places, trees_of([a for a in attributes if a.joins is not None]), tree, k, relaxed)

@@ -1,0 +1,96 @@
+"""Hierarchies: trees whose leaves are the values of an attribute, as tables with a column for each level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from duckanon.engines.kanon.records import Attribute, Codes, Floats
+from duckanon.errors import InvalidInput
+
+# What stands above the last level where that has several labels.
+ROOT = "*"
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """A tree over d leaves with levels of equal depth, the leaves themselves the first.
+
+    nodes: int32, shape (levels, d): the node above each leaf on each level, numbered from 0 along the leaves. The last
+    level is a root.
+    """
+
+    nodes: Codes
+
+    @property
+    def leaves(self) -> int:
+        return int(self.nodes.shape[1])
+
+    def losses(self, level: int) -> Floats:
+        """What a record loses whose leaf is replaced by its ancestor on a level, by leaf, shape (d,), from 0 to 1."""
+        below = np.bincount(self.nodes[level])
+        found: Floats = (below[self.nodes[level]] - 1) / max(self.leaves - 1, 1)
+        return found
+
+    @cached_property
+    def joins(self) -> Floats:
+        """What a class of two neighbouring leaves loses, shape (d - 1,): that of their lowest common ancestor."""
+        found = np.zeros(self.leaves - 1)
+        for level in range(len(self.nodes) - 1, -1, -1):
+            same = self.nodes[level, 1:] == self.nodes[level, :-1]
+            found[same] = self.losses(level)[1:][same]
+        return found
+
+    def attribute(self, name: str, codes: Codes, weight: float) -> Attribute:
+        """An attribute whose values are the leaves. codes: shape (n,), d for NULL."""
+        places = np.append(0.0, np.cumsum(self.joins))
+        levels = places / places[-1] if places[-1] else places
+        return Attribute(name, codes, levels, self.leaves, float(self.leaves - 1), weight, joins=self.joins)
+
+
+def hierarchy(name: str, rows: Sequence[Sequence[str | None]]) -> Hierarchy:
+    """The hierarchy of a column from its table: a row for each leaf, its labels from the leaf upwards.
+
+    rows: sorted by their labels from the last to the first, each once. A root is added where the last level has several
+    labels. Raises InvalidInput if it is no tree, or if a label has two meanings.
+    """
+    if not rows or not rows[0]:
+        raise InvalidInput(f'The hierarchy of "{name}" has no rows: give it a row for each value of the column.')
+    if any(label is None for row in rows for label in row):
+        raise InvalidInput(f'The hierarchy of "{name}" has a row without a label on some level: fill it in.')
+    labels = np.array(rows, dtype=object).T
+    starts = np.zeros((len(labels) + 1, len(rows)), np.bool_)
+    starts[-1, 0] = True
+    for level in range(len(labels) - 1, -1, -1):
+        starts[level] = starts[level + 1]
+        starts[level, 1:] |= labels[level, 1:] != labels[level, :-1]
+        if starts[level].sum() != len(set(labels[level].tolist())):
+            what = f"label on level {level} above the values" if level else "value"
+            raise InvalidInput(
+                f'The hierarchy of "{name}" is no tree: a {what} has two labels above it. Give each one label above '
+                "it, on every level."
+            )
+    nodes = np.cumsum(starts, axis=1) - 1
+    if nodes[-2, -1] == 0:
+        nodes = nodes[:-1]
+    else:
+        labels = np.concatenate([labels, np.full((1, len(rows)), ROOT, dtype=object)])
+    _check_labels(name, labels, nodes)
+    return Hierarchy(nodes.astype(np.int32))
+
+
+def _check_labels(name: str, labels: npt.NDArray[np.object_], nodes: npt.NDArray[np.int64]) -> None:
+    """Check that a label that occurs on several levels has the same leaves on each."""
+    meant: dict[str, tuple[int, int]] = {}
+    for level, numbers in enumerate(nodes):
+        first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
+        for start, stop in zip(first.tolist(), [*first[1:].tolist(), len(numbers)], strict=True):
+            if meant.setdefault(labels[level, start], (start, stop)) != (start, stop):
+                raise InvalidInput(
+                    f'The hierarchy of "{name}" has one label for different sets of values on two levels: rename one, '
+                    "so that a released label says what it stands for."
+                )

@@ -1,0 +1,216 @@
+"""Bands: fixed intervals, all of one width, to which the values of a quasi-identifier are widened.
+
+A band holds its lower end and not its upper one: 20 to 25 holds 20 and 24, not 25. Bands of numbers begin at multiples
+of the width, bands of months and years are counted from January 2000, bands of days and weeks from Monday, 2000-01-03.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from duckanon.errors import InvalidInput
+from duckanon.functions.schema import Table, is_date, is_number
+from duckanon.functions.sqltext import ROW, identifier
+
+_EXAMPLE = "as in bands := {'age': 5, 'born': 'year'}"
+_NUMBERS, _DAYS, _MONTHS = "numbers", "days", "months"
+_UNITS = {"day": (_DAYS, 1), "week": (_DAYS, 7), "month": (_MONTHS, 1), "quarter": (_MONTHS, 3), "year": (_MONTHS, 12)}
+_PERIOD = re.compile(r"(?:(\d{1,4}) )?(day|week|month|quarter|year)s?")
+_MONDAY, _JANUARY = date(2000, 1, 3), date(2000, 1, 1)
+# A width has no more decimals, and is below the power of ten.
+_DECIMALS, _POWER = 9, 12
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The bands of one quasi-identifier. They are numbered along the line; band 0 begins where the count begins.
+
+    name: of the column, as in `qi`. width: of a band, in numbers, days or months, as `unit` says. bottom: the first
+    band that has a lower end: all below is one band. top: the last one, which has no upper end. None without such.
+    """
+
+    name: str
+    width: Fraction
+    unit: str
+    bottom: int | None
+    top: int | None
+
+    def check(self, found: Table) -> None:
+        """Check the type of the column. Raises InvalidInput."""
+        kind = found.kind(self.name)
+        if self.unit == _NUMBERS and is_date(kind):
+            raise InvalidInput(
+                f'Column "{self.name}" holds dates: give its bands days, weeks, months, quarters or years, as in '
+                f"bands := {{'{self.name}': '3 months'}}."
+            )
+        if self.unit != _NUMBERS and is_number(kind):
+            raise InvalidInput(
+                f'Column "{self.name}" holds numbers: give its bands a number as their width, as in '
+                f"bands := {{'{self.name}': 5}}."
+            )
+        if not (is_date(kind) or is_number(kind)):
+            raise InvalidInput(
+                f'Column "{self.name}" is no number, date or timestamp and has no bands: leave it out of bands, or '
+                "cast it."
+            )
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The columns of the release: the lower and the upper end."""
+        return f"{self.name}_lo", f"{self.name}_hi"
+
+    @property
+    def outside(self) -> str:
+        """What is wrong where a value is in no band."""
+        return (
+            f'Column "{self.name}" holds an infinite value, or one too large for bands of this width: choose wider '
+            "bands, replace such values by NULL, or leave those rows out."
+        )
+
+    @property
+    def number(self) -> str:
+        """SQL: the number of the band that holds a row's value; NULL for NULL, and where it is in no band."""
+        value = f"{ROW}.{identifier(self.name)}"
+        if self.unit == _NUMBERS:
+            found = f"_dk_band({value}, {self._width})"
+        else:
+            found = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
+        if self.top is not None:
+            found = f"CASE WHEN {found} > {self.top} THEN {self.top} ELSE {found} END"
+        if self.bottom is not None:
+            found = f"CASE WHEN {found} < {self.bottom} THEN {self.bottom - 1} ELSE {found} END"
+        return found
+
+    def released(self, lowest: str, highest: str) -> tuple[str, str]:
+        """SQL: the lower and the upper end of the bands from the one number to the other; NULL where there is none."""
+        low, high = self._begin(lowest), self._begin(f"({highest} + 1)")
+        if self.bottom is not None:
+            low = f"CASE WHEN {lowest} >= {self.bottom} THEN {low} END"
+        if self.top is not None:
+            high = f"CASE WHEN {highest} < {self.top} THEN {high} END"
+        return low, high
+
+    def holds(self, low: str, high: str) -> str:
+        """SQL: whether a row's value lies within the released ends, which are NULL or begin a band."""
+        return (
+            f"({low} IS NULL AND {high} IS NULL OR ({low} IS NULL OR NOT {self._below(low)}) "
+            f"AND ({high} IS NULL OR {self._below(high)}) AND {self._begins(low)} AND {self._begins(high)})"
+        )
+
+    def _below(self, end: str) -> str:
+        """SQL: whether a row's value is below the end of a band."""
+        value = f"{ROW}.{identifier(self.name)}"
+        return f"_dk_below_end({value}, {end})" if self.unit == _NUMBERS else f"TRY_CAST({value} AS TIMESTAMP) < {end}"
+
+    @property
+    def _width(self) -> str:
+        return f"{Decimal(self.width.numerator) / Decimal(self.width.denominator):f}"
+
+    def _passed(self, value: str) -> str:
+        """SQL: how many days or months have passed since the count began."""
+        unit, began = ("day", _MONDAY) if self.unit == _DAYS else ("month", _JANUARY)
+        return f"system.main.date_diff('{unit}', DATE '{began}', TRY_CAST({value} AS DATE))"
+
+    def _begin(self, number: str) -> str:
+        """SQL: where a band begins."""
+        if self.unit == _NUMBERS:
+            return f"{number} * {self._width}"
+        passed = f"CAST({number} * {self._width} AS INTEGER)"
+        if self.unit == _DAYS:
+            return f"DATE '{_MONDAY}' + {passed}"
+        return f"CAST(DATE '{_JANUARY}' + system.main.to_months({passed}) AS DATE)"
+
+    def _begins(self, end: str) -> str:
+        """SQL: whether a band begins at an end, if there is one."""
+        if self.unit == _NUMBERS:
+            return f"({end} IS NULL OR {end} % {self._width} = 0)"
+        begins = f"{self._passed(end)} % {self._width} = 0"
+        if self.unit == _MONTHS:
+            begins += f" AND system.main.day({end}) = 1"
+        return f"({end} IS NULL OR {begins})"
+
+
+def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, ...]:
+    """The bands of a call, in the order of `qi`. sets: quasi-identifiers that are released as sets."""
+    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
+        raise InvalidInput(f"bands must give a width by name, {_EXAMPLE}.")
+    own, found = {name.lower(): name for name in qi}, dict[str, Bands]()
+    for name, told in pairs:
+        if name.lower() not in own:
+            raise InvalidInput(f'bands names "{name}", which is not in qi: quasi-identifiers alone have bands.')
+        if name.lower() in {one.lower() for one in sets}:
+            raise InvalidInput(f'Column "{name}" is in both categorical and bands: name it in one of them.')
+        found[name.lower()] = _bands(own[name.lower()], told)
+    return tuple(found[name.lower()] for name in qi if name.lower() in found)
+
+
+def _bands(name: str, told: object) -> Bands:
+    fields: Mapping[str, Any] = {"width": told}
+    if isinstance(told, dict):
+        fields = {field.lower(): value for field, value in told.items() if value is not None}
+    if not {"width"} <= set(fields) <= {"width", "bottom", "top"}:
+        raise InvalidInput(
+            f"The bands of \"{name}\" have a width, and may have a bottom and a top, as in {{'{name}': {{'width': 5, "
+            "'bottom': 20, 'top': 85}}."
+        )
+    width, unit = _width(name, fields["width"])
+    bare = Bands(name, width, unit, None, None)
+    bottom, top = (_edge(bare, side, fields[side]) if side in fields else None for side in ("bottom", "top"))
+    if bottom is not None and top is not None and bottom >= top:
+        raise InvalidInput(f'The bottom of the bands of "{name}" must be below their top.')
+    return Bands(name, width, unit, bottom, top)
+
+
+def _width(name: str, given: object) -> tuple[Fraction, str]:
+    if isinstance(given, str) and (period := _PERIOD.fullmatch(given.strip().lower())):
+        unit, units = _UNITS[period[2]]
+        if int(period[1] or 1) > 0:
+            return Fraction(units * int(period[1] or 1)), unit
+    elif (width := _number(given)) is not None and 0 < width < 10**_POWER:
+        return width, _NUMBERS
+    raise InvalidInput(
+        f'The width of the bands of "{name}" must be a number above zero with at most {_DECIMALS} decimals, as in 5, '
+        "or for dates days, weeks, months, quarters or years, as in 'month', '10 years'."
+    )
+
+
+def _number(given: object) -> Fraction | None:
+    """A number with few decimals, exactly as it was written; None if it is none."""
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal):
+        return None
+    written = Decimal(str(given))
+    if not written.is_finite() or abs(written) >= 10 ** (_POWER + 3):
+        return None
+    found = Fraction(written)
+    return found if (found * 10**_DECIMALS).denominator == 1 else None
+
+
+def _edge(bands: Bands, side: str, given: object) -> int:
+    """The number of the band that begins at a bottom or a top."""
+    passed: Fraction | None
+    if bands.unit == _NUMBERS:
+        passed = _number(given)
+    else:
+        try:
+            day = given if isinstance(given, date) else date.fromisoformat(str(given))
+        except ValueError:
+            raise InvalidInput(
+                f"The {side} of the bands of \"{bands.name}\" must be a date, as in '1950-01-01'."
+            ) from None
+        if bands.unit == _DAYS:
+            passed = Fraction((date(day.year, day.month, day.day) - _MONDAY).days)
+        else:
+            passed = Fraction((day.year - _JANUARY.year) * 12 + day.month - 1) if day.day == 1 else None
+    if passed is None or (passed / bands.width).denominator != 1:
+        raise InvalidInput(
+            f'The {side} of the bands of "{bands.name}" must be where a band begins: for numbers a multiple of the '
+            "width, for months and years counted from January 2000, for days and weeks from 2000-01-03."
+        )
+    return int(passed / bands.width)

@@ -1,0 +1,106 @@
+"""How the quasi-identifiers of a call are generalised beside intervals and sets: to bands, or along hierarchies.
+
+A query adds to each row the *place* of such a value: the number of its band, or of its leaf. Engines search by places,
+and SQL computes what is released from the least and the greatest place of a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from duckanon.errors import InvalidInput
+from duckanon.functions import bands, hierarchies
+from duckanon.functions.bands import Bands
+from duckanon.functions.hierarchies import Labels
+from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import PLACES, ROW, identifier, struct
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.hierarchy import Hierarchy
+
+
+def place(name: str) -> str:
+    """SQL: the place of a row's value of this column."""
+    return f"{ROW}.{PLACES}.{identifier(name)}"
+
+
+@dataclass(frozen=True)
+class Generalisation:
+    """The bands and the hierarchies of a call, each in the order of its quasi-identifiers."""
+
+    bands: tuple[Bands, ...]
+    hierarchies: tuple[Labels, ...]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], qi: Sequence[str], sets: Sequence[str]) -> Generalisation:
+        """Those of a call. sets: quasi-identifiers that are released as sets. Raises InvalidInput."""
+        found = bands.read(given["bands"], qi, sets)
+        return cls(found, hierarchies.read(given["hierarchies"], qi, [*sets, *(one.name for one in found)]))
+
+    @property
+    def all(self) -> tuple[Bands | Labels, ...]:
+        return (*self.bands, *self.hierarchies)
+
+    def of(self, name: str) -> Bands | Labels | None:
+        """How a quasi-identifier is generalised, by its name as in `qi`; None if by an interval or a set."""
+        return next((one for one in self.all if one.name == name), None)
+
+    def check(self, found: Table) -> None:
+        """Check the columns' types. Raises InvalidInput."""
+        for one in self.bands:
+            one.check(found)
+
+    @property
+    def labelled(self) -> list[str]:
+        """The columns that have a hierarchy."""
+        return [one.name for one in self.hierarchies]
+
+    @property
+    def trees(self) -> str:
+        """The definitions of the query's tables with hierarchies."""
+        return "".join(one.defined for one in self.hierarchies)
+
+    @property
+    def places(self) -> str:
+        """SQL: the column with the places of a row's values, after others; nothing if there are none."""
+        fields = {one.name: one.number for one in self.all}
+        return f", {struct(fields)} AS {PLACES}" if fields else ""
+
+    @property
+    def handed(self) -> dict[str, str]:
+        """SQL: what is handed over of a row in place of values, by column."""
+        return {one.name: place(one.name) for one in self.all}
+
+    @property
+    def told(self) -> dict[str, str]:
+        """SQL: what an engine is told before the rows: in which columns values have no place, and the hierarchies."""
+        if not self.all:
+            return {}
+        lost = {}
+        for one in self.all:
+            value, own = f"{ROW}.{identifier(one.name)}", place(one.name)
+            lost[one.name] = f"system.main.count_if({value} IS NOT NULL AND {own} IS NULL) > 0"
+        found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
+        if self.hierarchies:
+            trees = {
+                one.name: f"(SELECT system.main.list(labels ORDER BY number) FROM {one.tree})"
+                for one in self.hierarchies
+            }
+            found["trees"] = struct(trees)
+        return found
+
+    def trees_of(self, outside: pa.Scalar | None, trees: pa.Scalar | None) -> dict[str, Hierarchy]:
+        """The hierarchies by column, from what `told` said. Raises InvalidInput if a value has no place."""
+        from duckanon.engines.kanon.hierarchy import hierarchy
+
+        rows = {} if trees is None else trees.as_py()
+        found = {one.name: hierarchy(one.name, rows[one.name] or []) for one in self.hierarchies}
+        lost = {} if outside is None else outside.as_py()
+        for one in self.all:
+            if lost[one.name]:
+                raise InvalidInput(one.outside)
+        return found

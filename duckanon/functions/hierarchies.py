@@ -1,0 +1,111 @@
+"""Hierarchies: trees of labels above the values of a quasi-identifier, from tables, files or expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duckanon.errors import InvalidInput
+from duckanon.functions.sqltext import ROW, identifier, literal
+
+_EXAMPLE = "as in hierarchies := {'zip': 'zip_levels'} or {'zip': ['left(zip, 3)', 'left(zip, 1)']}"
+# Files that are read without a header, as ARX writes them.
+_DELIMITED = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The hierarchy of one quasi-identifier.
+
+    name: of the column, as in `qi`. place: of the query's table with the hierarchy. table: a table with a row for each
+    value and a column for each level, the value first; None where `levels` are expressions over the column.
+    """
+
+    name: str
+    place: int
+    table: str | None
+    levels: tuple[str, ...]
+
+    @property
+    def released(self) -> str:
+        """The column of the release."""
+        return f"{self.name}_label"
+
+    @property
+    def outside(self) -> str:
+        """What is wrong where a value is not in the hierarchy."""
+        return f'Column "{self.name}" holds a value that its hierarchy lacks: give the hierarchy a row for each value.'
+
+    @property
+    def tree(self) -> str:
+        """The name of the query's table with the hierarchy."""
+        return f"_dk_tree_{self.place}"
+
+    @property
+    def defined(self) -> str:
+        """The definition of that table: a number for each value along the tree, and its labels upwards."""
+        value = f"{ROW}.{identifier(self.name)}"
+        if self.table is None:
+            columns = [value, *(f"({level}\n)" for level in self.levels)]
+            given = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
+            labels = (
+                f"SELECT system.main.list_value({given}) AS labels FROM _dk_source AS {ROW} WHERE {value} IS NOT NULL"
+            )
+        else:
+            labels = (
+                "SELECT system.main.list_value(*COLUMNS(*)) AS labels "
+                f"FROM (SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {self._source})"
+            )
+        return (
+            f"{self.tree} AS MATERIALIZED (SELECT system.main.row_number() OVER (ORDER BY "
+            f"system.main.list_reverse(labels)) AS number, labels FROM (SELECT DISTINCT labels FROM ({labels}))),\n"
+        )
+
+    @property
+    def _source(self) -> str:
+        table = self.table or ""
+        if table.lower().endswith(_DELIMITED):
+            return f"system.main.read_csv({literal(table)}, header := false, all_varchar := true)"
+        return f"system.main.query_table({literal(table)})"
+
+    @property
+    def number(self) -> str:
+        """SQL: the number of the leaf of a row's value; NULL for NULL, and where the hierarchy lacks it."""
+        return (
+            f"(SELECT system.main.min(number) FROM {self.tree} "
+            f"WHERE labels[1] = CAST({ROW}.{identifier(self.name)} AS VARCHAR))"
+        )
+
+    def common(self, lowest: str, highest: str) -> str:
+        """SQL: the label of the lowest common ancestor of the leaves from one number to another; NULL for NULL."""
+        low, high = (f"(SELECT labels FROM {self.tree} WHERE number = {number})" for number in (lowest, highest))
+        return f"_dk_common({low}, {high})"
+
+    def holds(self, label: str) -> str:
+        """SQL: whether a row's value is below a released label."""
+        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
+        above = f"(SELECT system.main.min(labels) FROM {self.tree} WHERE labels[1] = {value})"
+        return f"({label} IS NULL OR _dk_below({above}, {label}))"
+
+
+def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Labels, ...]:
+    """The hierarchies of a call, in the order of `qi`. others: quasi-identifiers that are released as sets or bands."""
+    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
+        raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
+    own, found = {name.lower(): name for name in qi}, dict[str, Labels]()
+    for name, told in pairs:
+        if name.lower() not in own:
+            raise InvalidInput(f'hierarchies names "{name}", which is not in qi: quasi-identifiers alone have one.')
+        if name.lower() in {one.lower() for one in others}:
+            raise InvalidInput(
+                f'Column "{name}" is in hierarchies and in categorical or bands: name it in one of them.'
+            )
+        if isinstance(told, str) and told:
+            table, levels = told, ()
+        elif isinstance(told, list) and told and all(isinstance(one, str) and one.strip() for one in told):
+            table, levels = None, tuple(told)
+        else:
+            raise InvalidInput(f'The hierarchy of "{name}" must be a table or a list of expressions, {_EXAMPLE}.')
+        found[name.lower()] = Labels(own[name.lower()], len(found) + 1, table, levels)
+    return tuple(found[name.lower()] for name in qi if name.lower() in found)
