@@ -312,6 +312,22 @@ def test_what_a_copy_gives_away_is_found_without_naming_it(tmp_path: Path) -> No
         assert [one for one in points(page) if "gives away" in one] == said
 
 
+def test_a_published_copy_is_judged_as_it_was_published(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        "CREATE TABLE people AS SELECT i // 10 AS age, CASE WHEN i < 10 THEN 'flu' ELSE 'ill ' || i END AS illness "
+        "FROM range(80) r(i)",
+        "SELECT protect('people', epsilon := 1, quasi_identifiers := ['age'], sensitive := ['illness'], k := 4)",
+        "CREATE TABLE released AS FROM k_anonymize('people', ['age'], k := 4)",
+        "SELECT publish('released', of := 'people')",
+        "DROP TABLE released",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    assert any(one.startswith("publication released gives away illness of ") for one in points(page)), points(page)
+    assert "publication released 80 records, k-anonymous by age_lo, age_hi" in plain(page.read_text(encoding="utf-8"))
+
+
 def test_unprotected_tables_are_named(tmp_path: Path, shop: Path) -> None:
     page = tmp_path / "page.html"
     assert run(str(shop), "--out", str(page)).exit_code == 0
