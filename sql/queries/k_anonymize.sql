@@ -3,8 +3,9 @@
 --   $classes       the engine's call, which returns where the labels are
 --   $label         a row's label
 --   $cells         the released cells, as aggregates  $released   their names
---   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
+--   $within        every value lies in its cell       $kept       columns that are not released
 --   $k             the least class size               $released_in_order  $released, in ascending order
+--   $smallest      the size of the smallest class
 --   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
 --   $hidden        names that do not sort the records of a class
 --   $shown         how labels are found for the cells, where there are hierarchies
@@ -42,7 +43,7 @@ _dk_tallies AS (
 ),
 _dk_verdict AS (
   SELECT CASE
-    WHEN system.main.min(size) FILTER (WHERE class_id IS NOT NULL) < $k
+    WHEN $smallest < $k
       THEN 'k_anonymize made a class of fewer than k records: this is a bug in duckanon, nothing was released.'
     WHEN system.main.sum(size) <> (SELECT records FROM _dk_answered)
       OR system.main.sum(content) <> (SELECT content FROM _dk_answered)
