@@ -78,14 +78,21 @@ class Labels:
 
     def common(self, lowest: str, highest: str) -> str:
         """SQL: the label of the lowest common ancestor of the leaves from one number to another; NULL for NULL."""
-        low, high = (f"(SELECT labels FROM {self.tree} WHERE number = {number})" for number in (lowest, highest))
-        return f"_dk_common({low}, {high})"
+        return f"_dk_common({self.above_place(lowest)}, {self.above_place(highest)})"
+
+    def above_place(self, number: str) -> str:
+        """SQL: the labels of the leaf with a number, from the leaf upwards."""
+        return f"(SELECT labels FROM {self.tree} WHERE number = {number})"
+
+    @property
+    def above_value(self) -> str:
+        """SQL: the labels of a row's value."""
+        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
+        return f"(SELECT system.main.min(labels) FROM {self.tree} WHERE labels[1] = {value})"
 
     def holds(self, label: str) -> str:
         """SQL: whether a row's value is below a released label."""
-        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
-        above = f"(SELECT system.main.min(labels) FROM {self.tree} WHERE labels[1] = {value})"
-        return f"({label} IS NULL OR _dk_below({above}, {label}))"
+        return f"({label} IS NULL OR _dk_below({self.above_value}, {label}))"
 
 
 def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Labels, ...]:

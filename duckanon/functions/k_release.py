@@ -179,12 +179,14 @@ def write(
     classes: str,
     suppressed: str | None = None,
     how: Generalisation | None = None,
+    levels: str = "",
 ) -> str:
     """The query that releases the rows of `source` in the classes that the call `classes` finds.
 
     dropped, replaced: columns that are not released, and those for which the cells stand. collected: an aggregate over
     the rows, which `classes` is called with under this name. suppressed: how many of the `records` of `source` may be
     dropped, if that is not a share of them. how: the bands and hierarchies of the cells.
+    levels: the levels of the columns, after the engine's answer, or nothing.
     """
     names = [name for cell in cells for name in cell.names]
     shown = [one for cell in cells for one in cell.shown]
@@ -206,6 +208,7 @@ def write(
         ),
         suppressed=suppressed or criteria.allowed("records"),
         trees="" if how is None else how.trees,
+        levels=levels,
         places=places,
         cells=", ".join(cell.aggregate() for cell in cells),
         shown=f" REPLACE ({', '.join(shown)})" if shown else "",

@@ -7,11 +7,12 @@
 --   $k             the least class size               $released_in_order  $released, in ascending order
 --   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
 --   $hidden        names that do not sort the records of a class
+--   $levels        the level of each column, for method 'global'
 --   $shown         how labels are found for the cells, where there are hierarchies
 WITH
 -- include rows.sql
 _dk_answered AS MATERIALIZED (
-  SELECT records, content, answer.classes AS labels
+  SELECT records, content, answer.classes AS labels$levels
   FROM (SELECT records, content, $classes AS answer FROM _dk_packed)
   WHERE _dk_unless(answer.problem)
 ),
