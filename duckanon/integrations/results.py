@@ -18,6 +18,7 @@ _BATCH = 10_000
 # Figures of k_report and k_compare that are shares of 1.
 _SHARES = {
     "max_risk", "avg_risk", "journalist_max", "journalist_avg", "information_loss", "lower_bound", "classification",
+    "moved",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.report.exposure import agreed
 from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
 from duckanon.integrations.report.table_requests import TableRequest
+from duckanon.integrations.report.usefulness import Tables, Usefulness, source_of, usefulness
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.results import fetch
 
@@ -85,6 +86,15 @@ class Noisy:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """A release beside the table that it was made from."""
+
+    table: str
+    source: str
+    figures: Usefulness
+
+
+@dataclass(frozen=True)
 class Exported:
     """A file that left the database. print: its SHA-256. size: in bytes. what: in words."""
 
@@ -98,10 +108,12 @@ class Exported:
 class Assessment:
     """Everything that was assessed. problems: a sentence for each table that could not be. left_out: pictures.
 
-    files: exported files. unprotected: tables that are neither protected nor open nor a known release.
+    useful: releases beside the tables that they were made from, where these are known. files: exported files.
+    unprotected: tables that are neither protected nor open nor a known release.
     """
 
     released: list[Released] = field(default_factory=list)
+    useful: list[Compared] = field(default_factory=list)
     shares: list[Conditional] = field(default_factory=list)
     noisy: list[Noisy] = field(default_factory=list)
     files: list[Exported] = field(default_factory=list)
@@ -129,17 +141,21 @@ def assess(con: Connection, wanted: Wanted, views: Views, settled: Collection[st
     settled: the names of tables that are protected or open. A table that cannot be read is listed as a problem, and the
     others are assessed all the same.
     """
-    on = _Assessor(con, wanted.sensitive)
+    tables = [
+        _Table(f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}", table, columns)
+        for schema, table, columns in con.execute(_TABLES).fetchall()
+    ]
+    on = _Assessor(con, wanted.sensitive, tables)
     loaded = {str(path): DataFile.of(path).load(con) for path in wanted.files}
     for one in wanted.requests:
         on.trying(one.table, partial(on.requested, replace(one, table=loaded.get(one.table, one.table)), one.table))
     for view, text in views.shares:
         on.trying(view, partial(on.shares, f"view {view}", text))
     named = {one.table for one in wanted.requests}
-    for schema, table, columns in con.execute(_TABLES).fetchall():
-        label, name = f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}"
-        if not {label, table} & named and on.judged(label, name, columns) is None and label not in settled:
-            on.found.unprotected.append(label)
+    for each in tables:
+        is_named = bool({each.label, each.table} & named)
+        if not is_named and on.judged(each.label, each.name, each.columns) is None and each.label not in settled:
+            on.found.unprotected.append(each.label)
     for path in wanted.files:
         on.exported(path, loaded[str(path)], is_named=str(path) in named)
     return on.found
@@ -150,10 +166,22 @@ def _released_columns(columns: Sequence[str]) -> list[str]:
     return generalised(columns) if "class_id" in columns else []
 
 
+@dataclass(frozen=True)
+class _Table:
+    """A table of the database. label: its schema and name, as the page shows them; name: the same, quoted."""
+
+    label: str
+    name: str
+    table: str
+    columns: Types
+
+
 class _Assessor:
-    def __init__(self, con: Connection, sensitive: Sequence[str] | None) -> None:
+    def __init__(self, con: Connection, sensitive: Sequence[str] | None, tables: Sequence[_Table]) -> None:
         self.con = con
         self.sensitive = sensitive
+        self.labels = {one.name: one.label for one in tables}
+        self.tables: Tables = {one.name: {name.lower(): kind for name, kind in one.columns} for one in tables}
         self.found = Assessment()
 
     def trying(self, label: str, work: Callable[[], Any]) -> None:
@@ -240,6 +268,9 @@ class _Assessor:
         guessed = [one for one in copied.names if one not in copied.near_unique] if self.sensitive is None else []
         same = agreed(self.con, name, qi, hidden or guessed)
         self.found.released.append(Released(label, qi, hidden, found, figures, copied, same))
+        if name in self.tables and figures["records"] and (source := source_of(self.con, self.tables, name)):
+            made = usefulness(self.con, source, name, copied.near_unique, self.tables)
+            self.found.useful.append(Compared(label, self.labels[source], made))
 
     def shares(self, label: str, arguments: str) -> None:
         (figures,) = self._rows(f"FROM disclosure_report({arguments})")

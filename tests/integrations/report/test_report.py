@@ -142,6 +142,36 @@ def test_it_judges_released_tables_and_shares(text: str, shop: Path) -> None:
     assert text.count("<figure>") == 4
 
 
+def test_it_compares_a_release_with_the_one_table_that_it_can_be_made_from(text: str, shop: Path) -> None:
+    told = plain(text)
+    with duckdb.connect(str(shop), read_only=True) as con:
+        found = duckanon.register(con).execute(
+            "SELECT columns[1], difference FROM k_utility('people', 'released', ['age', 'zip', 'vote']) "
+            "WHERE measure = 'total_variation' ORDER BY difference DESC LIMIT 1"
+        )
+        ((column, moved),) = found.fetchall()
+    assert f"main.released main.people {column} {100 * moved:.3g} %" in told
+    # No other table has the columns of the other release.
+    section = told.partition("relative to the true ones.")[2].partition("Bounds of published shares")[0]
+    assert section.count("main.") == 2
+
+
+def test_a_release_of_one_of_two_tables_is_compared_with_neither(tmp_path: Path) -> None:
+    path = made(
+        tmp_path / "two.duckdb",
+        "CREATE TABLE one AS SELECT i % 9 AS age FROM range(90) r(i)",
+        "CREATE TABLE other AS FROM one",
+        "CREATE TABLE small AS FROM one LIMIT 30",
+        "CREATE TABLE released AS FROM k_anonymize('one', ['age'], k := 5)",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(path), "--out", str(page)).exit_code == 0
+    assert "What releases still tell" not in page.read_text(encoding="utf-8")
+    made(path, "DROP TABLE other")
+    assert run(str(path), "--out", str(page), "--force").exit_code == 0
+    assert "main.released main.one age" in plain(page.read_text(encoding="utf-8"))
+
+
 def test_it_identifies_the_database_and_versions(text: str, shop: Path) -> None:
     assert hashlib.sha256(shop.read_bytes()).hexdigest() in text
     assert f"duckanon {__version__}" in plain(text)
@@ -448,8 +478,8 @@ def test_a_browser_opens_it_without_a_network(browser: Any, written: Path, schem
     assert asked == [written.as_uri()]
     assert told == []
     assert page.get_by_role("heading", level=1).inner_text() == "Privacy report: shop.duckdb"
-    assert page.get_by_role("heading", level=2).count() == 11
-    assert page.get_by_role("table").count() == 8
+    assert page.get_by_role("heading", level=2).count() == 12
+    assert page.get_by_role("table").count() == 9
     assert page.get_by_role("img").count() == 4
     # Nothing is wider than the window, and text stands out from its ground.
     assert page.evaluate("document.documentElement.scrollWidth") <= 800

@@ -1,0 +1,88 @@
+"""What a released table still tells of the table that it was made from, in a few figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckanon.functions.sqltext import literal
+from duckanon.integrations.calls import call
+from duckanon.integrations.results import fetch
+
+if TYPE_CHECKING:
+    from duckanon.connection import Connection
+
+# By name, the types of a table's columns by their names in lower case.
+Tables = Mapping[str, Mapping[str, str]]
+
+_QUERIES = 200
+_MOST_COLUMNS = 15
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """Figures of k_utility. moved: the column whose distribution moved most, and by which share.
+
+    association: the greatest change of a correlation or of Cramer's V, None without a pair of columns. median, most:
+    the errors of random counts, half of which and 95 % of which are no larger; None where there are none.
+    """
+
+    moved: tuple[str, float]
+    association: float | None
+    median: float | None
+    most: float | None
+
+
+def source_of(con: Connection, tables: Tables, name: str) -> str | None:
+    """The one table that a release may have been made from, by its columns, types and rows; None if there are several.
+
+    name: of the release, as the tables are named.
+    """
+    wanted = _columns_before(tables[name])
+    rows = _rows(con, name)
+    found = [
+        other
+        for other, columns in tables.items()
+        if other != name
+        and "class_id" not in columns
+        and all(columns.get(column) == kind for column, kind in wanted.items())
+        and _rows(con, other) >= rows
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str], tables: Tables) -> Usefulness:
+    """Compare a release with its source. leave_out: columns that are not compared."""
+    apart = {column.lower() for column in leave_out}
+    columns = [one for one in _columns_before(tables[name]) if one not in apart][:_MOST_COLUMNS]
+    rows = fetch(con.execute(call("k_utility", source, name, columns, queries=_QUERIES))).records()
+    moved = [(one["columns"][0], one["difference"]) for one in rows if one["measure"] == "total_variation"]
+    changes = [
+        abs(one["difference"])
+        for one in rows
+        if one["measure"] in ("correlation", "cramers_v") and one["difference"] is not None
+    ]
+    errors = {one["value"]: one["difference"] for one in rows if one["measure"] == "query_error"}
+    most = max(moved, key=lambda one: one[1])
+    return Usefulness(most, max(changes, default=None), errors.get("median"), errors.get("95 %"))
+
+
+def _columns_before(release: Mapping[str, str]) -> dict[str, str]:
+    """The columns that the source of a release must have, with their types."""
+    found = {}
+    for name, kind in release.items():
+        base, _, end = name.rpartition("_")
+        if end == "set" and kind.endswith("[]"):
+            found[base] = kind.removesuffix("[]")
+        elif end in ("lo", "hi") and {f"{base}_lo", f"{base}_hi"} <= release.keys():
+            found[base] = kind
+        elif name != "class_id":
+            found[name] = kind
+    return found
+
+
+def _rows(con: Connection, name: str) -> int:
+    query = f"SELECT system.main.count(*) FROM system.main.query_table({literal(name)})"  # noqa: S608 - a literal
+    ((rows,),) = con.execute(query).fetchall()
+    return int(rows)
