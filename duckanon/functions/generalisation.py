@@ -87,7 +87,7 @@ class Generalisation:
         found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
         if self.hierarchies:
             trees = {
-                one.name: f"(SELECT system.main.list(labels ORDER BY number) FROM {one.tree})"
+                one.name: f"(SELECT system.main.list(labels[:-2] ORDER BY number) FROM {one.tree})"
                 for one in self.hierarchies
             }
             found["trees"] = struct(trees)

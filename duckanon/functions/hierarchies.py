@@ -43,7 +43,7 @@ class Labels:
 
     @property
     def defined(self) -> str:
-        """The definition of that table: a number for each value along the tree, and its labels upwards."""
+        """The definition of that table: each value's number along the tree, its labels upwards, and '*' above them."""
         value = f"{ROW}.{identifier(self.name)}"
         if self.table is None:
             columns = [value, *(f"({level}\n)" for level in self.levels)]
@@ -58,7 +58,8 @@ class Labels:
             )
         return (
             f"{self.tree} AS MATERIALIZED (SELECT system.main.row_number() OVER (ORDER BY "
-            f"system.main.list_reverse(labels)) AS number, labels FROM (SELECT DISTINCT labels FROM ({labels}))),\n"
+            "system.main.list_reverse(labels)) AS number, system.main.list_append(labels, '*') AS labels "
+            f"FROM (SELECT DISTINCT labels FROM ({labels}))),\n"
         )
 
     @property
@@ -92,7 +93,7 @@ class Labels:
 
     def holds(self, label: str) -> str:
         """SQL: whether a row's value is below a released label."""
-        return f"({label} IS NULL OR _dk_below({self.above_value}, {label}))"
+        return f"({label} IS NULL OR system.main.list_contains({self.above_value}, {label}))"
 
 
 def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Labels, ...]:

@@ -57,7 +57,7 @@ class LevelCell:
         """SQL: the label of a value by the labels above it, or by the number of its band."""
         level = f"(SELECT levels[{self.number}] FROM _dk_answered)"
         if isinstance(self.how, Labels):
-            return f"_dk_on_level({own}, {level})"
+            return f"CASE WHEN {level} >= 0 THEN {own}[{level} + 1] END"
         return (
             f"CASE {level} WHEN 0 THEN {self.how.label(own)} WHEN 1 THEN CASE WHEN {own} IS NOT NULL THEN '*' END END"
         )

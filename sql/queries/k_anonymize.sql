@@ -65,8 +65,8 @@ FROM (
   JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"
   WHERE _dk_classes.class_id IS NOT NULL
     AND (SELECT _dk_unless(problem) FROM _dk_verdict)
-    AND _dk_unless(CASE WHEN ($within) IS NOT TRUE
-      THEN 'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.' END)
+    AND CASE WHEN ($within) IS TRUE THEN true ELSE system.main.error(
+      'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.') END
 )
 -- (What a collation takes for equal is put in order by its hash.)
 ORDER BY
