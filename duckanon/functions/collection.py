@@ -23,7 +23,7 @@ import pyarrow as pa
 from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
-from duckanon.functions.encoding import Chunk, chunk, is_ordered, join, sensitive
+from duckanon.functions.encoding import Chunk, as_units, chunk, is_ordered, join, sensitive
 from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
 from duckanon.functions.udf import Instance
 
@@ -149,6 +149,10 @@ class Collection:
     def values(self, name: str) -> npt.NDArray[np.int32]:
         """A column as a number for each distinct value, NULL the last, in the order of the rows' numbers."""
         return self._attribute(name, True, 1.0).codes.astype(np.int32, copy=False)
+
+    def units(self, name: str) -> npt.NDArray[np.int32]:
+        """The unit of each row as a number for each distinct value, -1 for NULL, in the order of the rows' numbers."""
+        return as_units(self._attribute(name, True, 1.0))
 
     def _attribute(self, name: str, categorical: bool, weight: float) -> Attribute:
         chunks = [part.columns[name] for part in self._parts]

@@ -186,6 +186,16 @@ def sensitive_columns(packed: pa.Scalar | pa.StructArray) -> list[Sensitive]:
     return found
 
 
+def unit_codes(column: pa.Array) -> npt.NDArray[np.int32]:
+    """The unit of each row as a number for each distinct value, -1 for NULL. Shape (n,)."""
+    return as_units(encode("unit", column, categorical=True))
+
+
+def as_units(coded: Attribute) -> npt.NDArray[np.int32]:
+    """The codes of a column with -1 for NULL."""
+    return np.where(coded.codes == coded.distinct, np.int32(-1), coded.codes.astype(np.int32))
+
+
 def sensitive(coded: Attribute, kind: pa.DataType) -> Sensitive:
     """A sensitive column as the engine takes it, from its codes and its type."""
     from duckanon.engines.kanon.risk import Sensitive

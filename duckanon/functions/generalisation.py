@@ -65,6 +65,11 @@ class Generalisation:
         return "".join(one.defined for one in self.hierarchies)
 
     @property
+    def joined(self) -> str:
+        """SQL: the joins of rows with them."""
+        return "".join(one.joined for one in self.hierarchies)
+
+    @property
     def places(self) -> str:
         """SQL: the column with the places of a row's values, after others; nothing if there are none."""
         fields = {one.name: one.number for one in self.all}

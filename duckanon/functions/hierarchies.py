@@ -58,7 +58,8 @@ class Labels:
             )
         return (
             f"{self.tree} AS MATERIALIZED (SELECT system.main.row_number() OVER (ORDER BY "
-            "system.main.list_reverse(labels)) AS number, system.main.list_append(labels, '*') AS labels "
+            "system.main.list_reverse(labels)) AS number, labels[1] AS leaf, "
+            "system.main.list_append(labels, '*') AS labels "
             f"FROM (SELECT DISTINCT labels FROM ({labels}))),\n"
         )
 
@@ -70,30 +71,32 @@ class Labels:
         return f"system.main.query_table({literal(table)})"
 
     @property
-    def number(self) -> str:
-        """SQL: the number of the leaf of a row's value; NULL for NULL, and where the hierarchy lacks it."""
-        return (
-            f"(SELECT system.main.min(number) FROM {self.tree} "
-            f"WHERE labels[1] = CAST({ROW}.{identifier(self.name)} AS VARCHAR))"
-        )
-
-    def common(self, lowest: str, highest: str) -> str:
-        """SQL: the label of the lowest common ancestor of the leaves from one number to another; NULL for NULL."""
-        return f"_dk_common({self.above_place(lowest)}, {self.above_place(highest)})"
-
-    def above_place(self, number: str) -> str:
-        """SQL: the labels of the leaf with a number, from the leaf upwards."""
-        return f"(SELECT labels FROM {self.tree} WHERE number = {number})"
+    def joined(self) -> str:
+        """SQL: the join of rows with the hierarchy."""
+        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
+        return f"\n  LEFT JOIN {self.tree} ON {self.tree}.leaf = {value}"
 
     @property
-    def above_value(self) -> str:
-        """SQL: the labels of a row's value."""
-        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
-        return f"(SELECT system.main.min(labels) FROM {self.tree} WHERE labels[1] = {value})"
+    def number(self) -> str:
+        """SQL: the number of the leaf of a joined row's value; NULL for NULL, and where the hierarchy lacks it."""
+        return f"{self.tree}.number"
+
+    @property
+    def above(self) -> str:
+        """SQL: the labels of a joined row's value, from the value upwards."""
+        return f"{self.tree}.labels"
+
+    def found(self, end: str, number: str) -> str:
+        """SQL: the join of cells with the leaf of a number, for `above_end`. end: 'low' or 'high'."""
+        return f"\n  LEFT JOIN {self.tree} AS {self.tree}_{end} ON {self.tree}_{end}.number = {number}"
+
+    def above_end(self, end: str) -> str:
+        """SQL: the labels of the leaf that was found."""
+        return f"{self.tree}_{end}.labels"
 
     def holds(self, label: str) -> str:
         """SQL: whether a row's value is below a released label."""
-        return f"({label} IS NULL OR system.main.list_contains({self.above_value}, {label}))"
+        return f"({label} IS NULL OR system.main.list_contains({self.above}, {label}))"
 
 
 def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Labels, ...]:

@@ -86,9 +86,7 @@ class KAnonymize(Request):
             "weights": tuple(weights),
             "categorical": tuple(sets),
             "drop": tuple(dropped),
-            "criteria": privacy_criteria.read(
-                given, [*columns, *dropped], bare=within is not None or given["method"] == _GLOBAL
-            ),
+            "criteria": privacy_criteria.read(given, [*columns, *dropped], columns),
         }
         how = Generalisation.read(given, columns, sets)
         limit, method = arguments.seconds(given["seconds"]), arguments.text(given["method"], "method")
@@ -117,7 +115,7 @@ class KAnonymize(Request):
             dropped=self.drop,
             replaced=self.qi,
             problem=check("_dk_k_problem", self.literal),
-            collected=collected(opened, [*self.qi, *self.criteria.sensitive], self.how.handed),
+            collected=collected(opened, [*self.qi, *self.criteria.columns], self.how.handed),
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
             how=self.how,
             levels=", system.main._dk_levels(answer.classes) AS levels" if self.method == _GLOBAL else "",
@@ -141,8 +139,8 @@ def _check_global(qi: Sequence[str], how: Generalisation, seconds: float | None,
             )
     if seconds is not None or given["options"] is not None:
         raise InvalidInput("Method 'global' finds the optimum and has no options: leave seconds and options out.")
-    if given["sensitive"]:
-        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l and t out.")
+    if given["sensitive"] or given["unit"] is not None:
+        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l, t and unit out.")
 
 
 def check_columns(
@@ -150,12 +148,13 @@ def check_columns(
     qi: Sequence[str],
     categorical: Sequence[str],
     others: Sequence[str],
-    sensitive: Sequence[str],
+    criteria: Criteria,
     how: Generalisation,
 ) -> None:
     """Check the columns that k_anonymize or k_compare names. others: those that need no order."""
-    found.has([*qi, *others, *sensitive])
-    found.plain(sensitive, "sensitive column")
+    found.has([*qi, *others, *criteria.columns])
+    found.plain(criteria.sensitive, "sensitive column")
+    found.plain([] if criteria.unit is None else [criteria.unit], "unit")
     found.plain(qi, "quasi-identifier")
     how.check(found)
     found.ordered(qi, [*categorical, *how.labelled])
@@ -163,7 +162,7 @@ def check_columns(
 
 def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:
     found = Table(request.tbl, names, types)
-    check_columns(found, request.qi, request.categorical, request.drop, request.criteria.sensitive, request.how)
+    check_columns(found, request.qi, request.categorical, request.drop, request.criteria, request.how)
     released = ["class_id", *(name for cell in request.cells for name in cell.names)]
     found.leaves_free(released, [*request.qi, *request.drop])
 
@@ -198,7 +197,7 @@ def _open(
     from duckanon.engines.kanon.anonymize import check_k, check_memory, check_method, check_options, check_seconds
     from duckanon.engines.kanon.methods import METHODS
 
-    n, columns = records.as_py(), len(request.qi) + len(request.criteria.sensitive)
+    n, columns = records.as_py(), len(request.qi) + len(request.criteria.columns)
     if request.method != _GLOBAL:
         check_method(request.method)
         check_seconds(request.seconds, request.method)
@@ -210,22 +209,26 @@ def _open(
 
 
 def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
-    from duckanon.engines.kanon.anonymize import anonymize
     from duckanon.engines.kanon.control import Control
-    from duckanon.engines.kanon.criteria.enforcement import settle_classes
+    from duckanon.engines.kanon.private_classes import private_classes
 
     k, workers, kept = request.k, max(1, int(threads.as_py())), handle.as_py()
     control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
+    criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
-        found = records_of(rows, request.qi, request.categorical, request.weights, workers, request.how)
+        attributes = records_of(rows, request.qi, request.categorical, request.weights, workers, request.how)
         if request.method == _GLOBAL:
-            suppress = int(request.criteria.max_suppression * len(found))
-            rows.levels, labels = choose(rows, request.qi, found.attributes, k, suppress, progress)
+            suppress = int(criteria.max_suppression * len(attributes))
+            rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, suppress, progress)
         else:
-            labels = anonymize(found, k, request.method, content=rows.content(), control=control)
-        if request.criteria.sensitive:
-            hidden = rows.sensitive(request.criteria.sensitive, workers)
-            wanted = request.criteria.engine_criteria(k)
-            labels = settle_classes(found, labels, hidden, wanted, workers).labels
+            labels = private_classes(
+                attributes,
+                criteria.engine_criteria(k),
+                request.method,
+                content=rows.content(),
+                control=control,
+                sensitive=rows.sensitive(criteria.sensitive, workers),
+                subjects=None if criteria.unit is None else rows.units(criteria.unit),
+            ).labels
         rows.answer(labels)
     return pa.array([kept])

@@ -64,14 +64,14 @@ class KCompare(Request):
             target=target,
             k=tuple(arguments.whole(one, "k") for one in arguments.many(given["k"], "k")),
             methods=tuple(arguments.text(one, "methods") for one in arguments.many(given["methods"], "methods")),
-            criteria=privacy_criteria.read(given, columns),
+            criteria=privacy_criteria.read(given, columns, columns),
             seconds=arguments.seconds(given["seconds"]),
             options=arguments.options(given["options"]),
             how=Generalisation.read(given, columns, sets),
         )
 
     def query(self) -> str:
-        learned, hidden = [] if self.target is None else [self.target], self.criteria.sensitive
+        learned, hidden = [] if self.target is None else [self.target], self.criteria.columns
         opened = call(
             "_dk_k_compare_open",
             request=self.literal,
@@ -86,6 +86,7 @@ class KCompare(Request):
             absent=absent([*self.qi, *learned, *hidden]),
             problem=check("_dk_k_compare_problem", self.literal),
             trees=self.how.trees,
+            joined=self.how.joined,
             places=self.how.places,
             collected=collected(opened, [*self.qi, *learned, *hidden], self.how.handed),
             answer=call("_dk_k_compare", request=self.literal, handle="collected", threads=THREADS),
@@ -95,7 +96,7 @@ class KCompare(Request):
 def _check(request: KCompare, names: list[str], types: list[str]) -> None:
     target = [] if request.target is None else [request.target]
     found = Table(request.tbl, names, types)
-    check_columns(found, request.qi, request.categorical, target, request.criteria.sensitive, request.how)
+    check_columns(found, request.qi, request.categorical, target, request.criteria, request.how)
     if request.target is not None and is_nested(found.kind(request.target)):
         raise InvalidInput("The target column is nested: unnest it, or pick out one field as a column.")
 
@@ -112,8 +113,8 @@ def _open(
     from duckanon.engines.kanon.anonymize import check_memory
     from duckanon.engines.kanon.compare import check
 
-    n, columns, limit = records.as_py(), len(request.qi) + len(request.criteria.sensitive), bytes_of(memory.as_py())
-    criteria = bool(request.criteria.sensitive)
+    n, columns, limit = records.as_py(), len(request.qi) + len(request.criteria.columns), bytes_of(memory.as_py())
+    criteria = bool(request.criteria.columns or request.criteria.max_suppression)
     check(request.methods, request.k, n, request.seconds, request.options, criteria)
     check_memory("The lower bound", n, columns, int(threads.as_py()), limit, blocks=False)
     return pa.array([COLLECTIONS.open(request.how.trees_of(outside, trees))], pa.int64())
@@ -122,16 +123,17 @@ def _open(
 def _compare(progress: Progress, request: KCompare, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     from duckanon.engines.kanon.compare import Comparison, compare
 
-    kept, workers, hidden = handle.as_py(), max(1, int(threads.as_py())), request.criteria.sensitive
+    kept, workers, criteria = handle.as_py(), max(1, int(threads.as_py())), request.criteria
     with COLLECTIONS.work(kept) as rows:
         asked = Comparison(
             methods=request.methods,
-            criteria=[request.criteria.engine_criteria(k) for k in request.k],
+            criteria=[criteria.engine_criteria(k) for k in request.k],
             seconds=request.seconds,
             options=request.options,
-            content=rows.content() if hidden else None,
+            content=rows.content() if criteria.columns or criteria.max_suppression else None,
             target=None if request.target is None else rows.values(request.target),
-            sensitive=rows.sensitive(hidden, workers),
+            sensitive=rows.sensitive(criteria.sensitive, workers),
+            subjects=None if criteria.unit is None else rows.units(criteria.unit),
             threads=workers,
             progress=progress,
         )

@@ -42,15 +42,20 @@ class LevelCell:
     @property
     def shown(self) -> Sequence[str]:
         own = identifier(self.names[0])
-        labels = self.how.above_place(own) if isinstance(self.how, Labels) else own
+        labels = self.how.above_end("low") if isinstance(self.how, Labels) else f'"duckanon.cell".{own}'
         return [f"{self._label(labels)} AS {own}"]
+
+    @property
+    def found(self) -> str:
+        own = f'"duckanon.cell".{identifier(self.names[0])}'
+        return self.how.found("low", own) if isinstance(self.how, Labels) else ""
 
     def aggregate(self) -> str:
         # All records of a class have the same label, so any place does that is not NULL for some of them only.
         return f"_dk_lowest({place(self.how.name)}) AS {identifier(self.names[0])}"
 
     def holds(self) -> str:
-        own = self.how.above_value if isinstance(self.how, Labels) else place(self.how.name)
+        own = self.how.above if isinstance(self.how, Labels) else place(self.how.name)
         return f"{self._label(own)} IS NOT DISTINCT FROM _dk_classes.{identifier(self.names[0])}"
 
     def _label(self, own: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from duckanon.catalog.names import fold
 from duckanon.functions.bands import Bands
 from duckanon.functions.generalisation import Generalisation, place
 from duckanon.functions.hierarchies import Labels
@@ -52,6 +53,10 @@ class Cell(Protocol):
     def shown(self) -> Sequence[str]:
         """SQL that replaces columns of the aggregate, each with its name; mostly none."""
 
+    @property
+    def found(self) -> str:
+        """SQL: the joins that `shown` needs; mostly none."""
+
     def aggregate(self) -> str:
         """Its columns, from the records of a class."""
 
@@ -70,6 +75,7 @@ class PlainCell:
     values: Sequence[str]
 
     shown = ()
+    found = ""
 
     @staticmethod
     def of(name: str, *, categorical: bool) -> PlainCell:
@@ -114,6 +120,7 @@ class BandCell:
 
     bands: Bands
     shown = ()
+    found = ""
 
     @property
     def names(self) -> Sequence[str]:
@@ -141,8 +148,13 @@ class LabelCell:
 
     @property
     def shown(self) -> Sequence[str]:
-        own = identifier(self.labels.released)
-        return [f"{self.labels.common(f'{own}.low', f'{own}.high')} AS {own}"]
+        ends = (self.labels.above_end(end) for end in ("low", "high"))
+        return [f"_dk_common({', '.join(ends)}) AS {identifier(self.labels.released)}"]
+
+    @property
+    def found(self) -> str:
+        own = f'"duckanon.cell".{identifier(self.labels.released)}'
+        return "".join(self.labels.found(end, f"{own}.{end}") for end in ("low", "high"))
 
     def aggregate(self) -> str:
         own = place(self.labels.name)
@@ -191,23 +203,30 @@ def write(
     names = [name for cell in cells for name in cell.names]
     shown = [one for cell in cells for one in cell.shown]
     places = "" if how is None else how.places
-    hidden = packed(criteria.sensitive)
+    hidden, unit = packed(criteria.columns), criteria.unit
+    # The unit is counted before it is dropped.
+    only_counted = [name for name in dropped if unit is not None and fold(name) == fold(unit)]
+    dropped = [name for name in dropped if name not in only_counted]
+    classes_of = f"_dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL})"
     return fill(
         "k_anonymize",
         table=literal(source),
-        absent=absent([*replaced, *dropped, *criteria.sensitive]),
+        absent=absent([*replaced, *dropped, *criteria.columns]),
         taken=f"* EXCLUDE ({', '.join(identifier(name) for name in [*dropped, *RESERVED_NAMES])})",
         problem=problem,
         collected=collected,
         classes=classes,
-        # For the cells, for the release and, where columns are sensitive, for what their classes hold.
-        label=_label(3 if criteria.sensitive else 2),
+        # For the cells and for the release; where they are asked for, for units and for sensitive columns.
+        label=_label(2 + bool(criteria.sensitive) + (unit is not None)),
+        smallest=criteria.smallest(classes_of),
         unmet=criteria.unmet(
-            f"(SELECT {hidden} AS members FROM _dk_labelled AS {ROW} JOIN _dk_classes USING ({LABEL}) "
-            "WHERE _dk_classes.class_id IS NOT NULL GROUP BY _dk_classes.class_id)"
+            f"(SELECT {hidden} AS members FROM {classes_of} WHERE _dk_classes.class_id IS NOT NULL "
+            "GROUP BY _dk_classes.class_id)"
         ),
         suppressed=suppressed or criteria.allowed("records"),
         trees="" if how is None else how.trees,
+        joined="" if how is None else how.joined,
+        found="".join(cell.found for cell in cells),
         levels=levels,
         places=places,
         cells=", ".join(cell.aggregate() for cell in cells),
@@ -216,6 +235,6 @@ def write(
         released_in_order=", ".join(_in_order(cell.names) for cell in cells),
         within=" AND ".join(cell.holds() for cell in cells),
         k=str(k),
-        kept=", ".join([*map(identifier, replaced), *([PLACES] if places else [])]),
+        kept=", ".join([*map(identifier, [*replaced, *only_counted]), *([PLACES] if places else [])]),
         hidden=literals(names),
     )

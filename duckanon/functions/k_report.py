@@ -12,11 +12,11 @@ import pyarrow as pa
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_row, row_type
-from duckanon.functions.encoding import sensitive_columns
+from duckanon.functions.encoding import sensitive_columns, unit_codes
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed
+from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
@@ -36,6 +36,7 @@ class KReport(Request):
     sensitive: tuple[str, ...]
     population: Population
     l: int  # noqa: E741 - the argument's name
+    unit: str | None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
@@ -47,44 +48,63 @@ class KReport(Request):
         least = arguments.whole(given["l"], "l")
         if least < 2:
             raise InvalidInput("l must be 2 or more: recursive_c leaves the l - 1 commonest values of a class out.")
-        return cls(tbl=table, qi=tuple(columns), sensitive=tuple(hidden), population=people, l=least)
+        unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
+        arguments.disjoint([] if unit is None else [unit], columns, "unit")
+        if unit is not None and people.weight is not None:
+            raise InvalidInput(
+                "weight says how many people a record stands for, and unit whose it is: give one of them."
+            )
+        return cls(tbl=table, qi=tuple(columns), sensitive=tuple(hidden), population=people, l=least, unit=unit)
 
     def query(self) -> str:
         # The hash tells apart what a collation takes for equal and a reader does not.
         groups = ", ".join(map(identifier, self.qi))
         groups += f", system.main.hash({groups})"
         counted, source, own = "NULL::BIGINT", f"_dk_source AS {ROW}", ""
+        named = [] if self.unit is None else [self.unit]
         if self.population.table is not None:
-            source = f"{self.population.together('_dk_source', self.qi)} AS {ROW}"
+            source = f"{self.population.together('_dk_source', [*self.qi, *named])} AS {ROW}"
             own = f" FILTER (WHERE NOT {OTHERS})"
-            counted = f"system.main.count(*) FILTER (WHERE {OTHERS})"
+            counted = self._size(OTHERS)
         elif self.population.weight is not None:
             counted = self.population.weighed
-        members = f"{packed(self.sensitive)}{own}" if self.sensitive else "NULL"
-        size = f"system.main.count(*){own}"
+        members = f"{packed([*self.sensitive, *named])}{own}" if self.sensitive else "NULL"
+        size = self._size(f"NOT {OTHERS}" if own else "true")
+        rows = f"system.main.count({ROW}.{identifier(self.unit)}){own}" if self.unit else "NULL::BIGINT"
         # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
-            f"(SELECT {members} AS members, {size} AS size, {counted} AS people "
+            f"(SELECT {members} AS members, {size} AS size, {rows} AS rows, {counted} AS people "
             f"FROM {source} GROUP BY {groups} HAVING {size} > 0)"
         )
         # Classes of the same size are alike, unless sensitive columns tell them apart.
         each = f"(SELECT *, 1 AS times FROM {classes})"
-        alike = f"(SELECT size, people, system.main.count(*) AS times FROM {classes} GROUP BY size, people)"
+        alike = (
+            "(SELECT size, people, system.main.sum(rows)::BIGINT AS rows, system.main.count(*) AS times "
+            f"FROM {classes} GROUP BY size, people)"
+        )
         return fill(
             "k_report",
             table=literal(self.tbl),
-            absent=absent([*self.qi, *self.sensitive, *self.population.columns]),
+            absent=absent([*self.qi, *self.sensitive, *self.population.columns, *named]),
             problem=check("_dk_k_report_problem", self.literal, people=self.population.described),
             source=each if self.sensitive else alike,
-            answer=self.measured("size", "times", "people"),
+            answer=self.measured("size", "times", "people", "rows"),
         )
 
-    def measured(self, size: str = "NULL::BIGINT", times: str = "1", people: str = "NULL::BIGINT") -> str:
+    def _size(self, where: str) -> str:
+        """SQL: an aggregate over the records of a class, its size by those that meet a condition."""
+        if self.unit is None:
+            return f"system.main.count(*) FILTER (WHERE {where})"
+        return units(self.unit, where)
+
+    def measured(
+        self, size: str = "NULL::BIGINT", times: str = "1", people: str = "NULL::BIGINT", rows: str = "NULL::BIGINT"
+    ) -> str:
         """The engine's call over classes: their `members` if columns are sensitive, else their size and number.
 
-        people: of each class, in the population, as far as they are known.
+        people: of each class, in the population, as far as they are known. rows: records, of classes of that size.
         """
-        fields = {"sizes": size, "times": times, "people": people}
+        fields = {"sizes": size, "times": times, "people": people, "rows": rows}
         lists = {name: f"system.main.list({one})" for name, one in fields.items()}
         members = "system.main.list(members)" if self.sensitive else "NULL"
         return call("_dk_k_report", request=self.literal, members=members, **lists)
@@ -94,23 +114,34 @@ def check_table(request: KReport, names: list[str], types: list[str], people: li
     found = Table(request.tbl, names, types)
     found.has([*request.qi, *request.sensitive])
     found.plain(request.sensitive, "sensitive column")
-    request.population.check(found, people, request.qi)
+    unit = [] if request.unit is None else [request.unit]
+    found.has(unit)
+    found.plain(unit, "unit")
+    request.population.check(found, people, [*request.qi, *unit])
 
 
-def _report(request: KReport, members: pa.Scalar, sizes: pa.Scalar, times: pa.Scalar, people: pa.Scalar) -> pa.Array:
+def _report(
+    request: KReport, members: pa.Scalar, sizes: pa.Scalar, times: pa.Scalar, people: pa.Scalar, rows: pa.Scalar
+) -> pa.Array:
     from duckanon.engines.kanon.risk import report
 
     if not sizes.is_valid:
         raise InvalidInput("The table has no rows: there is nothing to report.")
-    columns = sensitive_columns(members.values.flatten()) if request.sensitive else []
-    of_class = np.diff(members.values.offsets.to_numpy()) if request.sensitive else sizes.values.to_numpy()
-    exact = request.population.table is not None
+    packed = members.values.flatten() if request.sensitive else None
+    of_class = sizes.values.to_numpy() if packed is None else np.diff(members.values.offsets.to_numpy())
+    many, subjects = times.values.to_numpy().astype(np.int64), None
+    if request.unit is not None:
+        subjects = None if packed is None else unit_codes(packed.field(len(request.sensitive)))
+    columns = [] if packed is None else sensitive_columns(packed)[: len(request.sensitive)]
+    held = people.values.to_numpy(zero_copy_only=False).astype(np.float64)
     found = report(
         of_class.astype(np.int64),
         columns,
-        people.values.to_numpy() if exact else None,
-        request.population.sampled(of_class, people.values.to_numpy(zero_copy_only=False).astype(np.float64)),
+        people.values.to_numpy() if request.population.table is not None else None,
+        request.population.sampled(of_class, held),
         request.l,
-        times.values.to_numpy().astype(np.int64),
+        many,
+        subjects,
+        None if packed is not None or request.unit is None else int(rows.values.to_numpy().sum()),
     )
     return one_row(asdict(found), columns_of("k_report"))

@@ -54,6 +54,7 @@ class KUtility(Request):
     before: str
     after: str
     columns: tuple[str, ...]
+    bands: tuple[str, ...]
     target: str | None
     queries: int
 
@@ -64,13 +65,22 @@ class KUtility(Request):
         if after is None:
             raise InvalidInput("after must be the name of the release, a table or view, in quotes.")
         columns = arguments.names(given["columns"], "columns", empty=False)
+        bands = arguments.names(given["bands"], "bands", empty=True)
+        known = {name.lower() for name in columns}
+        for name in bands:
+            if name.lower() not in known:
+                raise InvalidInput(
+                    f'Column "{name}" is in bands but not in columns: add it to columns, or take it out of bands.'
+                )
         target = None if given["target"] is None else arguments.text(given["target"], "target")
         if target is not None and target.lower() not in {name.lower() for name in columns}:
             columns = [*columns, target]
         queries = arguments.whole(given["queries"], "queries")
         if not 1 <= queries <= _MOST_QUERIES:
             raise InvalidInput(f"queries must be from 1 to {_MOST_QUERIES}: how many random counts are compared.")
-        return cls(before=before, after=after, columns=tuple(columns), target=target, queries=queries)
+        return cls(
+            before=before, after=after, columns=tuple(columns), bands=tuple(bands), target=target, queries=queries
+        )
 
     def query(self) -> str:
         own = {f"own{i}": name for i, name in enumerate(self.columns)}
@@ -145,6 +155,11 @@ def _check(
     for name in request.columns:
         kind = found.kind(name)
         form = _form(release, name)
+        if release.holds(f"{name}_label") and form is None:
+            raise InvalidInput(
+                f'Column "{name}" is released as labels, of which k_utility does not know the values: leave it out of '
+                "columns."
+            )
         if form is None:
             raise InvalidInput(
                 f'Nothing in {request.after} stands for column "{name}": it has neither "{name}" nor "{name}_lo" and '
@@ -157,6 +172,9 @@ def _check(
                     f'Column "{_released(name)[end]}" of {request.after} has not the type that a release of column '
                     f'"{name}" has: cast it.'
                 )
+    for name in request.bands:
+        if _form(release, name) != ("lo", "hi") or not _is_banded(found.kind(name)):
+            raise InvalidInput(f'Column "{name}" has no bands in {request.after}: take it out of bands.')
     needed, limit = len(request.columns) * (rows[0] + 2 * rows[1]) * _BYTES, bytes_of(memory)
     if needed > limit:
         raise InvalidInput(
@@ -172,6 +190,11 @@ def _form(release: Table, name: str) -> tuple[str, ...] | None:
         if all(release.holds(ends[end]) for end in form):
             return form
     return None
+
+
+def _is_banded(kind: str) -> bool:
+    """Whether values of the type are numbers, dates or times, which may be released in bands."""
+    return is_number(kind) or kind.startswith(("DATE", "TIME"))
 
 
 def _alike(kind: str, other: str) -> bool:
@@ -199,9 +222,14 @@ def _utility(
     release = Table(request.after, names.as_py(), types.as_py())
     one, other = before.values, after.values
     pairs, writers = [], []
+    in_bands = {name.lower() for name in request.bands}
     for i, name in enumerate(request.columns):
         form = _form(release, name) or ()
-        pair, write = _column(name, one.field(f"own{i}"), [other.field(f"{end}{i}") for end in form], form == ("set",))
+        held = [other.field(f"{end}{i}") for end in form]
+        if name.lower() in in_bands:
+            pair, write = _banded(name, one.field(f"own{i}"), *held)
+        else:
+            pair, write = _column(name, one.field(f"own{i}"), held, form == ("set",))
         pairs.append(pair)
         writers.append(write)
     tables = [
@@ -244,6 +272,21 @@ def _column(name: str, own: pa.Array, cells: Sequence[pa.Array], is_set: bool) -
     starts = np.append(0, np.cumsum(sizes))
     members = np.repeat(ends[0] - starts[:-1], sizes) + np.arange(starts[-1])
     return (before, Categories.of(members, starts, names)), str
+
+
+def _banded(name: str, own: pa.Array, low: pa.Array, high: pa.Array) -> tuple[_Pair, _Write]:
+    """A column of which the release has bands. An open end is taken to be the table's least or greatest value."""
+    from duckanon.engines.kanon.fidelity.cells import Numbers
+
+    kind = own.type
+    whole = pa.types.is_integer(kind) or pa.types.is_date(kind)
+    values, starts, ends = (_floats(name, one) for one in (own, low, high))
+    missing = np.isnan(starts) & np.isnan(ends)
+    if not np.isnan(values).all():
+        starts = np.where(np.isnan(starts) & ~missing, np.minimum(np.nanmin(values), ends - whole), starts)
+        ends = np.where(np.isnan(ends) & ~missing, np.maximum(np.nanmax(values), starts) + whole, ends)
+    pair = Numbers.of(values, values, whole=whole), Numbers.of(starts, ends - whole, whole=whole)
+    return pair, _writer(kind)
 
 
 def _floats(name: str, values: pa.Array) -> Floats:

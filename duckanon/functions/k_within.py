@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
-from duckanon.functions.encoding import joined, sensitive_columns
+from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
 from duckanon.functions.k_release import CLASSES, PlainCell, write
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
@@ -78,6 +78,7 @@ class Coarser(Request):
                     "rows": packed(replaced),
                     "numbers": f"system.main.list({NUMBER})",
                     "sensitive": packed(self.criteria.sensitive),
+                    "unit": packed([] if self.criteria.unit is None else [self.criteria.unit]),
                 }
             ),
             classes=call("_dk_k_coarser", request=self.literal, packed="collected", table=own, threads=THREADS),
@@ -109,7 +110,7 @@ def _check(request: Coarser, names: list[str], types: list[str], described: dict
             raise InvalidInput(
                 f'Column "{ends[0]}" of {release.name} has not the type that a release of column "{name}" has: cast it.'
             )
-    release.has([*request.drop, *request.criteria.sensitive])
+    release.has([*request.drop, *request.criteria.columns])
     release.plain(request.criteria.sensitive, "sensitive column")
     _nothing_finer(found, release, request.qi, request.drop)
 
@@ -160,7 +161,8 @@ def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, threads: pa.
         )
     whole = records(cell.attribute for cell in released)
     wanted = replace(wanted, suppress=Fraction(left, len(cells)))
-    found = coarser(released, whole, sensitive_columns(sensitive), wanted, workers)
+    subjects = unit_codes(packed["unit"].values.field(0)) if request.criteria.unit is not None else None
+    found = coarser(released, whole, sensitive_columns(sensitive), wanted, workers, subjects)
     labels = np.empty_like(found)
     labels[packed["numbers"].values.to_numpy() - 1] = found
     handle = COLLECTIONS.open()

@@ -11,6 +11,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.k_report import KReport
 from duckanon.functions.population import Population
+from duckanon.functions.sqltext import units
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
@@ -22,7 +23,10 @@ _KINDS = ("distinct", "entropy", "recursive")
 
 @dataclass(frozen=True)
 class Criteria:
-    """The criteria of a call for sensitive columns. l, t: None where they are not given. c: of recursive diversity."""
+    """The criteria of a call for sensitive columns. l, t: None where they are not given. c: of recursive diversity.
+
+    unit: the column of which k counts distinct values, and the criteria count each with each value once; None: records.
+    """
 
     sensitive: tuple[str, ...]
     l: int | Fraction | None  # noqa: E741 - the argument's name
@@ -30,6 +34,12 @@ class Criteria:
     c: Fraction | None
     t: Fraction | None
     max_suppression: Fraction
+    unit: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns beside the quasi-identifiers that the engine needs, each once."""
+        return (*self.sensitive, *([self.unit] if self.unit is not None else []))
 
     def engine_criteria(self, k: int) -> PrivacyCriteria:
         """As the engine takes them."""
@@ -40,6 +50,15 @@ class Criteria:
     def allowed(self, records: str) -> str:
         """SQL: how many of `records` may be missing."""
         return f"{records}::HUGEINT * {self.max_suppression.numerator} // {self.max_suppression.denominator}"
+
+    def smallest(self, labelled: str) -> str:
+        """SQL: the size of the smallest class. labelled: the rows with a class_id, NULL where they are dropped."""
+        if self.unit is None:
+            return "(SELECT system.main.min(size) FROM _dk_tallies WHERE class_id IS NOT NULL)"
+        return (
+            f"(SELECT system.main.min(units) FROM (SELECT {units(self.unit)} AS units FROM {labelled} "
+            "WHERE class_id IS NOT NULL GROUP BY class_id))"
+        )
 
     def unmet(self, source: str) -> str:
         """SQL that is true if the classes of `source` (class_id, members) fail by the measures of k_report."""
@@ -55,12 +74,12 @@ class Criteria:
             parts.append(f"answer.measures.{measure} < {float(self.l):.12g}")
         if self.t is not None:
             parts.append(f"answer.measures.t > {float(self.t) + _ROUNDING!r}")
-        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=Population(), l=least)
+        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=Population(), l=least, unit=self.unit)
         return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
 
 
-def read(given: Mapping[str, Any], apart: Sequence[str], *, bare: bool = False) -> Criteria:
-    """The criteria of a call. apart: columns that cannot be sensitive ones. bare: max_suppression may stand alone."""
+def read(given: Mapping[str, Any], apart: Sequence[str], qi: Sequence[str]) -> Criteria:
+    """The criteria of a call. apart: columns that cannot be sensitive ones. qi: the quasi-identifiers."""
     columns = arguments.names(given["sensitive"], "sensitive", empty=True)
     kind, least, ratio = _diversity(given["l"], given["diversity"], given["c"])
     t, share = given["t"], given["max_suppression"]
@@ -72,13 +91,16 @@ def read(given: Mapping[str, Any], apart: Sequence[str], *, bare: bool = False) 
         raise InvalidInput("l and t are conditions on sensitive columns: name them, as in sensitive := ['illness'].")
     if suppress == 1:
         raise InvalidInput("max_suppression must be below 1: a release without records is none.")
-    if suppress and not columns and not bare:
-        raise InvalidInput("max_suppression lets classes be dropped that fail l or t: give one of them.")
     taken = {name.lower() for name in apart}
     for name in columns:
         if name.lower() in taken:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
-    return Criteria(tuple(columns), least, kind, ratio, close, suppress)
+    unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
+    if unit is not None:
+        arguments.disjoint([unit], qi, "unit")
+        if unit.lower() in {name.lower() for name in columns}:
+            raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
+    return Criteria(tuple(columns), least, kind, ratio, close, suppress, unit)
 
 
 def _diversity(

@@ -38,7 +38,7 @@ def _template(name: str) -> Template:
 
 def fill(name: str, **parts: str) -> str:
     """The query `name` with every $part filled in. Raises KeyError if a part is missing."""
-    return _template(name).substitute({"taken": _TAKEN, "trees": "", "places": ""} | parts)
+    return _template(name).substitute({"taken": _TAKEN, "trees": "", "joined": "", "places": ""} | parts)
 
 
 def identifier(name: str) -> str:
@@ -75,6 +75,17 @@ def packed(columns: Iterable[str]) -> str:
     """All rows' values of `columns`, as one list of structs; NULL without any."""
     fields = {name: f"{ROW}.{identifier(name)}" for name in columns}
     return f"system.main.list({struct(fields)})" if fields else "NULL"
+
+
+def units(column: str, where: str = "true") -> str:
+    """An aggregate over rows: how many units those have that meet a condition. NULL is no unit.
+
+    column: which names the unit of each row.
+
+    (Their hashes are counted: a collation takes for one what engines take for two.)
+    """
+    name = f"{ROW}.{identifier(column)}"
+    return f"system.main.count(DISTINCT system.main.hash({name})) FILTER (WHERE {name} IS NOT NULL AND {where})"
 
 
 def ascending(keys: Iterable[str]) -> str:

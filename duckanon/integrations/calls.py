@@ -96,9 +96,9 @@ def as_options(sentence: str) -> str:
 
 
 def ordered(given: Mapping[str, Any]) -> list[str]:
-    """The quasi-identifiers among arguments of k_anonymize or k_compare that are not categorical."""
-    categorical = {name.lower() for name in given["categorical"] or ()}
-    return [name for name in given["qi"] if name.lower() not in categorical]
+    """The quasi-identifiers among arguments of k_anonymize or k_compare that become intervals, not sets or labels."""
+    others = {name.lower() for name in [*(given["categorical"] or ()), *(given["hierarchies"] or ())]}
+    return [name for name in given["qi"] if name.lower() not in others]
 
 
 def constant(value: object) -> str:

@@ -6,6 +6,7 @@ openpyxl, pyreadstat and pandas come with the extra `office`, and are imported w
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +35,13 @@ _LONGEST = {"spss": 255, "stata": 80, "sas transport": 255}
 _LABELS_SHEET = "labels"
 # A column's name in SPSS, Stata and SAS. (SPSS has longer ones and some signs more.)
 _NAME = re.compile(r"[^\W\d]\w{0,31}")
-_ENDS = {"_lo": "lowest in the class", "_hi": "highest in the class", "_set": "values in the class"}
+_LONGEST_VALUE_LABEL = 120
+_ENDS = {
+    "_lo": "lowest in the class",
+    "_hi": "highest in the class",
+    "_set": "values in the class",
+    "_label": "label of the class",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Labels:
                 variables[column] = self.variables[origin] + what
             if origin in self.values:
                 values[column] = self.values[origin]
-            if origin in self.measures and (own or end != "_set"):
+            if origin in self.measures and (own or end in ("_lo", "_hi")):
                 measures[column] = self.measures[origin]
         return Labels(variables, values, measures)
 
@@ -189,31 +196,52 @@ def _to_statistics(path: Path, kind: str, table: pa.Table, labels: Labels) -> No
     if kind == "sas transport":
         pyreadstat.write_xport(frame, str(path), file_format_version=8, **given)
         return
-    types = dict(zip(table.column_names, table.schema.types, strict=True))
-    given["variable_value_labels"] = _codes(labels, types, kind)
+    given["variable_value_labels"] = _codes(labels, table, kind)
     if kind == "stata":
         pyreadstat.write_dta(frame, str(path), **given)
     else:
-        given["variable_measure"] = {name: text for name, text in labels.measures.items() if name in types}
+        given["variable_measure"] = {name: text for name, text in labels.measures.items() if name in frame}
         pyreadstat.write_sav(frame, str(path), row_compress=True, **given)
 
 
-def _codes(labels: Labels, types: Mapping[str, pa.DataType], kind: str) -> dict[str, dict[Any, str]]:
+def _codes(labels: Labels, table: pa.Table, kind: str) -> dict[str, dict[Any, str]]:
     """The labels of values, with codes of the columns' types. Stata has labels of whole numbers only."""
     found: dict[str, dict[Any, str]] = {}
     for name, texts in labels.values.items():
-        if name not in types:
+        if name not in table.column_names:
             continue
+        type_ = table.schema.field(name).type
         codes: dict[Any, str] = {}
-        if pa.types.is_integer(types[name]):
+        if pa.types.is_integer(type_):
             codes = {int(code): text for code, text in texts.items() if _is_whole(code)}
-        elif kind == "spss" and pa.types.is_floating(types[name]):
+        elif kind == "spss" and pa.types.is_floating(type_):
             codes = {float(code): text for code, text in texts.items() if isinstance(code, int | float)}
-        elif kind == "spss" and pa.types.is_string(types[name]):
-            codes = {code: text for code, text in texts.items() if isinstance(code, str)}
+        elif kind == "spss" and pa.types.is_string(type_):
+            own = {code: text for code, text in texts.items() if isinstance(code, str)}
+            codes = _sets(table[name], texts) or own
         if codes:
             found[name] = codes
     return found
+
+
+def _sets(column: pa.ChunkedArray, texts: Mapping[Any, str]) -> dict[Any, str]:
+    """A label for each set of codes in a column, such as `male, female` for `[1,2]`, where it is short enough."""
+    found = {}
+    for one in column.unique().to_pylist():
+        codes = _listed_codes(one)
+        label = ", ".join(texts.get(code, str(code)) for code in codes)
+        if codes and len(label.encode()) <= _LONGEST_VALUE_LABEL:
+            found[one] = label
+    return found
+
+
+def _listed_codes(text: str | None) -> list[Any]:
+    """The codes of a set; none if the text is no set."""
+    try:
+        codes = json.loads(text or "")
+    except ValueError:
+        return []
+    return codes if isinstance(codes, list) else []
 
 
 def _is_whole(code: Any) -> bool:

@@ -1,9 +1,10 @@
 {# Each combination of the quasi-identifiers' values occurs in k records or more. Of a release, `age` stands for its columns
    age_lo and age_hi, or age_set. #}
-{% test k_anonymous(model, quasi_identifiers, k=5) %}
+{% test k_anonymous(model, quasi_identifiers, k=5, unit=none) %}
   {% set released = duckanon_released(model, quasi_identifiers, 'k_anonymous') %}
   select k, records, singletons
-  from k_report({{ duckanon_literal(model | string) }}, {{ duckanon_list(released) }})
+  from k_report({{ duckanon_literal(model | string) }}, {{ duckanon_list(released) }}
+    {%- if unit is not none %}, unit := {{ duckanon_literal(unit) }}{% endif %})
   where k < {{ k | int }}
 {% endtest %}
 

@@ -3,12 +3,14 @@
 --   $classes       the engine's call, which returns where the labels are
 --   $label         a row's label
 --   $cells         the released cells, as aggregates  $released   their names
---   $within        every value lies in its cell       $kept       the quasi-identifiers, which are not released
+--   $within        every value lies in its cell       $kept       columns that are not released
 --   $k             the least class size               $released_in_order  $released, in ascending order
+--   $smallest      the size of the smallest class
 --   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
 --   $hidden        names that do not sort the records of a class
 --   $levels        the level of each column, for method 'global'
 --   $shown         how labels are found for the cells, where there are hierarchies
+--   $found, $joined  the joins with hierarchies, of cells and of rows
 WITH
 -- include rows.sql
 _dk_answered AS MATERIALIZED (
@@ -21,7 +23,7 @@ _dk_labelled AS NOT MATERIALIZED (
 ),
 -- One cell for all rows of a label. Those with label -1 are dropped.
 _dk_cells AS (
-  SELECT *$shown FROM (
+  SELECT "duckanon.cell".*$shown FROM (
     SELECT
       "duckanon.label",
       system.main.count(*) AS size,
@@ -29,7 +31,7 @@ _dk_cells AS (
       $cells
     FROM _dk_labelled AS "duckanon.row"
     GROUP BY "duckanon.label"
-  )
+  ) AS "duckanon.cell"$found
 ),
 -- Labels that share their cells are one equivalence class; numbers follow the released values and nothing else.
 _dk_classes AS MATERIALIZED (
@@ -43,7 +45,7 @@ _dk_tallies AS (
 ),
 _dk_verdict AS (
   SELECT CASE
-    WHEN system.main.min(size) FILTER (WHERE class_id IS NOT NULL) < $k
+    WHEN $smallest < $k
       THEN 'k_anonymize made a class of fewer than k records: this is a bug in duckanon, nothing was released.'
     WHEN system.main.sum(size) <> (SELECT records FROM _dk_answered)
       OR system.main.sum(content) <> (SELECT content FROM _dk_answered)
@@ -62,7 +64,7 @@ FROM (
     $released,
     "duckanon.row".* EXCLUDE ($kept, "duckanon.number", "duckanon.content", "duckanon.label")
   FROM _dk_labelled AS "duckanon.row"
-  JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"
+  JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"$joined
   WHERE _dk_classes.class_id IS NOT NULL
     AND (SELECT _dk_unless(problem) FROM _dk_verdict)
     AND CASE WHEN ($within) IS TRUE THEN true ELSE system.main.error(

@@ -87,9 +87,10 @@ def main(methods: Sequence[str]) -> int:
         con.execute("CREATE TABLE below (name VARCHAR, label VARCHAR, below INTEGER, leaves INTEGER)").fetchall()
         for name, path in FILES.items():
             con.execute(
-                "INSERT INTO below SELECT ?, label, count(*), "
-                "(SELECT count(*) FROM read_csv(?, header := false)) FROM (SELECT DISTINCT leaf, unnest(labels) AS label FROM (SELECT labels[1] AS leaf, labels FROM "
-                "(SELECT [*COLUMNS(*)] AS labels FROM read_csv(?, header := false, all_varchar := true)))) GROUP BY label",
+                "INSERT INTO below SELECT ?, label, count(*), (SELECT count(*) FROM read_csv(?, header := false)) "
+                "FROM (SELECT DISTINCT leaf, unnest(labels) AS label FROM (SELECT labels[1] AS leaf, labels "
+                "FROM (SELECT [*COLUMNS(*)] AS labels FROM read_csv(?, header := false, all_varchar := true)))) "
+                "GROUP BY label",
                 [name, str(path), str(path)],
             ).fetchall()
         ((n,),) = con.execute("SELECT count(*) FROM adult").fetchall()

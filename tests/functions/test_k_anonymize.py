@@ -374,12 +374,12 @@ def test_dates_come_out_as_dates(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_the_check_sees_a_small_class(monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection) -> None:
     """A partitioner that does wrong is caught by SQL, not by itself."""
-    from duckanon.engines.kanon import anonymize
+    from duckanon.engines.kanon import private_classes
 
     def lonely(records: Any, k: int, method: str, **rest: Any) -> Any:
         return np.arange(len(records), dtype=np.int32)
 
-    monkeypatch.setattr(anonymize, "anonymize", lonely)
+    monkeypatch.setattr(private_classes, "anonymize", lonely)
     con.execute("CREATE TABLE t AS SELECT i AS age FROM range(9) r(i)").fetchall()
     with pytest.raises(duckdb.InvalidInputException, match="made a class of fewer than k records"):
         con.execute("FROM k_anonymize('t', ['age'])").fetchall()

@@ -115,6 +115,31 @@ def test_a_column_that_is_missing_throughout(con: duckdb.DuckDBPyConnection) -> 
     assert {one["difference"] for one in found} <= {0.0, None}
 
 
+def test_bands(con: duckdb.DuckDBPyConnection) -> None:
+    """A band ends before its upper end; an open one goes as far as the table's values."""
+    con.execute(
+        "CREATE TABLE t AS SELECT i % 60 AS age, (i % 60) / 4 AS pay, DATE '2020-01-01' + (i % 60)::INT AS day "
+        "FROM range(600) r(i)"
+    ).fetchall()
+    con.execute(
+        "CREATE TABLE r AS FROM k_anonymize('t', ['age', 'pay', 'day'], k := 5, "
+        "bands := {'age': {'width': 5, 'bottom': 10, 'top': 50}, 'pay': 1, 'day': '5 days'})"
+    ).fetchall()
+    assert con.execute("SELECT count(*) FROM r WHERE age_lo IS NULL OR age_hi IS NULL").fetchall()[0][0] > 0
+    call = "FROM k_utility('t', 'r', ['age', 'pay', 'day'], bands := ['AGE', 'pay', 'day'])"
+    by = {(one["measure"], *one["columns"], one["value"]): one for one in rows(con, call)}
+    ((age, pay, day),) = con.execute(
+        "SELECT avg((coalesce(age_lo, 0) + coalesce(age_hi, 60) - 1) / 2), avg((pay_lo + pay_hi) / 2), "
+        "avg(((day_lo - DATE '1970-01-01') + (day_hi - DATE '1970-01-01') - 1) / 2) FROM r"
+    ).fetchall()
+    assert by["mean", "age", None]["after"] == pytest.approx(age)
+    assert by["mean", "pay", None]["after"] == pytest.approx(pay)
+    assert by["mean", "day", None]["after"] == pytest.approx(day)
+    # Values that are spread evenly stay so.
+    assert by["total_variation", "day", None]["difference"] < 0.01
+    assert ("missing", "age", None) not in by
+
+
 def test_prediction(people: duckdb.DuckDBPyConnection) -> None:
     needs("utility")
     people.execute(
@@ -159,6 +184,13 @@ REFUSED = {
     "'people', 'odd', ['age']": 'Column "age_lo" of odd has not the type that a release of column "age" has: cast it.',
     "'people', 'odd', ['city']": 'Column "city_set" of odd has not the type that a release of column "city" has: cast '
     "it.",
+    "'people', 'released', ['age'], bands := ['pay']": 'Column "pay" is in bands but not in columns: add it to '
+    "columns, or take it out of bands.",
+    "'people', 'people', ['age'], bands := ['age']": 'Column "age" has no bands in people: take it out of bands.',
+    "'people', 'released', ['size'], bands := ['size']": 'Column "size" has no bands in released: take it out of '
+    "bands.",
+    "'people', 'labelled', ['city']": 'Column "city" is released as labels, of which k_utility does not know the '
+    "values: leave it out of columns.",
     "'people', 'nobody', ['age']": "One of the tables has no rows: there is nothing to compare.",
     "'people', 'people', ['age'], queries := 0": "queries must be from 1 to 100000: how many random counts are "
     "compared.",
@@ -175,7 +207,7 @@ def test_refusals(people: duckdb.DuckDBPyConnection, arguments: str) -> None:
     people.execute(
         "CREATE TABLE odd AS SELECT 'x' AS age_lo, 'y' AS age_hi, 'z' AS city_set; "
         "CREATE TABLE nobody AS FROM people WHERE false; CREATE TABLE endless AS SELECT 'inf'::DOUBLE AS x; "
-        "CREATE TABLE lists AS SELECT [1] AS x"
+        "CREATE TABLE lists AS SELECT [1] AS x; CREATE TABLE labelled AS SELECT 'north' AS city_label"
     ).fetchall()
     assert said(people, f"FROM k_utility({arguments})") == REFUSED[arguments]
 

@@ -69,11 +69,17 @@ class Cells:
 
 
 def coarser(
-    released: Sequence[Cells], whole: Records, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria, threads: int = 1
+    released: Sequence[Cells],
+    whole: Records,
+    sensitive: Sequence[Sensitive],
+    wanted: PrivacyCriteria,
+    threads: int = 1,
+    subjects: Codes | None = None,
 ) -> Labels:
     """Labels of the released records, shape (n,), -1 where they are dropped: unions of the finer release's classes.
 
-    whole: the attributes of `released`, with their weights. Raises InvalidInput as `settle_boxes` does.
+    whole: the attributes of `released`, with their weights. subjects: as for `private_classes`. Raises
+    InvalidInput as `settle_boxes` does.
     """
     first, unit = _distinct(released)
     units = empty_boxes(len(first), whole)
@@ -89,7 +95,7 @@ def coarser(
             units.holds[:, words : words + held.shape[1]] = held
             words += held.shape[1]
     amid = _placed(whole, [cell.middle(first) for cell in released])
-    return settle_boxes(units, amid, unit, sensitive, wanted, threads).labels[unit]
+    return settle_boxes(units, amid, unit, sensitive, wanted, threads, subjects).labels[unit]
 
 
 def _placed(records: Records, codes: Sequence[Codes]) -> Records:

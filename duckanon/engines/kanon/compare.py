@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 
-from duckanon.engines.kanon.anonymize import anonymize, check_k, check_method, check_options, check_seconds
+from duckanon.engines.kanon.anonymize import check_k, check_method, check_options, check_seconds
 from duckanon.engines.kanon.bounds import box_bound
 from duckanon.engines.kanon.control import Control
-from duckanon.engines.kanon.criteria.enforcement import Released, released
+from duckanon.engines.kanon.criteria.enforcement import Released, measured
 from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.methods.freeform import FREEFORM, measure
 from duckanon.engines.kanon.orders import canonical
+from duckanon.engines.kanon.private_classes import private_classes
 from duckanon.engines.kanon.records import Codes, Records
 from duckanon.engines.kanon.risk import Sensitive
 from duckanon.engines.kanon.ties import Hashes
@@ -50,7 +51,8 @@ class Comparison:
     """What is compared, and how. criteria: one for each k; they may require more than k.
 
     seconds: as in `Control`, for methods that have a time limit. content: hashes of the rows, as for `anonymize`.
-    target: codes that a user of the release would predict. progress: called with what runs and the share done (0 to 1).
+    target: codes that a user of the release would predict. subjects: as for `private_classes`. progress: called with
+    what runs and the share done (0 to 1).
     """
 
     methods: Sequence[str]
@@ -60,6 +62,7 @@ class Comparison:
     content: Hashes | None = None
     target: Codes | None = None
     sensitive: Sequence[Sensitive] = ()
+    subjects: Codes | None = None
     threads: int = 1
     progress: Callable[[str, float], None] = lambda _step, _share: None
 
@@ -69,13 +72,15 @@ def check(
 ) -> None:
     """Raise InvalidInput for a method, an option, a time limit or a k that does not fit n records.
 
-    classes: whether conditions are asked of classes, which freeform methods do not make.
+    classes: whether more than k is asked of classes, which freeform methods do not make.
     """
     classed = [name for name in methods if name not in FREEFORM]
     for name in classed:
         check_method(name)
     if len(classed) < len(methods) and classes:
-        raise InvalidInput("Freeform methods make no classes that could meet l or t: leave them out of methods.")
+        raise InvalidInput(
+            "Freeform methods make no classes, which l, t, unit and max_suppression are about: leave them out."
+        )
     if seconds is not None and classed and not any(METHODS[name].timed for name in classed):
         check_seconds(seconds, classed[0])
     check_options(options, classed)
@@ -119,8 +124,16 @@ def _run(records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str
     if name in FREEFORM:
         found = Released(measure(records, wanted.k, name, asked.target, control))
     else:
-        labels = anonymize(records, wanted.k, name, content=asked.content, control=control)
-        found = released(records, labels, asked.sensitive, wanted, asked.target, asked.threads)
+        classes = private_classes(
+            records,
+            wanted,
+            name,
+            content=asked.content,
+            control=control,
+            sensitive=asked.sensitive,
+            subjects=asked.subjects,
+        )
+        found = measured(records, classes, asked.sensitive, wanted, asked.target, asked.threads, asked.subjects)
     took = perf_counter() - started
     facts = asdict(found.utility) | found.told()
     return Run(method=name, k=wanted.k, seconds=took, lower_bound=0.0, gap=0.0, **facts), proven

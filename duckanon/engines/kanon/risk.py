@@ -5,8 +5,9 @@ and Venkatasubramanian 2007 (t-closeness, section 4: equal and ordered distance)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -94,19 +95,28 @@ def report(
     fraction: float | Floats | None = None,
     least: int = 2,
     times: Sizes | None = None,
+    subjects: Codes | None = None,
+    records: int | None = None,
 ) -> Report:
     """Measure classes of the given sizes, shape (classes,), whose members follow one another in each column.
 
     population, fraction: as for `journalist`. least: the l of recursive_c. times: how many classes each entry of
-    `sizes` and `population` stands for, one if None; without sensitive columns.
+    `sizes` and `population` stands for, one if None; without sensitive columns. subjects: of each member, shape (n,),
+    -1 for none, if a class has as many as it has subjects, and each of them counts once for each value that it has.
+    records: how many there are, if `sizes` are numbers of subjects.
     """
     many = np.ones_like(sizes) if times is None else times
-    n, k, classes = int(sizes @ many), int(sizes.min()), int(many.sum())
     label = np.repeat(np.arange(len(sizes)), sizes) if sensitive else np.zeros(0, np.intp)
-    counts = [_Counts.of(label, sizes, column) for column in sensitive]
+    if subjects is None:
+        counts = [_Counts.of(label, sizes, column) for column in sensitive]
+    else:
+        counts = [_Counts.of_subjects(label, column, subjects) for column in sensitive]
+        sizes = np.bincount(_distinct(label, subjects)[0], minlength=len(sizes)).astype(np.int64)
+        records = int((subjects >= 0).sum())
+    n, k, classes = int(sizes @ many), int(sizes.min()), int(many.sum())
     outside = journalist(sizes, population, fraction)
     return Report(
-        records=n,
+        records=n if records is None else records,
         classes=classes,
         k=k,
         singletons=int(many[sizes == 1].sum()),
@@ -135,6 +145,14 @@ def _population_uniques(
     return population_uniques(sizes, many, fsum(sizes * many / fraction))
 
 
+def _distinct(label: npt.NDArray[np.intp], of: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+    """The distinct pairs of a label and what is not negative, by label. Both of shape (pairs,)."""
+    kept = of >= 0
+    width = int(of.max(initial=0)) + 1
+    label, found = np.divmod(np.unique(label[kept].astype(np.int64) * width + of[kept]), width)
+    return label.astype(np.intp), found
+
+
 @dataclass(frozen=True, eq=False)
 class _Counts:
     """How often each class holds each sensitive value: only pairs that occur, by class, then by value."""
@@ -153,6 +171,16 @@ class _Counts:
         held, value = np.divmod(occurring, column.distinct)
         overall = np.bincount(column.codes, minlength=column.distinct) / len(label)
         return _Counts(held.astype(np.intp), value, count, count / sizes[held], overall, column.ordered)
+
+    @staticmethod
+    def of_subjects(label: npt.NDArray[np.intp], column: Sensitive, subjects: Codes) -> "_Counts":
+        """Where each subject of a class counts once for each value, and in the table once for each value too."""
+        pair = subjects.astype(np.int64) * column.distinct + column.codes
+        held, found = _distinct(label, np.where(subjects < 0, -1, pair))
+        occurring, value = np.unique(found % column.distinct, return_inverse=True)
+        mine = Sensitive(value.ravel().astype(np.int32), len(occurring), column.ordered)
+        once = np.bincount(np.searchsorted(occurring, np.unique(found) % column.distinct))
+        return replace(_Counts.of(held, np.bincount(held), mine), overall=once / once.sum())
 
     def distinct_l(self) -> int:
         return int(np.bincount(self.label).min())

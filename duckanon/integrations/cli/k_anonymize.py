@@ -55,7 +55,7 @@ def release(
         before = _row(con, call("k_report", found, qi))
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
-        changed = [f"{name}_{end}" for name in qi for end in ("lo", "hi", "set")]
+        changed = [f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label")]
         after, copied = _row(con, _MEASURED), Copied.of(con, _RELEASE, changed)
         file.write(con, _RELEASE, DataFile.of(path).labels)
         return before, after, copied

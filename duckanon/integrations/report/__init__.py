@@ -41,7 +41,8 @@ def report(
             raise InvalidInput(f"--file: there is no file {one}.")
     _ready()
     from duckanon.integrations.report.assessment import Wanted
-    from duckanon.integrations.report.facts import fingerprint, gathered
+    from duckanon.integrations.report.facts import gathered
+    from duckanon.integrations.report.fingerprint import fingerprint
     from duckanon.integrations.report.page import page
     from duckanon.integrations.report.views import views
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from duckanon.integrations.data_files import DataFile
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.plots import Picture, plot
 from duckanon.integrations.report.exposure import agreed
+from duckanon.integrations.report.fingerprint import hashed
 from duckanon.integrations.report.share_tables import ShareTable, figures, recognised
 from duckanon.integrations.report.table_requests import TableRequest
 from duckanon.integrations.report.usefulness import Tables, Usefulness, source_of, usefulness
@@ -135,18 +135,20 @@ class Wanted:
     sensitive: Sequence[str] | None = None
 
 
-def assess(con: Connection, wanted: Wanted, views: Views, settled: Collection[str]) -> Assessment:
-    """Assess the tables that are requested, then those that are found, then the exported files.
+def assess(
+    con: Connection, wanted: Wanted, views: Views, settled: Collection[str], published: Sequence[str]
+) -> Assessment:
+    """Assess the tables that are requested, then those that are found or published, then the exported files.
 
-    settled: the names of tables that are protected or open. A table that cannot be read is listed as a problem, and the
-    others are assessed all the same.
+    settled: the names of tables that are protected or open. published: the names of published copies. A table that
+    cannot be read is listed as a problem, and the others are assessed all the same.
     """
     tables = [
         _Table(f"{schema}.{table}", f"{identifier(schema)}.{identifier(table)}", table, columns)
         for schema, table, columns in con.execute(_TABLES).fetchall()
     ]
     on = _Assessor(con, wanted.sensitive, tables)
-    loaded = {str(path): DataFile.of(path).load(con) for path in wanted.files}
+    loaded = {str(path): DataFile.of(path).load(con, str(path)) for path in wanted.files}
     for one in wanted.requests:
         on.trying(one.table, partial(on.requested, replace(one, table=loaded.get(one.table, one.table)), one.table))
     for view, text in views.shares:
@@ -156,6 +158,9 @@ def assess(con: Connection, wanted: Wanted, views: Views, settled: Collection[st
         is_named = bool({each.label, each.table} & named)
         if not is_named and on.judged(each.label, each.name, each.columns) is None and each.label not in settled:
             on.found.unprotected.append(each.label)
+    for copy in published:
+        name = f"duckanon.{identifier(copy)}"
+        on.judged(f"publication {copy}", name, on.types(name))
     for path in wanted.files:
         on.exported(path, loaded[str(path)], is_named=str(path) in named)
     return on.found
@@ -193,7 +198,7 @@ class _Assessor:
     def _rows(self, query: str) -> list[dict[str, Any]]:
         return fetch(self.con.execute(query)).records()
 
-    def _types(self, name: str) -> list[tuple[str, str]]:
+    def types(self, name: str) -> list[tuple[str, str]]:
         described = self._rows(f"DESCRIBE FROM system.main.query_table({literal(name)})")
         return [(one["column_name"], one["column_type"]) for one in described]
 
@@ -206,7 +211,7 @@ class _Assessor:
         if one.p is not None:
             self.published(label, one)
             return
-        shares = None if one.count else recognised(self.con, one.table, self._types(one.table))
+        shares = None if one.count else recognised(self.con, one.table, self.types(one.table))
         if shares is not None:
             self.found.problems.append(
                 f"{label} was not judged: its rows are no records, but cells with a share in column {shares.p}. "
@@ -250,17 +255,16 @@ class _Assessor:
 
     def exported(self, path: Path, name: str, *, is_named: bool) -> None:
         """Identify a file by its hash, and judge what it holds."""
-        content = path.read_bytes()
-        what = "named by an option" if is_named else self.judged(str(path), name, self._types(name))
+        what = "named by an option" if is_named else self.judged(str(path), name, self.types(name))
         if what is None:
             self.found.problems.append(
                 f"{path} is no release that its columns tell: say what it is with --released {path} --qi COLUMNS, or "
                 f"with --shares {path}."
             )
-        self.found.files.append(Exported(str(path), sha256(content).hexdigest(), len(content), what or "unknown"))
+        self.found.files.append(Exported(str(path), hashed(path), path.stat().st_size, what or "unknown"))
 
     def release(self, label: str, name: str, qi: list[str], found: str) -> None:
-        columns = {column.lower() for column, _ in self._types(name)}
+        columns = {column.lower() for column, _ in self.types(name)}
         hidden = [one for one in self.sensitive or () if one.lower() in columns]
         (figures,) = self._rows(call("k_report", name, qi, sensitive=hidden))
         copied = Copied.of(self.con, f"system.main.query_table({literal(name)})", qi)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from duckanon import __version__
 from duckanon.accounting import sequential, written
 from duckanon.catalog.policy import Policy
 from duckanon.integrations.report.assessment import Assessment, Conditional, Released, Wanted, assess
+from duckanon.integrations.report.fingerprint import Prints
 from duckanon.integrations.report.views import Views
 from duckanon.integrations.report.words import allowed, terms
 from duckanon.integrations.results import fetch
@@ -24,20 +24,10 @@ from duckanon.integrations.results import fetch
 if TYPE_CHECKING:
     from duckanon.connection import Connection
 
-_BLOCK = 1 << 20
 _PROTECT = "protect: "
 # How many tables one point names.
 _MOST_NAMED = 8
 _LIBRARIES = "duckdb numpy scipy pyarrow numba highspy pulp sqlglot matplotlib jinja2".split()
-
-
-@dataclass(frozen=True)
-class Prints:
-    """SHA-256 of the database file, and of its write-ahead log if there is one. size: bytes of both together."""
-
-    file: str
-    log: str | None
-    size: int
 
 
 @dataclass(frozen=True)
@@ -164,22 +154,6 @@ def _counted(many: int, one: str) -> str:
     return f"{many:,} {one if many == 1 else one + 's'}"
 
 
-def fingerprint(path: Path) -> Prints:
-    """Hashes that identify the database file."""
-    log = path.with_name(path.name + ".wal")
-    has_log = log.exists() and log.stat().st_size > 0
-    size = path.stat().st_size + (log.stat().st_size if has_log else 0)
-    return Prints(_hash(path), _hash(log) if has_log else None, size)
-
-
-def _hash(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
-
-
 def gathered(
     con: Connection,
     path: Path,
@@ -196,6 +170,7 @@ def gathered(
     if said or wanted.sensitive is not None:
         wanted = replace(wanted, sensitive=list(dict.fromkeys([*(wanted.sensitive or ()), *said])))
     opened = _opened(ledger)
+    published = [one["name"] for one in publications if one["kind"] == "records" and not one["withdrawn"]]
     settled = {*opened, *(one["tbl"] for one in policies)}
     return Facts(
         path.name,
@@ -208,7 +183,7 @@ def gathered(
         publications,
         opened,
         _worded(ledger),
-        assess(con, wanted, views, settled),
+        assess(con, wanted, views, settled, published),
         views,
         _versions(),
     )

@@ -30,6 +30,9 @@ def recognised(con: Any, name: str, types: Sequence[tuple[str, str]]) -> ShareTa
     Raises duckdb.Error.
     """
     source = f"system.main.query_table({literal(name)})"
+    ((many,),) = con.execute(f"SELECT system.main.count(*) FROM {source}").fetchall()  # noqa: S608 - columns are quoted
+    if not 1 < many <= _MOST_ROWS:
+        return None
     for p in (column for column, kind in types if kind.startswith(_NUMBERS)):
         keys = [column for column, _ in types if column != p]
         if not 2 <= len(keys) <= _MOST_KEYS or not _is_cells(con, source, keys, p):
@@ -48,7 +51,7 @@ def _is_cells(con: Any, source: str, keys: Sequence[str], p: str) -> bool:
         f"SELECT system.main.count(*), system.main.count(DISTINCT ({key})), system.main.min({share}), "  # noqa: S608
         f"system.main.max({share}) FROM {source}"
     ).fetchall()
-    return bool(1 < many <= _MOST_ROWS and many == distinct and least is not None and least >= 0 and most <= 1)
+    return bool(many == distinct and least is not None and least >= 0 and most <= 1)
 
 
 def _adds_up(con: Any, source: str, rows: Sequence[str], p: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING
 
-from duckanon.functions.sqltext import literal
+from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.results import fetch
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 Tables = Mapping[str, Mapping[str, str]]
 
 _QUERIES = 200
+# The types whose intervals hold as many values as they are wide, or one more.
+_WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "DATE"}
 _MOST_COLUMNS = 15
 
 
@@ -56,7 +59,8 @@ def usefulness(con: Connection, source: str, name: str, leave_out: Sequence[str]
     """Compare a release with its source. leave_out: columns that are not compared."""
     apart = {column.lower() for column in leave_out}
     columns = [one for one in _columns_before(tables[name]) if one not in apart][:_MOST_COLUMNS]
-    rows = fetch(con.execute(call("k_utility", source, name, columns, queries=_QUERIES))).records()
+    bands = [one for one in columns if _has_bands(con, name, one, tables[name])]
+    rows = fetch(con.execute(call("k_utility", source, name, columns, bands=bands, queries=_QUERIES))).records()
     moved = [(one["columns"][0], one["difference"]) for one in rows if one["measure"] == "total_variation"]
     changes = [
         abs(one["difference"])
@@ -80,6 +84,19 @@ def _columns_before(release: Mapping[str, str]) -> dict[str, str]:
         elif name != "class_id":
             found[name] = kind
     return found
+
+
+def _has_bands(con: Connection, name: str, column: str, release: Mapping[str, str]) -> bool:
+    """Whether a release has a column in bands: an end is open, or all intervals are multiples of a width above 1."""
+    low, high = (identifier(f"{column}_{end}") for end in ("lo", "hi"))
+    if f"{column}_lo" not in release or f"{column}_hi" not in release:
+        return False
+    source = f"FROM system.main.query_table({literal(name)})"
+    ((is_open,),) = con.execute(f"SELECT system.main.bool_or(({low} IS NULL) <> ({high} IS NULL)) {source}").fetchall()
+    if is_open or release[f"{column}_lo"] not in _WHOLE:
+        return bool(is_open)
+    widths = con.execute(f"SELECT DISTINCT CAST({high} - {low} AS HUGEINT) {source} WHERE {low} IS NOT NULL").fetchall()
+    return gcd(*(width for (width,) in widths)) > 1 and (0,) not in widths
 
 
 def _rows(con: Connection, name: str) -> int:

@@ -65,6 +65,16 @@ def test_columns_that_could_identify_are_named(here):
     assert few.stderr.endswith("No column is copied as it is.\n")
 
 
+def test_a_column_with_a_hierarchy_is_not_copied_and_may_be_text(here):
+    Path("stays.csv").write_text("zip,ward\n" + "".join(f"{10 + i % 4},w{i % 2}\n" for i in range(20)) + "2A,w1\n" * 5)
+    Path("levels.csv").write_text("zip;region\n10;N\n11;N\n12;S\n13;S\n2A;S\n")
+    call = ["k-anonymize", "stays.csv", "out.csv", "--qi", "zip", "--hierarchies", "zip=levels.csv"]
+    result = run(*call)
+    assert result.exit_code == 0, result.output
+    assert "Copied as they are: ward.\n" in result.stderr
+    assert {row["zip_label"] for row in rows_of("out.csv")} >= {"2A"}
+
+
 @pytest.mark.parametrize("out", ["in.csv", "./in.csv", "link.csv"])
 def test_the_input_is_never_overwritten(here, out):
     Path("in.csv").write_text("age\n" + "30\n" * 9)

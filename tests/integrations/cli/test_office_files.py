@@ -123,6 +123,11 @@ def test_labels_survive(files: Path, source: str, out: str) -> None:
         "illness": "Main diagnosis",
     }
     assert meta.variable_value_labels["illness"] == ILLNESS
+    if out != ".dta":
+        # A set of codes has their labels; Stata has none for texts.
+        sets = meta.variable_value_labels["sex_set"]
+        assert set(sets.values()) <= {"male", "female", "male, female"}
+        assert {json.dumps(json.loads(one)) for one in sets} <= {"[1]", "[2]", "[1, 2]"}
     if source == out == ".sav":
         assert meta.variable_measure["age_lo"] == "scale"
     # Codes of a quasi-identifier that becomes an interval keep their names.

@@ -172,6 +172,21 @@ def test_a_release_of_one_of_two_tables_is_compared_with_neither(tmp_path: Path)
     assert "main.released main.one age" in plain(page.read_text(encoding="utf-8"))
 
 
+def test_a_release_in_bands_is_compared_as_one(tmp_path: Path) -> None:
+    path = made(
+        tmp_path / "bands.duckdb",
+        "CREATE TABLE one AS SELECT i % 60 AS age, i % 60 AS born, i % 2 AS sex FROM range(600) r(i)",
+        "CREATE TABLE released AS FROM k_anonymize('one', ['age', 'born'], k := 2, "
+        "bands := {'age': 10, 'born': {'width': 10, 'top': 50}})",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(path), "--out", str(page)).exit_code == 0
+    # Values that are spread evenly stay so, if the upper ends of their bands are left out.
+    found = re.search(r"main.released main.one \w+ (\S+) %", plain(page.read_text(encoding="utf-8")))
+    assert found is not None
+    assert float(found[1]) < 0.1
+
+
 def test_it_identifies_the_database_and_versions(text: str, shop: Path) -> None:
     assert hashlib.sha256(shop.read_bytes()).hexdigest() in text
     assert f"duckanon {__version__}" in plain(text)
@@ -295,6 +310,22 @@ def test_what_a_copy_gives_away_is_found_without_naming_it(tmp_path: Path) -> No
     ):
         assert run(str(database), "--out", str(page), "--force", "--sensitive", sensitive).exit_code == 0
         assert [one for one in points(page) if "gives away" in one] == said
+
+
+def test_a_published_copy_is_judged_as_it_was_published(tmp_path: Path) -> None:
+    database = made(
+        tmp_path / "x.db",
+        "CREATE TABLE people AS SELECT i // 10 AS age, CASE WHEN i < 10 THEN 'flu' ELSE 'ill ' || i END AS illness "
+        "FROM range(80) r(i)",
+        "SELECT protect('people', epsilon := 1, quasi_identifiers := ['age'], sensitive := ['illness'], k := 4)",
+        "CREATE TABLE released AS FROM k_anonymize('people', ['age'], k := 4)",
+        "SELECT publish('released', of := 'people')",
+        "DROP TABLE released",
+    )
+    page = tmp_path / "page.html"
+    assert run(str(database), "--out", str(page)).exit_code == 0
+    assert any(one.startswith("publication released gives away illness of ") for one in points(page)), points(page)
+    assert "publication released 80 records, k-anonymous by age_lo, age_hi" in plain(page.read_text(encoding="utf-8"))
 
 
 def test_unprotected_tables_are_named(tmp_path: Path, shop: Path) -> None:

@@ -80,6 +80,17 @@ def added_loss(units: ClassBoxes, a: int, b: int) -> float:
 
 
 @inner
+def empty(boxes: ClassBoxes, at: int) -> None:
+    """Make a box hold nothing."""
+    for j in range(boxes.low.shape[1]):
+        boxes.low[at, j] = np.inf
+        boxes.high[at, j] = -np.inf
+    for w in range(boxes.holds.shape[1]):
+        boxes.holds[at, w] = 0
+    boxes.size[at] = 0
+
+
+@inner
 def absorb(boxes: ClassBoxes, a: int, units: ClassBoxes, b: int) -> None:
     """Stretch box a over box b, which may be of others."""
     for j in range(units.low.shape[1]):

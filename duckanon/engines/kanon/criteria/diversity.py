@@ -48,11 +48,14 @@ class Tally(NamedTuple):
     held: Counts  # how many of its records have each of them
     bases: Counts  # room for `diverse`
     powers: Counts
+    met: Counts  # by subject, or by pair of a subject and a value: the count in which each was last met
+    number: Counts  # (1,): the number of the last count
 
 
-def new_tally(values: int) -> Tally:
-    """Room for columns of so many values."""
-    return Tally(*(np.zeros(values + 3, np.int64) for _ in Tally._fields))
+def new_tally(values: int, marks: int = 0) -> Tally:
+    """Room for columns of so many values, and so many subjects or pairs."""
+    counts, touched, held, bases, powers = np.zeros((5, values + 3), np.int64)
+    return Tally(counts, touched, held, bases, powers, np.zeros(marks, np.int64), np.zeros(1, np.int64))
 
 
 def diversity(kind: str, l: int | Fraction | None, c: Fraction | None) -> Diversity:  # noqa: E741

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from duckanon.engines.kanon.criteria.classes import ClassBoxes, centres, class_boxes, near_boxes, take
 from duckanon.engines.kanon.criteria.diversity import are_diverse
 from duckanon.engines.kanon.criteria.local_search import ROOM, move
-from duckanon.engines.kanon.criteria.merging import failing, join, penalties
+from duckanon.engines.kanon.criteria.merging import failing, join, meet, penalties
 from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, PrivacyCriteria, criteria_arrays, present
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.orders import by_label
@@ -42,11 +42,13 @@ def settle_boxes(
     sensitive: Sequence[Sensitive],
     wanted: PrivacyCriteria,
     threads: int = 1,
+    subjects: Codes | None = None,
 ) -> Settled:
     """Drop units that fail, as long as `wanted.suppress` lasts, the dearest to join first; join what still fails.
 
     amid: a record in the middle of each unit, by which near units are found. unit: shape (n,), the unit of each record.
-    Closeness is to the records that are not dropped. Raises InvalidInput if the whole table fails a criterion.
+    subjects: as for `criteria_arrays`. Closeness is to the records that are not dropped. Raises InvalidInput if the
+    whole table fails a criterion.
     """
     allowed = int(wanted.suppress * len(unit))
     kept = np.arange(len(units.size))
@@ -55,7 +57,7 @@ def settle_boxes(
         number[kept] = np.arange(len(kept), dtype=np.int32)
         mine = number[unit]
         columns = [replace(column, codes=column.codes[mine >= 0]) for column in sensitive]
-        asked = criteria_arrays(mine[mine >= 0], columns, wanted)
+        asked = criteria_arrays(mine[mine >= 0], columns, wanted, None if subjects is None else subjects[mine >= 0])
         some = take(units, kept)
         near = near_boxes(amid.take(kept.astype(np.int32)), threads)
         fails = failing(asked, some)
@@ -81,12 +83,16 @@ def _dearest(
 ) -> npt.NDArray[np.bool_]:
     """Which of the units `light` to drop: by falling price, while all others together meet the criteria."""
     gone = np.zeros(len(light), np.bool_)
+    falling = np.array(sorted(np.flatnonzero(light), key=lambda u: -price[u]), np.int32)
+    if len(asked.held):
+        gone[falling[: _prefix(units, falling, asked, allowed)]] = True
+        return gone
     left = np.zeros(int(asked.first[-1]), np.int64)  # of each value, column after column
     for s in range(len(asked.ordered)):
         part = slice(asked.starts[s, 0], asked.starts[s, -1])
         np.add.at(left, asked.first[s] + asked.codes[part], asked.counts[part])
     records = int(units.size.sum())
-    for u in sorted(np.flatnonzero(light), key=lambda u: -price[u]):
+    for u in falling:
         size = int(units.size[u])
         if size > allowed or records - size < asked.k:
             continue
@@ -105,6 +111,18 @@ def _dearest(
     return gone
 
 
+def _prefix(units: ClassBoxes, falling: Codes, asked: CriteriaArrays, allowed: int) -> int:
+    """How many of the units `falling`, the first ones, can be dropped, where subjects count."""
+    count = int(np.searchsorted(np.cumsum(units.size[falling]), allowed, side="right"))
+    while count:
+        rest = np.setdiff1d(np.arange(len(units.size), dtype=np.int32), falling[:count])
+        # (Closeness holds for all records together.)
+        if len(rest) and meet(asked._replace(slope=np.full_like(asked.slope, -1)), rest, units):
+            return count
+        count //= 2
+    return 0
+
+
 def _numbered(owner: Labels) -> Labels:
     """The same classes, numbered from 0 as the units meet them."""
     _, first, same = np.unique(owner, return_index=True, return_inverse=True)
@@ -114,11 +132,16 @@ def _numbered(owner: Labels) -> Labels:
 
 
 def settle_classes(
-    records: Records, labels: Labels, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria, threads: int = 1
+    records: Records,
+    labels: Labels,
+    sensitive: Sequence[Sensitive],
+    wanted: PrivacyCriteria,
+    threads: int = 1,
+    subjects: Codes | None = None,
 ) -> Settled:
     """The same for a partition of records: labels of shape (n,), from 0 without gaps, -1 where a record is dropped."""
     units, unit = class_boxes(records, labels)
-    settled = settle_boxes(units, centres(records, unit), unit, sensitive, wanted, threads)
+    settled = settle_boxes(units, centres(records, unit), unit, sensitive, wanted, threads, subjects)
     return replace(settled, labels=settled.labels[unit])
 
 
@@ -142,21 +165,22 @@ class Released:
         return {**found, "joined": self.joined, "suppressed": self.dropped}
 
 
-def released(
+def measured(
     records: Records,
-    labels: Labels,
+    found: Settled,
     sensitive: Sequence[Sensitive],
     wanted: PrivacyCriteria,
     target: Codes | None = None,
     threads: int = 1,
+    subjects: Codes | None = None,
 ) -> Released:
-    """Settle the classes of a partition, and measure what comes out. Without sensitive columns nothing changes."""
-    if not sensitive:
-        return Released(utility(records, labels, target))
-    settled = settle_classes(records, labels, sensitive, wanted, threads)
-    kept = np.flatnonzero(settled.labels >= 0).astype(np.int32)
-    order = kept[by_label(settled.labels[kept])]
-    sizes = np.bincount(settled.labels[order]).astype(np.int64)
-    risk = report(sizes, [present(column, order) for column in sensitive], least=wanted.least)
-    measured = utility(records.take(order, threads), settled.labels[order], None if target is None else target[order])
-    return Released(measured.suppressing(settled.dropped), risk, settled.joined, settled.dropped)
+    """Measure classes of records; without sensitive columns their utility alone. subjects: as for `criteria_arrays`."""
+    kept = np.flatnonzero(found.labels >= 0).astype(np.int32)
+    order = kept[by_label(found.labels[kept])]
+    risk = None
+    if sensitive:
+        sizes = np.bincount(found.labels[order]).astype(np.int64)
+        columns, whose = [present(column, order) for column in sensitive], None if subjects is None else subjects[order]
+        risk = report(sizes, columns, least=wanted.least, subjects=whose)
+    what = utility(records.take(order, threads), found.labels[order], None if target is None else target[order])
+    return Released(what.suppressing(found.dropped), risk, found.joined, found.dropped)

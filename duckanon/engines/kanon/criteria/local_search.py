@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from duckanon.engines.compiled import compiled, inner
-from duckanon.engines.kanon.criteria.classes import ClassBoxes, Counts, absorb, joined_loss
+from duckanon.engines.kanon.criteria.classes import ClassBoxes, Counts, absorb, empty, joined_loss
 from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, meets, tally_for
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -26,12 +26,7 @@ ROOM = 4
 @inner
 def _box(boxes: ClassBoxes, at: int, units: ClassBoxes, members: Codes, count: int, without: int, extra: int) -> None:
     """Write into box `at` the hull of the members, less one and with another; -1 for none."""
-    for j in range(boxes.low.shape[1]):
-        boxes.low[at, j] = np.inf
-        boxes.high[at, j] = -np.inf
-    for w in range(boxes.holds.shape[1]):
-        boxes.holds[at, w] = 0
-    boxes.size[at] = 0
+    empty(boxes, at)
     for t in range(count + 1):
         u = members[t] if t < count else extra
         if u < 0 or u == without:

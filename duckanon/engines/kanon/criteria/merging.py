@@ -29,6 +29,16 @@ def failing(criteria: CriteriaArrays, units: ClassBoxes) -> Flags:
     return fails
 
 
+def meet(criteria: CriteriaArrays, members: Codes, units: ClassBoxes) -> bool:
+    """Whether these units, joined, meet the criteria."""
+    return bool(_meet(criteria, members, int(units.size[members].sum()), tally_for(criteria)))
+
+
+@compiled
+def _meet(criteria: CriteriaArrays, members: Codes, size: int, tally: Tally) -> bool:
+    return meets(criteria, members, members.shape[0], size, tally)
+
+
 @compiled
 def _failing(criteria: CriteriaArrays, size: Counts, tally: Tally, every: Codes, fails: Flags) -> None:
     for u in range(fails.shape[0]):

@@ -6,6 +6,10 @@ where c of its s records and N of the table's n have the value; for ordered colu
 is at most t (m - 1) s n for m distinct values. All are whole numbers, so no rounding decides.
 
 Every criterion is monotone: a class joined from classes that meet it meets it too. (Both distances are convex.)
+
+A table may have several records of one person, household or customer: of one subject. Then k counts subjects, and a
+subject counts once for each of its sensitive values in a class, however many of its records have it. (Closeness is
+not monotone then: a subject of both classes counts once in the joined one.) Records without a subject do not count.
 """
 
 from __future__ import annotations
@@ -13,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.engines.array_kernels import sort
 from duckanon.engines.compiled import inner
@@ -52,12 +57,12 @@ class CriteriaArrays(NamedTuple):
     """The criteria, and how often each unit has each sensitive value, as arrays for the compiled loops.
 
     Pairs that occur, column by column and unit by unit: those of unit u in column s are starts[s, u] ..
-    starts[s, u + 1] - 1, by ascending code.
+    starts[s, u + 1] - 1, by ascending code. Where subjects count, such a pair is one of a subject and a value.
     """
 
     k: int
     diversity: Diversity
-    total: int  # records, n
+    totals: Counts  # (columns,): what the table counts of each column: records, or pairs of a subject and a value
     starts: Counts  # (columns, u + 1)
     codes: Codes
     counts: Counts
@@ -68,69 +73,116 @@ class CriteriaArrays(NamedTuple):
     slope: Counts  # (columns,): the sum may be slope s + (rest s) // part; slope is -1 without t
     rest: Counts
     part: int
+    names: Counts  # of each pair of a subject and a value: its number in the column; empty where records count
+    held: Counts  # (u + 1,): where the subjects of each unit start; (0,) where records count
+    subjects: Counts  # of each unit, each once
 
 
-def criteria_arrays(unit: Labels, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria) -> CriteriaArrays:
+def criteria_arrays(
+    unit: Labels, sensitive: Sequence[Sensitive], wanted: PrivacyCriteria, subjects: Codes | None = None
+) -> CriteriaArrays:
     """The criteria for units. unit: shape (n,), the unit of each record, from 0, without gaps.
+
+    subjects: shape (n,), the subject of each record, -1 for none, if subjects are to count.
 
     Raises InvalidInput if even the whole table fails, or a column has too many values for exact sums.
     """
-    n, units = len(unit), int(unit.max()) + 1
-    columns = [present(column) for column in sensitive]
+    units = int(unit.max()) + 1
+    counted = np.arange(len(unit)) if subjects is None else np.flatnonzero(subjects >= 0)
+    of = unit[counted].astype(np.int64)
     asked = diversity(wanted.diversity, wanted.l, wanted.c)
-    starts = np.zeros((len(columns), units + 1), np.int64)
-    codes, counts, overall, area, slope, rest = [], [], [], [], [], []
-    base = 0
-    for s, column in enumerate(columns):
-        whole = np.bincount(column.codes, minlength=column.distinct)
-        check_diverse(asked, whole)
-        pair = unit.astype(np.int64) * column.distinct + column.codes
-        occurring, count = np.unique(pair, return_counts=True)
-        held, value = np.divmod(occurring, column.distinct)
-        starts[s] = base + np.searchsorted(held, np.arange(units + 1))
-        base += len(occurring)
-        codes.append(value.astype(np.int32))
-        counts.append(count)
-        overall.append(np.cumsum(whole) if column.ordered else whole)
-        area.append(np.append(0, np.cumsum(overall[-1])))
-        far = column.distinct - 1 if column.ordered else 2
-        if wanted.t is None:
-            slope.append(-1)
-            rest.append(0)
-            continue
-        if max(far, 2) * n * n >= 2**62 or wanted.t.denominator * n >= 2**62:
-            raise InvalidInput(
-                "A sensitive column has too many distinct values for t: round its values, or leave t out."
-            )
-        whole_part, remainder = divmod(wanted.t.numerator * far * n, wanted.t.denominator)
-        slope.append(whole_part)
-        rest.append(remainder)
+    who = None if subjects is None else present(Sensitive(subjects[counted], 0, False)).codes
+    found = [_count(of, units, present(column, counted), who) for column in sensitive]
+    for one in found:
+        check_diverse(asked, one.whole)
+    base = np.cumsum([0, *(len(one.codes) for one in found)])
+    starts = np.zeros((len(found), units + 1), np.int64)
+    for s, one in enumerate(found):
+        starts[s] = base[s] + one.starts
+    overall = [np.cumsum(one.whole) if one.ordered else one.whole for one in found]
+    limits = [_closeness(one, wanted.t) for one in found]
+    held, name = (np.zeros(0, np.int64),) * 2
+    if who is not None:
+        pairs = np.unique(of * len(counted) + who)
+        held, name = np.searchsorted(pairs, np.arange(units + 1) * len(counted)), pairs % len(counted)
     return CriteriaArrays(
         wanted.k,
         asked,
-        n,
+        np.array([one.whole.sum() for one in found], np.int64),
         starts,
-        np.concatenate(codes) if codes else np.empty(0, np.int32),
-        np.concatenate(counts).astype(np.int64) if counts else np.empty(0, np.int64),
-        np.array([column.ordered for column in columns], np.int32),
-        np.cumsum([0, *(column.distinct for column in columns)]).astype(np.int64),
-        np.concatenate(overall).astype(np.int64) if overall else np.empty(0, np.int64),
-        np.concatenate(area).astype(np.int64) if area else np.empty(0, np.int64),
-        np.array(slope, np.int64),
-        np.array(rest, np.int64),
+        _joined([one.codes for one in found], np.int32),
+        _joined([one.counts for one in found]),
+        np.array([one.ordered for one in found], np.int32),
+        np.cumsum([0, *(len(one.whole) for one in found)]).astype(np.int64),
+        _joined(overall),
+        _joined([np.append(0, np.cumsum(one)) for one in overall]),
+        np.array([slope for slope, _ in limits], np.int64),
+        np.array([rest for _, rest in limits], np.int64),
         1 if wanted.t is None else wanted.t.denominator,
+        _joined([one.names for one in found]),
+        held,
+        name,
     )
 
 
-def present(column: Sensitive, kept: Order | slice = slice(None)) -> Sensitive:
+@dataclass(frozen=True, eq=False)
+class _Count:
+    """How often each unit has each value of one column: unit after unit, what they have by ascending code.
+
+    starts: shape (units + 1,). counts: records, or where subjects count 1 for each pair, with its name. whole: how
+    often the table has each value.
+    """
+
+    starts: Counts
+    codes: Codes
+    counts: Counts
+    names: Counts
+    whole: Counts
+    ordered: bool
+
+
+def _count(of: Counts, units: int, column: Sensitive, who: Codes | None) -> _Count:
+    """of, who: shape (n,), each record's unit, and its subject if subjects count."""
+    value, name, each = column.codes, column.codes.astype(np.int64), column.distinct
+    if who is not None:
+        pairs, name = np.unique(column.codes.astype(np.int64) * len(who) + who, return_inverse=True)
+        value, each = (pairs // len(who)).astype(np.int32), len(pairs)
+    occurring, counts = np.unique(of * each + name.ravel(), return_counts=True)
+    unit, found = np.divmod(occurring, each)
+    starts = np.searchsorted(unit, np.arange(units + 1))
+    whole = np.bincount(value, minlength=column.distinct)
+    if who is None:
+        return _Count(starts, found.astype(np.int32), counts, found[:0], whole, column.ordered)
+    return _Count(starts, value[found], np.ones_like(counts), found, whole, column.ordered)
+
+
+def _closeness(column: _Count, t: Fraction | None) -> tuple[int, int]:
+    """How large the sum of a class may be for each of its records: a whole part, -1 without t, and a remainder.
+
+    Raises InvalidInput if the sums would not fit into 64 bits.
+    """
+    if t is None:
+        return -1, 0
+    n, far = int(column.whole.sum()), len(column.whole) - 1 if column.ordered else 2
+    if max(far, 2) * n * n >= 2**62 or t.denominator * n >= 2**62:
+        raise InvalidInput("A sensitive column has too many distinct values for t: round its values, or leave t out.")
+    return divmod(t.numerator * far * n, t.denominator)
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]], kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    return np.concatenate([*parts, np.empty(0, kind)]).astype(kind)
+
+
+def present(column: Sensitive, kept: Order | Counts | slice = slice(None)) -> Sensitive:
     """The column of some records, its values numbered anew: a rank counts only what is released."""
     occurring, codes = np.unique(column.codes[kept], return_inverse=True)
     return Sensitive(codes.ravel().astype(np.int32), len(occurring), column.ordered)
 
 
 def tally_for(criteria: CriteriaArrays) -> Tally:
-    """Room to count the values of any one column."""
-    return new_tally(int(np.diff(criteria.first).max(initial=1)))
+    """Room to count the values of any one column, and the subjects."""
+    marks = max(criteria.names.max(initial=0), criteria.subjects.max(initial=0)) + 1
+    return new_tally(int(np.diff(criteria.first).max(initial=1)), int(marks))
 
 
 @inner
@@ -140,30 +192,38 @@ def meets(criteria: CriteriaArrays, members: Codes, count: int, size: int, tally
     size: their records.
     """
     counts, touched, held = tally.counts, tally.touched, tally.held
-    good = size >= criteria.k
+    by_subject = criteria.held.shape[0] > 0
+    good = (_subjects(criteria, members, count, tally) if by_subject else size) >= criteria.k
     s = 0
     while good and s < criteria.ordered.shape[0]:
         found = 0
+        counted = 0
+        tally.number[0] += 1
         for t in range(count):
             for e in range(criteria.starts[s, members[t]], criteria.starts[s, members[t] + 1]):
+                if by_subject:
+                    if tally.met[criteria.names[e]] == tally.number[0]:
+                        continue
+                    tally.met[criteria.names[e]] = tally.number[0]
                 code = criteria.codes[e]
                 if counts[code] == 0:
                     touched[found] = code
                     found += 1
                 counts[code] += criteria.counts[e]
+                counted += criteria.counts[e]
         for t in range(found):
             held[t] = counts[touched[t]]
-        good = diverse(criteria.diversity, tally, found, size)
+        good = diverse(criteria.diversity, tally, found, counted)
         if good and criteria.slope[s] >= 0:
-            limit = criteria.slope[s] * size + (criteria.rest[s] * size) // criteria.part
+            limit = criteria.slope[s] * counted + (criteria.rest[s] * counted) // criteria.part
             if criteria.ordered[s] != 0:
                 sort(touched, found)
-                good = _ordered_sum(criteria, s, found, tally, size) <= limit
+                good = _ordered_sum(criteria, s, found, tally, counted) <= limit
             else:
-                apart = criteria.total * size
+                apart = criteria.totals[s] * counted
                 for t in range(found):
-                    expected = criteria.overall[criteria.first[s] + touched[t]] * size
-                    apart += abs(held[t] * criteria.total - expected) - expected
+                    expected = criteria.overall[criteria.first[s] + touched[t]] * counted
+                    apart += abs(held[t] * criteria.totals[s] - expected) - expected
                 good = apart <= limit
         for t in range(found):
             counts[touched[t]] = 0
@@ -172,15 +232,29 @@ def meets(criteria: CriteriaArrays, members: Codes, count: int, size: int, tally
 
 
 @inner
+def _subjects(criteria: CriteriaArrays, members: Codes, count: int, tally: Tally) -> int:
+    """How many subjects the first `count` units of `members` have together."""
+    found = 0
+    tally.number[0] += 1
+    for t in range(count):
+        for e in range(criteria.held[members[t]], criteria.held[members[t] + 1]):
+            who = criteria.subjects[e]
+            if tally.met[who] != tally.number[0]:
+                tally.met[who] = tally.number[0]
+                found += 1
+    return found
+
+
+@inner
 def _ordered_sum(criteria: CriteriaArrays, s: int, count: int, tally: Tally, size: int) -> int:
-    """The sum over all values of |cumulative count times n - the table's times size|.
+    """The sum over all values of |cumulative count times the table's total - the table's times size|.
 
     tally.touched: the class's `count` values, ascending.
 
     A class's cumulative count is flat between the values it has, and the table's grows, so a stretch is summed at once:
     up to where they cross the class's is above, from there on below.
     """
-    n, values = criteria.total, tally.touched
+    n, values = criteria.totals[s], tally.touched
     base = criteria.first[s]
     m = criteria.first[s + 1] - base
     area = base + s  # `area` has one entry more in each column

@@ -66,7 +66,8 @@ def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Ro
                 boxes += 1
                 clear(box)
                 # As soon as the other attributes are as wide as in the whole node, only this one can widen.
-                others = np.inf if j == 0 and side == 0 else whole - widths[axes[j]] - 1e-12
+                others = np.inf if j == 0 and side == 0 else whole - widths[axes[j]]
+                wide = others - 1e-12
                 alone = False
                 for t in range(count):
                     i = lists[j, start + t if side == 0 else stop - 1 - t]
@@ -75,7 +76,7 @@ def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Ro
                     else:
                         loss = widen(space, i, box, boxes)
                         losses[side, t] = loss
-                        alone = loss >= others and loss - axis_loss(space, box, axes[j]) >= others
+                        alone = loss >= wide and loss - axis_loss(space, box, axes[j]) >= wide
                 if j == 0 and side == 0:
                     whole = losses[0, count - 1]
                     best = count * whole

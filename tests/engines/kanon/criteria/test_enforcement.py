@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.criteria.classes import centres, class_boxes, near_boxes, take
 from duckanon.engines.kanon.criteria.diversity import Tally
-from duckanon.engines.kanon.criteria.enforcement import released, settle_classes
+from duckanon.engines.kanon.criteria.enforcement import Released, measured, settle_classes
 from duckanon.engines.kanon.criteria.merging import failing, join
 from duckanon.engines.kanon.criteria.privacy_criteria import (
     CriteriaArrays,
@@ -228,8 +228,12 @@ def test_many_classes(wanted: PrivacyCriteria) -> None:
 
 def test_dropped_records_lose_everything() -> None:
     found, labels, illness, _ = many(400)
-    free = released(found, labels, [illness], PrivacyCriteria(4, l=4))
-    some = released(found, labels, [illness], PrivacyCriteria(4, l=4, suppress=Fraction(1, 10)))
+
+    def released(wanted: PrivacyCriteria) -> Released:
+        return measured(found, settle_classes(found, labels, [illness], wanted), [illness], wanted)
+
+    free = released(PrivacyCriteria(4, l=4))
+    some = released(PrivacyCriteria(4, l=4, suppress=Fraction(1, 10)))
     assert (free.dropped, some.dropped > 0) == (0, True)
     kept = 400 - some.dropped
     assert some.utility.avg_class * some.utility.classes == pytest.approx(kept)

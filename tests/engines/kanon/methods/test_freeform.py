@@ -65,7 +65,9 @@ def test_only_k_compare_runs_them(con: duckdb.DuckDBPyConnection) -> None:
     for name in FREEFORM:
         with pytest.raises(duckdb.InvalidInputException, match=f"Method '{name}' is freeform"):
             con.execute(f"FROM k_anonymize('t', ['a', 'b'], method := '{name}')").fetchall()
-    with pytest.raises(duckdb.InvalidInputException, match="make no classes that could meet l or t"):
+    with pytest.raises(
+        duckdb.InvalidInputException, match="make no classes, which l, t, unit and max_suppression are about"
+    ):
         con.execute("FROM k_compare('t', ['a'], methods := ['doka_greedy'], sensitive := ['b'], l := 2)").fetchall()
     con.execute("CREATE TABLE large AS SELECT i AS a FROM range(5001) r(i)").fetchall()
     with pytest.raises(duckdb.InvalidInputException, match="takes up to 5,000 rows"):

@@ -1,0 +1,183 @@
+"""From records to classes that meet all criteria: a method's classes, and what suppression, subjects and sensitive
+columns ask beyond them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from time import monotonic
+
+import numpy as np
+
+from duckanon.engines.kanon.anonymize import anonymize
+from duckanon.engines.kanon.control import Control
+from duckanon.engines.kanon.criteria.classes import near_boxes, record_boxes
+from duckanon.engines.kanon.criteria.enforcement import Settled, settle_classes
+from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria, criteria_arrays
+from duckanon.engines.kanon.criteria.rebuilding import rebuild
+from duckanon.engines.kanon.kernels.consecutive import Labels
+from duckanon.engines.kanon.methods import METHODS
+from duckanon.engines.kanon.orders import argsort_words, hilbert, pack
+from duckanon.engines.kanon.outliers import outliers
+from duckanon.engines.kanon.records import Codes, Order, Records
+from duckanon.engines.kanon.risk import Sensitive
+from duckanon.engines.kanon.ties import Hashes
+from duckanon.engines.parallel import spread
+from duckanon.errors import InvalidInput
+
+# What `rebuild` takes at a time: it knows no class outside.
+_BLOCK = 65_536
+# Visits of each record by `rebuild`, while the classes are small; and the share of a time limit that is the method's.
+_VISITS, _SMALL, _METHOD = 20.0, 5, 0.5
+
+
+def check_subjects(subjects: Codes, k: int) -> None:
+    """Raise InvalidInput unless records of so many subjects can be k-anonymous. subjects: shape (n,), -1 for none."""
+    if len(np.unique(subjects[subjects >= 0])) < k:
+        raise InvalidInput(
+            f"The unit has fewer than k = {k} distinct values: choose a smaller k, or anonymise more of them together."
+        )
+
+
+def private_classes(
+    records: Records,
+    wanted: PrivacyCriteria,
+    method: str = "auto",
+    *,
+    content: Hashes | None = None,
+    control: Control | None = None,
+    sensitive: Sequence[Sensitive] = (),
+    subjects: Codes | None = None,
+) -> Settled:
+    """Classes that meet `wanted`, by a method and by what is done to its classes then.
+
+    Without sensitive columns, `wanted.suppress` lets the records be dropped that cost most (`outliers`); with them,
+    classes that fail. subjects: shape (n,), the subject of each record, -1 for none: then k and the criteria count
+    subjects, classes that fail are joined, and methods with a time limit improve all classes again. Content and control
+    are as for `anonymize`. Raises InvalidInput as `anonymize` does, if a criterion fails for all records together, or
+    if there are fewer than k subjects.
+    """
+    control = control or Control()
+    if subjects is None and (sensitive or not wanted.suppress):
+        labels = anonymize(records, wanted.k, method, content=content, control=control)
+        if not sensitive:
+            return Settled(labels, 0, 0)
+        return settle_classes(records, labels, sensitive, wanted, control.threads)
+    if subjects is not None:
+        check_subjects(subjects, wanted.k)
+    order = _canonical(records, subjects, content)
+    kept = order
+    if not sensitive:
+        hashes = None if content is None else content[order]
+        allowed = int(wanted.suppress * len(records))
+        gone = outliers(records.take(order, control.threads), wanted.k, allowed, hashes, control.threads)
+        kept = order[~gone]
+        if subjects is not None and len(np.unique(subjects[kept][subjects[kept] >= 0])) < wanted.k:
+            kept = order
+    some = records.take(kept, control.threads)
+    mine = None if subjects is None else subjects[kept]
+    columns = [replace(column, codes=column.codes[kept]) for column in sensitive]
+    dropped = len(records) - len(kept)
+    asked = (
+        wanted
+        if sensitive
+        else replace(wanted, suppress=Fraction(int(wanted.suppress * len(records)) - dropped, len(kept)))
+    )
+    found = _settled(some, asked, method, None if content is None else content[kept], control, columns, mine)
+    labels = np.full(len(records), -1, np.int32)
+    labels[kept] = found.labels
+    return replace(found, labels=labels, dropped=found.dropped + dropped)
+
+
+def _canonical(records: Records, subjects: Codes | None, content: Hashes | None) -> Order:
+    """An order of the records that depends on what they hold alone."""
+    words = pack(records, records.by_variance)
+    if subjects is not None:
+        words.append(((subjects.astype(np.int64) + 1).astype(np.uint64), int(subjects.max() + 1).bit_length()))
+    if content is not None:
+        words.append((content, 64))
+    return argsort_words(words)
+
+
+def _settled(
+    records: Records,
+    wanted: PrivacyCriteria,
+    method: str,
+    content: Hashes | None,
+    control: Control,
+    sensitive: Sequence[Sensitive],
+    subjects: Codes | None,
+) -> Settled:
+    """The method's classes, joined and improved where subjects count."""
+    if subjects is None:
+        return Settled(anonymize(records, wanted.k, method, content=content, control=control), 0, 0)
+    until = None if control.seconds is None else monotonic() + control.seconds
+    searches = METHODS[method].timed
+    part = _METHOD if searches else 1.0
+    own = replace(
+        control,
+        progress=lambda share: control.progress(part * share),
+        seconds=None if control.seconds is None else part * control.seconds,
+    )
+    labels = anonymize(records, wanted.k, method, content=content, control=own)
+    settled = settle_classes(records, labels, sensitive, wanted, control.threads, subjects)
+    if not searches:
+        return settled
+    later = replace(control, progress=lambda share: control.progress(part + (1 - part) * share))
+    return replace(settled, labels=_rebuilt(records, settled.labels, wanted, later, until, sensitive, subjects))
+
+
+def _rebuilt(
+    records: Records,
+    labels: Labels,
+    wanted: PrivacyCriteria,
+    control: Control,
+    until: float | None,
+    sensitive: Sequence[Sensitive],
+    subjects: Codes,
+) -> Labels:
+    """The classes, improved part by part. Of a large table with sensitive columns they stay as they are: what is asked
+    of these is asked of the whole table.
+    """
+    kept = np.flatnonzero(labels >= 0).astype(np.int32)
+    parts = _parts(records.take(kept, control.threads), labels[kept])
+    if sensitive and len(parts) > 1:
+        return labels
+    visits = _VISITS * min(1.0, _SMALL / wanted.k) * min(1.0, (_BLOCK / len(records)) ** 0.8)
+    done, found, classes = np.zeros(len(parts)), labels.copy(), np.zeros(len(parts), np.int64)
+
+    def one(b: int) -> None:
+        mine = kept[parts[b]]
+        some, every = records.take(mine), np.arange(len(mine), dtype=np.int32)
+        columns = [replace(column, codes=column.codes[mine]) for column in sensitive]
+        asked = criteria_arrays(every, columns, wanted, subjects[mine])
+
+        def proceed(share: float) -> bool:
+            done[b] = share * len(mine)
+            control.progress(float(done.sum()) / len(kept))
+            return until is None or monotonic() < until
+
+        start = np.unique(labels[mine], return_inverse=True)[1].ravel().astype(np.int32)
+        found[mine] = rebuild(record_boxes(some), near_boxes(some), asked, start, visits, proceed)
+        classes[b] = found[mine].max() + 1
+
+    spread(one, range(len(parts)), control.threads)
+    for part, before in zip(parts, np.cumsum(classes) - classes, strict=True):
+        found[kept[part]] += before
+    return found
+
+
+def _parts(records: Records, labels: Labels) -> list[Order]:
+    """Whole classes, near ones together, in parts of about as many records as `rebuild` takes at a time."""
+    if len(records) < 2 * _BLOCK:
+        return [np.arange(len(records), dtype=np.int32)]
+    place = np.empty(len(records), np.int64)
+    place[hilbert(records)] = np.arange(len(records))
+    first = np.full(int(labels.max()) + 1, len(records))
+    np.minimum.at(first, labels, place)
+    order = np.lexsort((first[labels],)).astype(np.int32)
+    changes = np.flatnonzero(np.diff(labels[order])) + 1
+    cuts = changes[np.searchsorted(changes, np.arange(_BLOCK, len(records) - _BLOCK // 2, _BLOCK))]
+    return np.split(order, cuts)
