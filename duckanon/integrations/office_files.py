@@ -1,6 +1,7 @@
 """Files of offices: Excel, SPSS, SAS and Stata, as Arrow tables, with the labels of variables and of values.
 
-openpyxl, pyreadstat and pandas come with the extra `office`, and are imported when such a file is read or written.
+openpyxl, pyreadstat and pandas come with the extra `office`, and are imported when such a file is read or written, as
+pyarrow is.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any
 
 from duckanon.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 KINDS = {
     ".xlsx": "excel",
@@ -171,6 +172,8 @@ def _reader(kind: str) -> Callable[..., tuple[Any, Any]]:
 
 
 def _of_statistics(path: Path, kind: str) -> pa.Table:
+    import pyarrow as pa
+
     frame, _ = _reader(kind)(str(path))
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     return pa.table({name: _plain(table[name]) for name in table.column_names})
@@ -178,6 +181,9 @@ def _of_statistics(path: Path, kind: str) -> pa.Table:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Whole numbers as integers, blank texts as NULL; a column without any value is text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if pa.types.is_floating(column.type):
         whole = pc.all(pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), _LARGEST))).as_py()
         return column.cast(pa.int64()) if whole and column.null_count < len(column) else column
@@ -188,6 +194,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _to_statistics(path: Path, kind: str, table: pa.Table, labels: Labels) -> None:
     import pandas as pd
+    import pyarrow as pa
     import pyreadstat
 
     frame = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get, date_as_object=True)
@@ -206,6 +213,8 @@ def _to_statistics(path: Path, kind: str, table: pa.Table, labels: Labels) -> No
 
 def _codes(labels: Labels, table: pa.Table, kind: str) -> dict[str, dict[Any, str]]:
     """The labels of values, with codes of the columns' types. Stata has labels of whole numbers only."""
+    import pyarrow as pa
+
     found: dict[str, dict[Any, str]] = {}
     for name, texts in labels.values.items():
         if name not in table.column_names:
@@ -252,6 +261,7 @@ def _is_whole(code: Any) -> bool:
 
 
 def _of_workbook(path: Path) -> pa.Table:
+    import pyarrow as pa
     from openpyxl import load_workbook
 
     with path.open("rb") as file:
@@ -285,6 +295,8 @@ def _letter(at: int) -> str:
 
 def _typed(values: Sequence[Any]) -> pa.Array:
     """A column of cells, as whole numbers, numbers, days, times or texts: the narrowest type that holds all."""
+    import pyarrow as pa
+
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return pa.array(values, pa.bool_())

@@ -40,6 +40,7 @@ def groups() -> dict[str, list[str]]:
         "k_anonymize": [_KANON.format(f"method := '{name}'") for name in kanon],
         "k_anonymize, exact": [*(_KANON.format(f"method := '{name}'") for name in _EXACT), _MILP],
         "k_anonymize, criteria": [*criteria, finer, within],
+        "k_anonymize, units": [_KANON.format("unit := 'household', max_suppression := 0.1")],
         "k_compare": [_COMPARE],
         "record_risk": ["FROM record_risk('t', ['age', 'city'])"],
         "dp_group_sizes": [_GROUPS.format(name) for name in methods["groups"]],
@@ -60,7 +61,11 @@ def warm(chosen: Sequence[str] = (), report: Callable[[str], None] = lambda _: N
 
 
 def _run(name: str, statements: Sequence[str]) -> str:
-    subprocess.run([sys.executable, "-m", __name__, *statements], check=True, capture_output=True, text=True)
+    try:
+        subprocess.run([sys.executable, "-m", __name__, *statements], check=True, capture_output=True, text=True)
+    except subprocess.CalledProcessError as error:
+        error.add_note(f"{name} failed with:\n{error.stderr}")
+        raise
     return name
 
 

@@ -78,7 +78,7 @@ _CELL = st.tuples(st.none() | st.integers(0, 4), st.integers(0, 3), st.sampled_f
 
 
 @given(st.lists(_CELL, min_size=2, max_size=25))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 def test_the_report_counts_as_its_definition_does(rows: list[tuple[object, ...]]) -> None:
     assume(any(unit is not None for unit, *_ in rows))
     with duckanon.connect() as con:

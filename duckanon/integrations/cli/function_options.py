@@ -20,7 +20,7 @@ Command = Callable[..., None]
 
 # A meaning that only refers to the argument of the same name of another function.
 _REFERENCE = re.compile(r"as in \[\w+\]\((\w+)\.md\)")
-_LINK = re.compile(r"\[([^]]+)\]\(([\w-]+)\.md[^)]*\)")
+_LINK = re.compile(r"\[([^]]+)\]\((?:([\w-]+)\.md)?(?:#[\w-]*)?\)")
 _CODE = re.compile(r"`([^`]*)`")
 
 
@@ -118,7 +118,8 @@ def _help(argument: Argument, function: str) -> str:
         return _option(found[1]) if found[1] in arguments else _typed(found[1])
 
     def link(found: re.Match[str]) -> str:
-        return found[1] if found[1] == found[2] else f"{found[1]} ({found[2]}.md)"
+        page = found[2] or function
+        return found[1] if found[1] == page else f"{found[1]} ({page}.md)"
 
     text = as_options(_CODE.sub(code, _LINK.sub(link, argument.meaning)))
     default = argument.default

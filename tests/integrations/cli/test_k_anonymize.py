@@ -277,7 +277,6 @@ def test_out_is_kept_unless_forced(here):
         ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive"], "--diversity recursive needs c, as in --l 3,"),
         ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive", "--c", "0"], "c must be a number above 0"),
         ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "max_suppression must be below 1"),
-        ([*CALL, "--max-suppression", "0.1"], "max_suppression lets classes be dropped that fail l or t"),
         ([*CALL, "--options", "sets=x"], "--options has 'sets=x' where a name and a number belong"),
         ([*CALL, "--options", "sets=3"], "There is no option 'sets' of the method"),
         ([*CALL, *PARTY, "--l", "30"], "l is 30, but a sensitive column has fewer distinct values"),
