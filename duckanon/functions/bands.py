@@ -96,6 +96,12 @@ class Bands:
             high = f"CASE WHEN {highest} < {self.top} THEN {high} END"
         return low, high
 
+    def label(self, number: str) -> str:
+        """SQL: the text of the band with this number, as in '[20, 25)'; an end that it has not is left out."""
+        low, high = self.released(number, number)
+        ends = (f"coalesce(CAST({end} AS VARCHAR), '')" for end in (low, high))
+        return f"CASE WHEN {number} IS NOT NULL THEN system.main.concat('[', {next(ends)}, ', ', {next(ends)}, ')') END"
+
     def holds(self, low: str, high: str) -> str:
         """SQL: whether a row's value lies within the released ends, which are NULL or begin a band."""
         return (

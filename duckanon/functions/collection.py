@@ -54,6 +54,7 @@ class Collection:
 
     def __init__(self, hierarchies: Mapping[str, Hierarchy]) -> None:
         self.hierarchies = hierarchies
+        self.levels: Sequence[int] = ()
         self.touched = monotonic()
         self._lock = Lock()
         self._vectors, self._waiting = list[tuple[Any, Any, Any]](), 0

@@ -65,6 +65,11 @@ class Generalisation:
         return "".join(one.defined for one in self.hierarchies)
 
     @property
+    def joined(self) -> str:
+        """SQL: the joins of rows with them."""
+        return "".join(one.joined for one in self.hierarchies)
+
+    @property
     def places(self) -> str:
         """SQL: the column with the places of a row's values, after others; nothing if there are none."""
         fields = {one.name: one.number for one in self.all}
@@ -87,7 +92,7 @@ class Generalisation:
         found = {"outside": f"(SELECT {struct(lost)} FROM _dk_rows AS {ROW})"}
         if self.hierarchies:
             trees = {
-                one.name: f"(SELECT system.main.list(labels ORDER BY number) FROM {one.tree})"
+                one.name: f"(SELECT system.main.list(labels[:-2] ORDER BY number) FROM {one.tree})"
                 for one in self.hierarchies
             }
             found["trees"] = struct(trees)

@@ -43,7 +43,7 @@ class Labels:
 
     @property
     def defined(self) -> str:
-        """The definition of that table: a number for each value along the tree, and its labels upwards."""
+        """The definition of that table: each value's number along the tree, its labels upwards, and '*' above them."""
         value = f"{ROW}.{identifier(self.name)}"
         if self.table is None:
             columns = [value, *(f"({level}\n)" for level in self.levels)]
@@ -58,7 +58,9 @@ class Labels:
             )
         return (
             f"{self.tree} AS MATERIALIZED (SELECT system.main.row_number() OVER (ORDER BY "
-            f"system.main.list_reverse(labels)) AS number, labels FROM (SELECT DISTINCT labels FROM ({labels}))),\n"
+            "system.main.list_reverse(labels)) AS number, labels[1] AS leaf, "
+            "system.main.list_append(labels, '*') AS labels "
+            f"FROM (SELECT DISTINCT labels FROM ({labels}))),\n"
         )
 
     @property
@@ -69,23 +71,32 @@ class Labels:
         return f"system.main.query_table({literal(table)})"
 
     @property
-    def number(self) -> str:
-        """SQL: the number of the leaf of a row's value; NULL for NULL, and where the hierarchy lacks it."""
-        return (
-            f"(SELECT system.main.min(number) FROM {self.tree} "
-            f"WHERE labels[1] = CAST({ROW}.{identifier(self.name)} AS VARCHAR))"
-        )
+    def joined(self) -> str:
+        """SQL: the join of rows with the hierarchy."""
+        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
+        return f"\n  LEFT JOIN {self.tree} ON {self.tree}.leaf = {value}"
 
-    def common(self, lowest: str, highest: str) -> str:
-        """SQL: the label of the lowest common ancestor of the leaves from one number to another; NULL for NULL."""
-        low, high = (f"(SELECT labels FROM {self.tree} WHERE number = {number})" for number in (lowest, highest))
-        return f"_dk_common({low}, {high})"
+    @property
+    def number(self) -> str:
+        """SQL: the number of the leaf of a joined row's value; NULL for NULL, and where the hierarchy lacks it."""
+        return f"{self.tree}.number"
+
+    @property
+    def above(self) -> str:
+        """SQL: the labels of a joined row's value, from the value upwards."""
+        return f"{self.tree}.labels"
+
+    def found(self, end: str, number: str) -> str:
+        """SQL: the join of cells with the leaf of a number, for `above_end`. end: 'low' or 'high'."""
+        return f"\n  LEFT JOIN {self.tree} AS {self.tree}_{end} ON {self.tree}_{end}.number = {number}"
+
+    def above_end(self, end: str) -> str:
+        """SQL: the labels of the leaf that was found."""
+        return f"{self.tree}_{end}.labels"
 
     def holds(self, label: str) -> str:
         """SQL: whether a row's value is below a released label."""
-        value = f"CAST({ROW}.{identifier(self.name)} AS VARCHAR)"
-        above = f"(SELECT system.main.min(labels) FROM {self.tree} WHERE labels[1] = {value})"
-        return f"({label} IS NULL OR _dk_below({above}, {label}))"
+        return f"({label} IS NULL OR system.main.list_contains({self.above}, {label}))"
 
 
 def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Labels, ...]:

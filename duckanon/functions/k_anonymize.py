@@ -13,6 +13,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.collection import COLLECTIONS, Collection, collected, register_collection
 from duckanon.functions.generalisation import Generalisation
+from duckanon.functions.k_global import LevelCell, choose, register_levels
 from duckanon.functions.k_release import CLASSES, Cell, cells, write
 from duckanon.functions.k_within import Coarser, register_coarser
 from duckanon.functions.privacy_criteria import Criteria
@@ -31,12 +32,17 @@ if TYPE_CHECKING:
     from duckanon.engines.kanon.records import Records
 
 
+# The method that takes one level for each whole column. It is none of METHODS: it cannot do without levels.
+_GLOBAL = "global"
+
+
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind k_anonymize on a database instance."""
     on.function("k_anonymize", KAnonymize)
     register_check(on, "_dk_k_problem", check_table, KAnonymize)
     register_engine(on, "_dk_k_open", _open, "handle", "BIGINT", KAnonymize)
     register_collection(on)
+    register_levels(on)
     register_engine(on, "_dk_k_classes", partial(_classes, host.progress), "classes", CLASSES, KAnonymize)
     register_coarser(on)
 
@@ -85,6 +91,8 @@ class KAnonymize(Request):
         how = Generalisation.read(given, columns, sets)
         limit, method = arguments.seconds(given["seconds"]), arguments.text(given["method"], "method")
         if within is None:
+            if method == _GLOBAL:
+                _check_global(columns, how, limit, given)
             return cls(**told, seconds=limit, method=method, options=arguments.options(given["options"]), how=how)
         if limit is not None or method != "auto" or given["options"] is not None:
             raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
@@ -110,12 +118,29 @@ class KAnonymize(Request):
             collected=collected(opened, [*self.qi, *self.criteria.columns], self.how.handed),
             classes=call("_dk_k_classes", request=self.literal, handle="collected", threads=THREADS),
             how=self.how,
+            levels=", system.main._dk_levels(answer.classes) AS levels" if self.method == _GLOBAL else "",
         )
 
     @property
     def cells(self) -> list[Cell]:
         """What is released of each quasi-identifier."""
+        if self.method == _GLOBAL:
+            chosen = [self.how.of(name) for name in self.qi]
+            return [LevelCell(one, number) for number, one in enumerate(chosen, 1) if one is not None]
         return cells(self.qi, self.categorical, self.how)
+
+
+def _check_global(qi: Sequence[str], how: Generalisation, seconds: float | None, given: Mapping[str, Any]) -> None:
+    for name in qi:
+        if how.of(name) is None:
+            raise InvalidInput(
+                f"Method 'global' chooses a level for each column, and \"{name}\" has none: name it in hierarchies or "
+                "bands."
+            )
+    if seconds is not None or given["options"] is not None:
+        raise InvalidInput("Method 'global' finds the optimum and has no options: leave seconds and options out.")
+    if given["sensitive"] or given["unit"] is not None:
+        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l, t and unit out.")
 
 
 def check_columns(
@@ -173,11 +198,12 @@ def _open(
     from duckanon.engines.kanon.methods import METHODS
 
     n, columns = records.as_py(), len(request.qi) + len(request.criteria.columns)
-    check_method(request.method)
-    check_seconds(request.seconds, request.method)
-    check_options(request.options, [request.method])
+    if request.method != _GLOBAL:
+        check_method(request.method)
+        check_seconds(request.seconds, request.method)
+        check_options(request.options, [request.method])
     check_k(request.k, n)
-    limit, blocks = bytes_of(memory.as_py()), METHODS[request.method].blocks
+    limit, blocks = bytes_of(memory.as_py()), request.method != _GLOBAL and METHODS[request.method].blocks
     check_memory(f"Method '{request.method}'", n, columns, int(threads.as_py()), limit, blocks=blocks)
     return pa.array([COLLECTIONS.open(request.how.trees_of(outside, trees))], pa.int64())
 
@@ -190,14 +216,19 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
     control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
     criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
-        found = private_classes(
-            records_of(rows, request.qi, request.categorical, request.weights, workers, request.how),
-            criteria.engine_criteria(k),
-            request.method,
-            content=rows.content(),
-            control=control,
-            sensitive=rows.sensitive(criteria.sensitive, workers),
-            subjects=None if criteria.unit is None else rows.units(criteria.unit),
-        )
-        rows.answer(found.labels)
+        attributes = records_of(rows, request.qi, request.categorical, request.weights, workers, request.how)
+        if request.method == _GLOBAL:
+            suppress = int(criteria.max_suppression * len(attributes))
+            rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, suppress, progress)
+        else:
+            labels = private_classes(
+                attributes,
+                criteria.engine_criteria(k),
+                request.method,
+                content=rows.content(),
+                control=control,
+                sensitive=rows.sensitive(criteria.sensitive, workers),
+                subjects=None if criteria.unit is None else rows.units(criteria.unit),
+            ).labels
+        rows.answer(labels)
     return pa.array([kept])

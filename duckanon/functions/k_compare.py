@@ -86,6 +86,7 @@ class KCompare(Request):
             absent=absent([*self.qi, *learned, *hidden]),
             problem=check("_dk_k_compare_problem", self.literal),
             trees=self.how.trees,
+            joined=self.how.joined,
             places=self.how.places,
             collected=collected(opened, [*self.qi, *learned, *hidden], self.how.handed),
             answer=call("_dk_k_compare", request=self.literal, handle="collected", threads=THREADS),

@@ -53,6 +53,10 @@ class Cell(Protocol):
     def shown(self) -> Sequence[str]:
         """SQL that replaces columns of the aggregate, each with its name; mostly none."""
 
+    @property
+    def found(self) -> str:
+        """SQL: the joins that `shown` needs; mostly none."""
+
     def aggregate(self) -> str:
         """Its columns, from the records of a class."""
 
@@ -71,6 +75,7 @@ class PlainCell:
     values: Sequence[str]
 
     shown = ()
+    found = ""
 
     @staticmethod
     def of(name: str, *, categorical: bool) -> PlainCell:
@@ -115,6 +120,7 @@ class BandCell:
 
     bands: Bands
     shown = ()
+    found = ""
 
     @property
     def names(self) -> Sequence[str]:
@@ -142,8 +148,13 @@ class LabelCell:
 
     @property
     def shown(self) -> Sequence[str]:
-        own = identifier(self.labels.released)
-        return [f"{self.labels.common(f'{own}.low', f'{own}.high')} AS {own}"]
+        ends = (self.labels.above_end(end) for end in ("low", "high"))
+        return [f"_dk_common({', '.join(ends)}) AS {identifier(self.labels.released)}"]
+
+    @property
+    def found(self) -> str:
+        own = f'"duckanon.cell".{identifier(self.labels.released)}'
+        return "".join(self.labels.found(end, f"{own}.{end}") for end in ("low", "high"))
 
     def aggregate(self) -> str:
         own = place(self.labels.name)
@@ -180,12 +191,14 @@ def write(
     classes: str,
     suppressed: str | None = None,
     how: Generalisation | None = None,
+    levels: str = "",
 ) -> str:
     """The query that releases the rows of `source` in the classes that the call `classes` finds.
 
     dropped, replaced: columns that are not released, and those for which the cells stand. collected: an aggregate over
     the rows, which `classes` is called with under this name. suppressed: how many of the `records` of `source` may be
     dropped, if that is not a share of them. how: the bands and hierarchies of the cells.
+    levels: the levels of the columns, after the engine's answer, or nothing.
     """
     names = [name for cell in cells for name in cell.names]
     shown = [one for cell in cells for one in cell.shown]
@@ -212,6 +225,9 @@ def write(
         ),
         suppressed=suppressed or criteria.allowed("records"),
         trees="" if how is None else how.trees,
+        joined="" if how is None else how.joined,
+        found="".join(cell.found for cell in cells),
+        levels=levels,
         places=places,
         cells=", ".join(cell.aggregate() for cell in cells),
         shown=f" REPLACE ({', '.join(shown)})" if shown else "",

@@ -38,7 +38,7 @@ def _template(name: str) -> Template:
 
 def fill(name: str, **parts: str) -> str:
     """The query `name` with every $part filled in. Raises KeyError if a part is missing."""
-    return _template(name).substitute({"taken": _TAKEN, "trees": "", "places": ""} | parts)
+    return _template(name).substitute({"taken": _TAKEN, "trees": "", "joined": "", "places": ""} | parts)
 
 
 def identifier(name: str) -> str:

@@ -43,14 +43,10 @@ CREATE OR REPLACE TEMP MACRO _dk_band(x, w) AS
   _dk_band_near(x, w, CASE WHEN system.main.abs(TRY_CAST(x AS DOUBLE) / w) < 2251799813685248
     THEN CAST(system.main.floor(TRY_CAST(x AS DOUBLE) / w) AS BIGINT) END);
 
--- The first label that two leaves have in common, from labels of the same depth; '*' if there is none.
+-- The first label that two leaves have in common, from labels of the same depth. (An argument that is a subquery is a join
+-- for each time that it is used: these macros use theirs once.)
 CREATE OR REPLACE TEMP MACRO _dk_common(a, b) AS
-  CASE WHEN a IS NOT NULL AND b IS NOT NULL
-    THEN coalesce(system.main.list_filter(system.main.list_zip(a, b), lambda pair: pair[1] = pair[2])[1][1], '*') END;
-
--- Whether a leaf with these labels is below a label.
-CREATE OR REPLACE TEMP MACRO _dk_below(labels, label) AS
-  label = '*' AND labels IS NOT NULL OR system.main.list_contains(labels, label);
+  system.main.list_filter(system.main.list_zip(a, b), lambda pair: pair[1] = pair[2])[1][1];
 
 -- What tells a value from every other of its type, whatever the collation.
 CREATE OR REPLACE TEMP MACRO _dk_bytes(x) AS system.main.encode(CAST(x AS VARCHAR));

@@ -8,11 +8,13 @@
 --   $smallest      the size of the smallest class
 --   $suppressed    how many records may be dropped    $unmet      whether a class fails l or t
 --   $hidden        names that do not sort the records of a class
+--   $levels        the level of each column, for method 'global'
 --   $shown         how labels are found for the cells, where there are hierarchies
+--   $found, $joined  the joins with hierarchies, of cells and of rows
 WITH
 -- include rows.sql
 _dk_answered AS MATERIALIZED (
-  SELECT records, content, answer.classes AS labels
+  SELECT records, content, answer.classes AS labels$levels
   FROM (SELECT records, content, $classes AS answer FROM _dk_packed)
   WHERE _dk_unless(answer.problem)
 ),
@@ -21,7 +23,7 @@ _dk_labelled AS NOT MATERIALIZED (
 ),
 -- One cell for all rows of a label. Those with label -1 are dropped.
 _dk_cells AS (
-  SELECT *$shown FROM (
+  SELECT "duckanon.cell".*$shown FROM (
     SELECT
       "duckanon.label",
       system.main.count(*) AS size,
@@ -29,7 +31,7 @@ _dk_cells AS (
       $cells
     FROM _dk_labelled AS "duckanon.row"
     GROUP BY "duckanon.label"
-  )
+  ) AS "duckanon.cell"$found
 ),
 -- Labels that share their cells are one equivalence class; numbers follow the released values and nothing else.
 _dk_classes AS MATERIALIZED (
@@ -62,11 +64,11 @@ FROM (
     $released,
     "duckanon.row".* EXCLUDE ($kept, "duckanon.number", "duckanon.content", "duckanon.label")
   FROM _dk_labelled AS "duckanon.row"
-  JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"
+  JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"$joined
   WHERE _dk_classes.class_id IS NOT NULL
     AND (SELECT _dk_unless(problem) FROM _dk_verdict)
-    AND _dk_unless(CASE WHEN ($within) IS NOT TRUE
-      THEN 'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.' END)
+    AND CASE WHEN ($within) IS TRUE THEN true ELSE system.main.error(
+      'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.') END
 )
 -- (What a collation takes for equal is put in order by its hash.)
 ORDER BY

@@ -1,6 +1,6 @@
 -- The rows of a table, numbered, and what an engine needs of them, after source.sql. It takes:
 --   $collected  an aggregate over the rows
---   $trees      tables with hierarchies, and     $places  a column with places in them or among bands, if there are any
+--   $trees      tables with hierarchies, $joined the joins with them, and $places  a column with places in them or among bands, if there are any
 -- include source.sql
 $trees
 -- The table is read once. What follows scans this copy, which DuckDB spills to disk where it has to.
@@ -9,7 +9,7 @@ _dk_rows AS MATERIALIZED (
     system.main.row_number() OVER () AS "duckanon.number",
     system.main.hash("duckanon.row") AS "duckanon.content",
     "duckanon.row".*$places
-  FROM _dk_source AS "duckanon.row"
+  FROM _dk_source AS "duckanon.row"$joined
 ),
 _dk_packed AS (
   SELECT

@@ -216,6 +216,90 @@ def test_every_method_releases_bands_and_labels(shared: duckdb.DuckDBPyConnectio
         assert measured[0][2:] == (len(classes), min(map(len, classes.values())))
 
 
+@settings(max_examples=2 * settings().max_examples)
+@given(calls(), st.sampled_from(["0", "0.2", "0.5"]))
+def test_global_is_the_best_choice_of_levels(
+    shared: duckdb.DuckDBPyConnection, told: dict[str, Any], share: str
+) -> None:
+    con = shared
+    band, tree, rows, k = told["band"], told["tree"], told["rows"], told["k"]
+    con.execute(f"CREATE OR REPLACE TABLE t (b {band.kind}, v VARCHAR, x INTEGER, id INTEGER)").fetchall()
+    con.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+    levels = ", ".join(f"l{level} VARCHAR" for level in range(len(tree[0])))
+    con.execute(f"CREATE OR REPLACE TABLE v_levels ({levels})").fetchall()
+    con.executemany(f"INSERT INTO v_levels VALUES ({', '.join('?' for _ in tree[0])})", tree)
+    numbers = [band.band(row[0]) for row in rows if row[0] is not None]
+    floor_part = 1 / (max(numbers) - min(numbers) + 1) if numbers else 0.0
+    rooted = tree if len({row[-1] for row in tree}) == 1 else [[*row, "*"] for row in tree]
+    above = {row[0]: row for row in rooted}
+
+    def band_cell(value: Any, level: int) -> tuple[Any, float]:
+        if level == 2 or value is None:
+            return None, 1.0 if level == 2 else floor_part
+        return (band.band(value), floor_part) if level == 0 else ("*", 1.0)
+
+    def tree_cell(value: Any, level: int) -> tuple[Any, float]:
+        if level == len(rooted[0]) or value is None:
+            return None, 1.0 if level == len(rooted[0]) else 0.0
+        label = above[value][level]
+        return label, (sum(row[level] == label for row in rooted) - 1) / max(len(rooted) - 1, 1)
+
+    allowed = int(Fraction(share) * len(rows))
+    nodes: dict[tuple[int, int], tuple[float, Counter[Any]]] = {}
+    for b in range(2 + any(row[0] is None for row in rows)):
+        for v in range(len(rooted[0]) + any(row[1] is None for row in rows)):
+            cells = [(band_cell(row[0], b), tree_cell(row[1], v)) for row in rows]
+            sizes = Counter((one[0], other[0]) for one, other in cells)
+            kept = Counter({cell: size for cell, size in sizes.items() if size >= k})
+            loss = sum((one[1] + other[1]) / 2 if kept[one[0], other[0]] else 1.0 for one, other in cells)
+            if kept.total() and len(rows) - kept.total() <= allowed:
+                nodes[b, v] = loss, kept
+    call = (
+        f"SELECT b_label, v_label FROM k_anonymize('t', ['b', 'v'], k := {k}, method := 'global', drop := ['x'], "
+        f"bands := {{'b': {band.given}}}, hierarchies := {{'v': 'v_levels'}}, max_suppression := {share})"
+    )
+    found = Counter(con.execute(call).fetchall())
+    least = min(loss for loss, _ in nodes.values())
+    best = [kept for loss, kept in nodes.values() if loss <= least + 1e-9]
+    # Labels of bands are texts; there are as many as bands, each as often, with the other column's labels.
+    shapes = [Counter((b is None, b == "*", v, size) for (b, v), size in kept.items()) for kept in best]
+    assert Counter((b is None, b == "*", v, size) for (b, v), size in found.items()) in shapes
+
+
+def test_the_texts_of_bands(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT i % 4 * 10 AS age, DATE '1999-05-05' + (i % 2 * 365)::INT AS born FROM range(40) r(i)"
+    )
+    found = con.execute(
+        "SELECT DISTINCT age_label, born_label FROM k_anonymize('t', ['age', 'born'], k := 10, method := 'global', "
+        "bands := {'age': {'width': 10, 'bottom': 10, 'top': 30}, 'born': 'year'}) ORDER BY ALL"
+    ).fetchall()
+    assert found == [
+        ("[, 10)", "[1999-01-01, 2000-01-01)"),
+        ("[10, 20)", "[2000-01-01, 2001-01-01)"),
+        ("[20, 30)", "[1999-01-01, 2000-01-01)"),
+        ("[30, )", "[2000-01-01, 2001-01-01)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("['age', 'x'], bands := {'age': 5}", '"x" has none: name it in hierarchies or bands'),
+        ("['age'], bands := {'age': 5}, seconds := 5", "leave seconds and options out"),
+        ("['age'], bands := {'age': 5}, options := {'sets': 5}", "leave seconds and options out"),
+        ("['age'], bands := {'age': 5}, sensitive := ['x'], l := 2", "leave sensitive, l, t and unit out"),
+    ],
+)
+def test_what_global_refuses(con: duckdb.DuckDBPyConnection, given: str, says: str) -> None:
+    con.execute("CREATE TABLE t AS SELECT i AS age, i AS x FROM range(20) r(i)").fetchall()
+    with pytest.raises(duckdb.Error) as refused:
+        con.execute(f"FROM k_anonymize('t', {given}, k := 2, method := 'global')").fetchall()
+    assert says in str(refused.value)
+    with pytest.raises(duckdb.Error, match="labels for whole columns: call k_anonymize"):
+        con.execute("FROM k_compare('t', ['age'], k := [2], methods := ['global'], bands := {'age': 5})").fetchall()
+
+
 def test_files_of_arx_load_as_they_are(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     levels = [("White", "*"), ("Black", "*"), ("Other", "*")]
     (tmp_path / "race.csv").write_text("".join(";".join(row) + "\n" for row in levels))

@@ -180,6 +180,13 @@ def test_leak_4_no_copy_of_an_analysts_choice(pair: tuple[Analyst, Analyst], arg
     )
 
 
+def test_leak_4_no_protected_table_as_a_hierarchy(pair: tuple[Analyst, Analyst]) -> None:
+    for given in ("{'county': 'persons'}", "{'county': ['(SELECT max(name) FROM persons)']}"):
+        for function, k in (("k_anonymize", "5"), ("k_compare", "[5]")):
+            said = same(pair, f"FROM {function}('counties', ['county'], k := {k}, hierarchies := {given})")
+            assert "cannot give hierarchies, which name tables" in said
+
+
 DROP = "['person', 'household', 'county', 'state', 'insured', 'income', 'name']"
 COPY = (
     f"CREATE TABLE copy AS FROM k_anonymize('persons', ['age', 'sex'], categorical := ['sex'], k := 5, drop := {DROP})"

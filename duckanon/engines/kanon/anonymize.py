@@ -44,6 +44,8 @@ def check_method(method: str) -> None:
             f"Method '{method}' is freeform: fewer than k records may share their released values, which is not "
             "k-anonymity by Definition 2. Only k_compare runs it."
         )
+    if method == "global":
+        raise InvalidInput("Method 'global' makes labels for whole columns: call k_anonymize with it, in DuckDB.")
     named(METHODS, method)
 
 

@@ -14,7 +14,7 @@ import pytest
 import duckanon
 from duckanon import __version__
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import call, numbers
+from duckanon.integrations.calls import call, named, numbers, widths
 from duckanon.specification import functions
 from tests.integrations.cli.commandline import ROOT, VOTERS, rows_of, run, smallest
 
@@ -230,6 +230,16 @@ def test_values_become_arguments():
 
 def test_numbers_by_name():
     assert numbers(["age=2,zip=0.5", "big=1e3"], "--weights") == {"age": 2, "zip": 0.5, "big": 1000.0}
+    assert named(["zip=zip_levels,job=job=1.csv"], "--hierarchies") == {"zip": "zip_levels", "job": "job=1.csv"}
+    assert widths(["age=5,born=3 months", "pay=0.5:10:90,day=week::2000-01-31"], "--bands") == {
+        "age": 5,
+        "born": "3 months",
+        "pay": {"width": 0.5, "bottom": 10, "top": 90},
+        "day": {"width": "week", "top": "2000-01-31"},
+    }
+    for read, wrong in ((named, "zip"), (named, "=x"), (widths, "5"), (widths, "age="), (widths, "age=5:1:2:3")):
+        with pytest.raises(InvalidInput, match="belong, as in"):
+            read([wrong], "--bands")
     for wrong in ("age", "=2", "age=", "age=two"):
         with pytest.raises(InvalidInput, match=f"--weights has '{wrong}' where"):
             numbers([wrong], "--weights")

@@ -1,0 +1,109 @@
+"""k_anonymize(..., method := 'global'): one level of its hierarchy, or bands, for each whole column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.functions.bands import Bands
+from duckanon.functions.collection import COLLECTIONS, Collection
+from duckanon.functions.generalisation import place
+from duckanon.functions.hierarchies import Labels
+from duckanon.functions.sqltext import identifier
+from duckanon.functions.udf import Instance, Progress
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.full_domain import Levels
+    from duckanon.engines.kanon.records import Attribute
+
+# The level on which values and NULL are one, which shows nothing.
+_NOTHING = -1
+
+
+@dataclass(frozen=True)
+class LevelCell:
+    """The label of a column's values on the level that was chosen for it.
+
+    how: its bands or its hierarchy. number: of the column, from 1.
+    """
+
+    how: Bands | Labels
+    number: int
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [f"{self.how.name}_label"]
+
+    @property
+    def shown(self) -> Sequence[str]:
+        own = identifier(self.names[0])
+        labels = self.how.above_end("low") if isinstance(self.how, Labels) else f'"duckanon.cell".{own}'
+        return [f"{self._label(labels)} AS {own}"]
+
+    @property
+    def found(self) -> str:
+        own = f'"duckanon.cell".{identifier(self.names[0])}'
+        return self.how.found("low", own) if isinstance(self.how, Labels) else ""
+
+    def aggregate(self) -> str:
+        # All records of a class have the same label, so any place does that is not NULL for some of them only.
+        return f"_dk_lowest({place(self.how.name)}) AS {identifier(self.names[0])}"
+
+    def holds(self) -> str:
+        own = self.how.above if isinstance(self.how, Labels) else place(self.how.name)
+        return f"{self._label(own)} IS NOT DISTINCT FROM _dk_classes.{identifier(self.names[0])}"
+
+    def _label(self, own: str) -> str:
+        """SQL: the label of a value by the labels above it, or by the number of its band."""
+        level = f"(SELECT levels[{self.number}] FROM _dk_answered)"
+        if isinstance(self.how, Labels):
+            return f"CASE WHEN {level} >= 0 THEN {own}[{level} + 1] END"
+        return (
+            f"CASE {level} WHEN 0 THEN {self.how.label(own)} WHEN 1 THEN CASE WHEN {own} IS NOT NULL THEN '*' END END"
+        )
+
+
+def register_levels(on: Instance) -> None:
+    """Register `_dk_levels(handle)`: the level of each column that `choose` has chosen."""
+
+    def levels(handles: pa.ChunkedArray) -> pa.Array:
+        return pa.array([COLLECTIONS[one.as_py()].levels for one in handles], pa.list_(pa.int32()))
+
+    on.create("_dk_levels", levels, "INTEGER[]", side_effects=True)
+
+
+def choose(
+    rows: Collection, qi: Sequence[str], attributes: Sequence[Attribute], k: int, suppress: int, progress: Progress
+) -> tuple[list[int], np.ndarray]:
+    """The best level of each column, and the class of each row, -1 where it is dropped. attributes: of all rows."""
+    from duckanon.engines.kanon.full_domain import full_domain
+
+    given = [_levels(rows, name, a) for name, a in zip(qi, attributes, strict=True)]
+    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"))
+    last = [
+        len(one.nodes) - 1 if (a.codes == a.distinct).any() else None for one, a in zip(given, attributes, strict=True)
+    ]
+    levels = [_NOTHING if level == most else level for level, most in zip(found.levels, last, strict=True)]
+    return levels, found.labels
+
+
+def _levels(rows: Collection, name: str, a: Attribute) -> Levels:
+    """The levels of one column. NULL is a value of its own on all, but for one more where everything is NULL."""
+    from duckanon.engines.kanon.full_domain import Levels
+
+    tree = rows.hierarchies.get(name)
+    if tree is None:
+        nodes = [np.arange(a.distinct + 1), np.append(np.zeros(a.distinct, np.int64), 1)]
+        losses = [np.full(a.distinct + 1, a.floor), np.append(np.ones(a.distinct), a.floor)]
+    else:
+        nodes = [np.append(level, level[-1] + 1) for level in tree.nodes]
+        losses = [np.append(tree.losses(level), 0.0) for level in range(len(tree.nodes))]
+    if (a.codes == a.distinct).any():
+        nodes.append(np.zeros(a.distinct + 1, np.int64))
+        losses.append(np.ones(a.distinct + 1))
+    return Levels(a.codes, np.stack(nodes).astype(np.int64), np.stack(losses), a.weight)
