@@ -54,10 +54,10 @@ def _check_distributed(call: Call, request: KAnonymize) -> None:
     """Check what a call on DataFrames can do less than one in a single task. Raises InvalidInput for the rest."""
     if request.seconds is not None:
         raise InvalidInput("seconds limits the search on one machine: leave it out on Spark.")
-    if request.criteria.sensitive:
+    if request.criteria.columns or request.criteria.max_suppression:
         raise InvalidInput(
-            "On DataFrames k_anonymize has no conditions beside k: leave sensitive, l and t out, or call it in Spark's "
-            "SQL, which runs in one task."
+            "On DataFrames k_anonymize has no conditions beside k: leave sensitive, l, t, unit and max_suppression "
+            "out, or call it in Spark's SQL, which runs in one task."
         )
     for field in call.schemas["tbl"].fields:
         if _holds(field.dataType, _NOT_COMPARED) and field.name.lower() not in {one.lower() for one in request.drop}:

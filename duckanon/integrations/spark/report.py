@@ -27,6 +27,8 @@ _PART = 200_000
 
 def check_k_report(call: Call) -> KReport:
     request = KReport.read(call.given)
+    if request.unit is not None:
+        raise InvalidInput("On Spark k_report counts records: leave unit out, or ask DuckDB.")
     names, types = call.described()
     people, kinds = call.described("population") if request.population.table else ([], [])
     check_table(request, names, types, people)

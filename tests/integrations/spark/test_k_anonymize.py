@@ -100,6 +100,8 @@ def test_a_table_that_changes_while_it_is_read_is_not_released(people: DataFrame
         ({"seconds": 3}, "seconds limits the search on one machine: leave it out on Spark."),
         ({"method": "best"}, "There is no method 'best'"),
         ({"sensitive": ["ref no"], "l": 2}, "On DataFrames k_anonymize has no conditions beside k"),
+        ({"unit": "ref no"}, "On DataFrames k_anonymize has no conditions beside k"),
+        ({"max_suppression": 0.1}, "On DataFrames k_anonymize has no conditions beside k"),
         ({"qi": ["visits"], "categorical": [], "weights": None}, 'Column "visits" is nested and cannot be a quasi-'),
         ({"staging": 3}, "staging must be the path of a folder that does not exist yet"),
         ({"block": "many"}, "block must be a whole number"),
