@@ -13,7 +13,7 @@ import numpy as np
 
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.control import Control
-from duckanon.engines.kanon.criteria.classes import near_boxes, record_boxes
+from duckanon.engines.kanon.criteria.classes import near_records, record_boxes
 from duckanon.engines.kanon.criteria.enforcement import Settled, settle_classes
 from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria, criteria_arrays
 from duckanon.engines.kanon.criteria.rebuilding import rebuild
@@ -159,8 +159,7 @@ def _rebuilt(
             control.progress(float(done.sum()) / len(kept))
             return until is None or monotonic() < until
 
-        start = np.unique(labels[mine], return_inverse=True)[1].ravel().astype(np.int32)
-        found[mine] = rebuild(record_boxes(some), near_boxes(some), asked, start, visits, proceed)
+        found[mine] = rebuild(record_boxes(some), near_records(some), asked, labels[mine], visits, proceed)
         classes[b] = found[mine].max() + 1
 
     spread(one, range(len(parts)), control.threads)
@@ -178,6 +177,6 @@ def _parts(records: Records, labels: Labels) -> list[Order]:
     first = np.full(int(labels.max()) + 1, len(records))
     np.minimum.at(first, labels, place)
     order = np.lexsort((first[labels],)).astype(np.int32)
-    changes = np.flatnonzero(np.diff(labels[order])) + 1
-    cuts = changes[np.searchsorted(changes, np.arange(_BLOCK, len(records) - _BLOCK // 2, _BLOCK))]
-    return np.split(order, cuts)
+    changes = np.append(np.flatnonzero(np.diff(labels[order])) + 1, len(records))
+    cuts = np.unique(changes[np.searchsorted(changes, np.arange(_BLOCK, len(records) - _BLOCK // 2, _BLOCK))])
+    return np.split(order, cuts[cuts < len(records)])

@@ -16,7 +16,6 @@ from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.criteria.enforcement import settle_classes
 from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
 from duckanon.engines.kanon.kernels.box import total_loss
-from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.outliers import outliers
 from duckanon.engines.kanon.private_classes import private_classes
 from duckanon.engines.kanon.records import Records, attribute, records
@@ -71,9 +70,6 @@ def test_classes_hold_k_subjects(method: str, problem: tuple[Records, np.ndarray
     assert all(len(units(c, subjects)) >= k for c in classes)
     loss, best = plain.total_loss(table, classes), optimum(table, subjects, k)
     assert loss >= best - 1e-9
-    if METHODS[method].timed:
-        # The search minds subjects: it may miss the optimum of some tables, but never by much.
-        assert loss <= 1.5 * best + 0.5
 
 
 def test_the_search_finds_most_optima() -> None:
@@ -102,6 +98,23 @@ def test_the_order_of_the_records_changes_nothing(problem: tuple[Records, np.nda
     one = private_classes(table, wanted, content=content, subjects=subjects)
     other = private_classes(table.take(moved), wanted, content=content[moved], subjects=subjects[moved])
     assert (one.labels[moved] == other.labels).all()
+
+
+def test_large_tables_are_improved_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class larger than a part stands last, and records that are dropped are found block by block."""
+    rng = np.random.default_rng(4)
+    ages = np.append(rng.integers(0, 500, 700), np.full(300, 900))
+    table, subjects = records([attribute("age", ages)]), rng.integers(0, 600, 1_000).astype(np.int32)
+    wanted = PrivacyCriteria(4, suppress=Fraction(1, 100))
+    whole = private_classes(table, wanted, subjects=subjects)
+    monkeypatch.setattr("duckanon.engines.kanon.private_classes._BLOCK", 120)
+    monkeypatch.setattr("duckanon.engines.kanon.outliers.BLOCK", 90)
+    parts = private_classes(table, wanted, subjects=subjects)
+    kept = np.flatnonzero(parts.labels >= 0).astype(np.int32)
+    assert (whole.labels < 0).tolist() == (parts.labels < 0).tolist()
+    assert all(len(units(kept[c].tolist(), subjects)) >= 4 for c in plain.classes_of(parts.labels[kept]))
+    losses = [total_loss(table.take(kept).space, found.labels[kept]) for found in (whole, parts)]
+    assert losses[1] <= 1.1 * losses[0]
 
 
 def test_one_unit_with_many_records_is_no_class() -> None:

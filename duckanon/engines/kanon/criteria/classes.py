@@ -198,4 +198,9 @@ def near_boxes(amid: Records, threads: int = 1) -> Codes:
     """Units near each unit, shape (u, w), -1 where there are no more; w = 0 stands for all others."""
     if len(amid) <= FEW:
         return np.empty((len(amid), 0), np.int32)
-    return neighbours(amid, shuffled_orders(amid, _ORDERS, threads), _WINDOW, _NEAR, threads)[0]
+    return near_records(amid, threads)
+
+
+def near_records(records: Records, threads: int = 1) -> Codes:
+    """Records near each record, the nearest first, shape (n, w), -1 where there are no more."""
+    return neighbours(records, shuffled_orders(records, _ORDERS, threads), _WINDOW, _NEAR, threads)[0]

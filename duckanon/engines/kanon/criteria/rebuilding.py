@@ -67,15 +67,15 @@ def _draw(room: _Room, below: int) -> int:
 
 @inner
 def _ruin(start: int, near: Codes, classes: _Classes, room: _Room, visit: int) -> int:
-    """Choose the class of record `start` and others near it; how many. None if it is too large."""
+    """Choose the class of record `start` and others near it; how many. 0 if that class is too large."""
     owner, many, seen = classes.owner, classes.many, classes.seen
     wanted = _FEWEST + _draw(room, _MOST - _FEWEST + 1)
     room.chosen[0] = owner[start]
     seen[owner[start]] = visit
     count = int(many[owner[start]])
     chosen = 1 if count <= _POOL else 0
-    for x in range(near.shape[1] if near.shape[1] > 0 else owner.shape[0]):
-        v = near[start, x] if near.shape[1] > 0 else x
+    for x in range(near.shape[1]):
+        v = near[start, x]
         if v < 0 or chosen == 0 or chosen >= wanted:
             break
         c = owner[v]
@@ -270,10 +270,10 @@ def rebuild(
 ) -> Labels:
     """Improve classes of records that meet the criteria, and do so afterwards. Labels from 0 without gaps, shape (n,).
 
-    records: as from `record_boxes`; the criteria are for the same units. near: as from `near_boxes`. visits: how often
-    each record is where a try begins, on average. proceed: called with the share of them made; False ends it.
+    records: as from `record_boxes`; the criteria are for the same units. near: as from `near_records`. visits: how
+    often each record is where a try begins, on average. proceed: called with the share of them made; False ends it.
     """
-    n = len(labels)
+    n, labels = len(labels), _numbered(labels)
     boxes = take(records, np.append(np.arange(n), np.zeros(_POOL // criteria.k + 1, np.intp)))
     classes, unused = _as_they_are(boxes, labels)
     most = max(int(classes.many.max()), _POOL) + 1
