@@ -69,7 +69,7 @@ class KReport(Request):
         elif self.population.weight is not None:
             counted = self.population.weighed
         members = f"{packed([*self.sensitive, *named])}{own}" if self.sensitive else "NULL"
-        size = self._size(f"NOT {OTHERS}" if own else "true")
+        size = self._size(f"NOT {OTHERS}" if own else None)
         rows = f"system.main.count({ROW}.{identifier(self.unit)}){own}" if self.unit else "NULL::BIGINT"
         # (An alias in HAVING would mean a column of the table that has this name.)
         classes = (
@@ -91,11 +91,11 @@ class KReport(Request):
             answer=self.measured("size", "times", "people", "rows"),
         )
 
-    def _size(self, where: str) -> str:
-        """SQL: an aggregate over the records of a class, its size by those that meet a condition."""
-        if self.unit is None:
-            return f"system.main.count(*) FILTER (WHERE {where})"
-        return units(self.unit, where)
+    def _size(self, where: str | None) -> str:
+        """SQL: an aggregate over the records of a class, its size by those that meet a condition, or by all."""
+        if self.unit is not None:
+            return units(self.unit, where)
+        return "system.main.count(*)" if where is None else f"system.main.count(*) FILTER (WHERE {where})"
 
     def measured(
         self, size: str = "NULL::BIGINT", times: str = "1", people: str = "NULL::BIGINT", rows: str = "NULL::BIGINT"

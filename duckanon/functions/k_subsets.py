@@ -17,7 +17,7 @@ from duckanon.functions.collection import COLLECTIONS, collected
 from duckanon.functions.key_columns import check_keys, keys_of, opened
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import MEMORY, THREADS, absent, bytes_of, call, check, fill, literal
+from duckanon.functions.sqltext import MEMORY, THREADS, absent, call, check, fill, literal
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 _COLUMNS = columns_of("k_subsets")
@@ -74,11 +74,7 @@ def _open(request: KSubsets, records: pa.Scalar, memory: pa.Scalar) -> pa.Array:
     """Check what can be checked before a row is handed over, and open a collection for them."""
     from duckanon.engines.kanon.key_subsets import memory as needed
 
-    n, keys = records.as_py(), len(request.qi)
-    if n == 0:
-        raise InvalidInput("The table has no rows: there is nothing to report.")
-    size = min(request.size, keys)
-    return opened("k_subsets", n, keys, size, needed(n, keys, size), bytes_of(memory.as_py()))
+    return opened("k_subsets", records, memory, len(request.qi), request.size, needed)
 
 
 def _subsets(progress: Progress, request: KSubsets, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.schema import Table
+from duckanon.functions.sqltext import bytes_of
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.key_subsets import Key
@@ -22,16 +23,22 @@ def check_keys(found: Table, qi: Sequence[str]) -> None:
     found.plain(qi, "quasi-identifier", lists=True)
 
 
-def opened(what: str, n: int, keys: int, size: int, needed: int, limit: int) -> pa.Array:
-    """A collection for n rows, once it is certain that their subsets of up to `size` keys can be searched.
+def opened(
+    what: str, records: pa.Scalar, memory: pa.Scalar, keys: int, size: int, needed: Callable[[int, int, int], int]
+) -> pa.Array:
+    """A collection for the records, once it is certain that their subsets of up to `size` keys can be searched.
 
-    needed: the bytes that the engine holds beside the keys; limit: DuckDB's memory_limit. Raises InvalidInput.
+    memory: DuckDB's memory_limit. needed: the bytes that the engine holds beside the keys, for so many records, keys
+    and columns in the largest subset. Raises InvalidInput.
     """
     from duckanon.engines.kanon.key_subsets import check_size
 
-    check_size(n, keys, min(size, keys))
+    n, size = records.as_py(), min(size, keys)
+    if n == 0:
+        raise InvalidInput("The table has no rows: there is nothing to report.")
+    check_size(n, keys, size)
     # While it is handed over, a row has its number, its content's hash and its codes.
-    whole = needed + n * (12 + 8 * keys)
+    whole, limit = needed(n, keys, size) + n * (12 + 8 * keys), bytes_of(memory.as_py())
     if whole > limit:
         raise InvalidInput(
             f"{what} would need about {whole / 2**20:,.0f} MiB beside DuckDB for {n:,} rows, more than memory_limit "

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import TYPES, columns_of, one_list, row_type, struct
 from duckanon.functions.collection import COLLECTIONS, collected
@@ -27,7 +26,6 @@ from duckanon.functions.sqltext import (
     ROW,
     THREADS,
     absent,
-    bytes_of,
     call,
     check,
     fill,
@@ -122,11 +120,7 @@ def _open(request: RecordRisk, records: pa.Scalar, memory: pa.Scalar) -> pa.Arra
     """Check what can be checked before a row is handed over, and open a collection for them."""
     from duckanon.engines.kanon.minimal_uniques import memory as needed
 
-    n, keys = records.as_py(), len(request.qi)
-    if n == 0:
-        raise InvalidInput("The table has no rows: there is nothing to report.")
-    size = min(request.size, keys)
-    return opened("record_risk", n, keys, size, needed(n, keys, size), bytes_of(memory.as_py()))
+    return opened("record_risk", records, memory, len(request.qi), request.size, needed)
 
 
 def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:

@@ -77,15 +77,16 @@ def packed(columns: Iterable[str]) -> str:
     return f"system.main.list({struct(fields)})" if fields else "NULL"
 
 
-def units(column: str, where: str = "true") -> str:
-    """An aggregate over rows: how many units those have that meet a condition. NULL is no unit.
+def units(column: str, where: str | None = None) -> str:
+    """An aggregate over rows: how many units those have that meet a condition, or all. NULL is no unit.
 
     column: which names the unit of each row.
 
     (Their hashes are counted: a collation takes for one what engines take for two.)
     """
     name = f"{ROW}.{identifier(column)}"
-    return f"system.main.count(DISTINCT system.main.hash({name})) FILTER (WHERE {name} IS NOT NULL AND {where})"
+    met = f"{name} IS NOT NULL" if where is None else f"{name} IS NOT NULL AND {where}"
+    return f"system.main.count(DISTINCT system.main.hash({name})) FILTER (WHERE {met})"
 
 
 def ascending(keys: Iterable[str]) -> str:
