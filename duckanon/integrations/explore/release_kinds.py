@@ -1,8 +1,8 @@
 """The kinds of releases that the page can make, as queries.
 
 Each has its `table`, the `suffix` of the name that it gets, and `epsilon`, which it costs. `query` makes it, with
-another name for the table if one is given. `published` are the arguments of publish but for names of tables, or None where
-publish does not take such a release.
+another name for the table if one is given. `published` are the arguments of publish but for names of tables, or None
+where publish does not take such a release.
 """
 
 from __future__ import annotations
