@@ -38,7 +38,7 @@ function heat(card, found) {
     el("div", { class: "row" }, el("h2", {}, `${listed(state.rows)} × ${listed(state.cols)}`), el("span", { class: "push" }, toggle)),
     el("p", {}, el("b", { class: found.disclosed ? "alarm" : "safe" }, found.disclosed ? `${num(found.disclosed)} of ${several(found.occupied, "count")} above zero follow exactly from the shares.` : `None of ${several(found.occupied, "count")} above zero follows exactly from the shares.`), part),
     el("p", { class: "legend" }, ...[["open", "follows exactly"], ["w0", "narrow bounds"], ["w4", "wide bounds"]].map(([kind, label]) => el("span", {}, el("i", { class: kind }), label))),
-    el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Cells" }, el("table", { class: "heat" }, el("caption", {}, "What a reader of the shares, who knows the number of all records, can compute of each count."), el("thead", {}, head), el("tbody", {}, ...rows))));
+    el("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": "Cells" }, el("table", { class: "heat" }, el("caption", {}, "What a reader of the shares, who knows the number of all records, can compute of each count."), el("thead", {}, head), el("tbody", {}, ...rows))));
 }
 
 function cell(found, rank) {

@@ -25,7 +25,7 @@ const asked = () => ({ table: state.table, variables: chosen(), most_columns: mo
 const key = () => JSON.stringify([known.session.version, asked()]);
 
 function suggested() {
-  return columns().filter((one) => one.can_be_quasi && one.distinct > 1 && one.distinct <= MOST_VALUES && one.role !== "dropped").slice(0, MOST_SUGGESTED).map((one) => one.name);
+  return columns().filter((one) => one.can_be_quasi && one.distinct > 1 && one.distinct <= MOST_VALUES).slice(0, MOST_SUGGESTED).map((one) => one.name);
 }
 
 export function show(body) {
@@ -130,10 +130,11 @@ function draw(results) {
 }
 
 function item(design, onclick) {
-  const given = design[state.x];
+  const said = design.disclosed_rows ? `${several(design.disclosed_rows, "row")} and ${several(design.disclosed_small_cells, "small count")} follow` : "nothing follows exactly";
+  const alone = design.unit_rows ? `${several(design.unit_rows, "row")} in one column · ` : "";
   return el("li", {}, el("button", { type: "button", onclick, "aria-pressed": String(Boolean(same(design))) },
     `${state.y === "information" ? `keeps ${pct(design.information)}` : `${num(design.dependence)} bits`} · `,
-    el("b", { class: given ? "alarm" : "safe" }, given ? `${num(given)} given away` : "nothing given away"), el("small", {}, named(design))));
+    el("b", { class: design.disclosed_rows ? "alarm" : "safe" }, said), el("small", {}, alone, named(design))));
 }
 
 const tip = (design) => [el("div", {}, `rows: ${listed(design.rows)}`), el("div", {}, `columns: ${listed(design.cols)}`),
