@@ -1,14 +1,19 @@
 """Several methods over the same records at several k: their losses, and a bound that no method can be below."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 
+import numpy as np
+
 from duckanon.engines.kanon.anonymize import check_k, check_method, check_options, check_seconds
-from duckanon.engines.kanon.bounds import box_bound
+from duckanon.engines.kanon.bounds import box_losses
+from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.criteria.enforcement import Released, measured
 from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
+from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.methods.freeform import FREEFORM, measure
 from duckanon.engines.kanon.orders import canonical
@@ -90,28 +95,54 @@ def check(
 
 def compare(records: Records, asked: Comparison) -> list[Run]:
     """A row for each k and method, in the order of the call, which `check` has checked."""
-    ordered = records.take(canonical(records), asked.threads)
+    order = canonical(records)
+    ordered = records.take(order, asked.threads)
     found = []
     for wanted in asked.criteria:
-        told = _told(asked, f"lower bound, k = {wanted.k}")
-        bounds = [box_bound(ordered, wanted.k, asked.threads, told)]
-        runs = []
+        runs, proven = [], list[float]()
+        best = _Partition()
         for name in asked.methods:
-            run, proven = _run(records, asked, wanted, name)
-            # (What is proven of all records does not hold where some may be left out.)
-            bounds += [] if wanted.suppress else proven
+            run, labels, bounds = _run(records, asked, wanted, name)
+            # What is proven of all records does not hold where some may be left out.
+            proven += [] if wanted.suppress else bounds
+            if labels is not None and run.information_loss < best.loss:
+                best = _Partition(run.information_loss, labels[order])
             runs.append(run)
+        proven.append(_bound(ordered, asked, wanted, best))
         # A method may prove a higher bound than the methods before it.
-        found += [_bounded(run, max(bounds)) for run in runs]
+        found += [_bounded(run, max(proven)) for run in runs]
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Partition:
+    """The best partition of the methods so far. labels: of records in canonical order, -1 for those left out."""
+
+    loss: float = math.inf
+    labels: Labels | None = None
+
+
+def _bound(ordered: Records, asked: Comparison, wanted: PrivacyCriteria, best: _Partition) -> float:
+    """What no partition loses less than, by the box bound and by prices. ordered: in canonical order."""
+    told = _told(asked, f"lower bound, k = {wanted.k}")
+    box = box_losses(ordered, wanted.k, asked.threads, lambda share: told(share / 2))
+    if best.labels is None:
+        return float(box.mean()) + ordered.floor
+    control = Control(asked.threads, lambda share: told(0.5 + share / 2), asked.seconds)
+    # Records that were left out may stand in any class: the prices do not depend on it, only how soon they are found.
+    found = certificate(ordered, wanted.k, box, np.maximum(best.labels, 0), control)
+    allowed = found.suppressible(ordered.floor) if wanted.suppress else found.bound
+    return max(float(box.mean()) + ordered.floor, allowed)
 
 
 def _told(asked: Comparison, step: str) -> Callable[[float], None]:
     return lambda share: asked.progress(step, share)
 
 
-def _run(records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str) -> tuple[Run, list[float]]:
-    """A method's run, not bounded yet, and the losses that it proved no partition to be below."""
+def _run(
+    records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str
+) -> tuple[Run, Labels | None, list[float]]:
+    """A method's run, not bounded yet, its classes if it makes any, and bounds that it proved on all partitions."""
     method, proven, options = METHODS.get(name), list[float](), asked.options
     control = Control(
         asked.threads,
@@ -123,6 +154,7 @@ def _run(records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str
     started = perf_counter()
     if name in FREEFORM:
         found = Released(measure(records, wanted.k, name, asked.target, control))
+        labels = None
     else:
         classes = private_classes(
             records,
@@ -134,9 +166,10 @@ def _run(records: Records, asked: Comparison, wanted: PrivacyCriteria, name: str
             subjects=asked.subjects,
         )
         found = measured(records, classes, asked.sensitive, wanted, asked.target, asked.threads, asked.subjects)
+        labels = classes.labels
     took = perf_counter() - started
     facts = asdict(found.utility) | found.told()
-    return Run(method=name, k=wanted.k, seconds=took, lower_bound=0.0, gap=0.0, **facts), proven
+    return Run(method=name, k=wanted.k, seconds=took, lower_bound=0.0, gap=0.0, **facts), labels, proven
 
 
 def _bounded(run: Run, bound: float) -> Run:

@@ -122,9 +122,9 @@ def _renumber(slot: Codes, rooms: int) -> Labels:
     return labels
 
 
-def _small(labels: Labels, count: int, k: int) -> Labels:
-    """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that."""
-    sizes = np.bincount(labels, minlength=count)
+def split_large(labels: Labels, k: int) -> Labels:
+    """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that. labels: from 0."""
+    sizes = np.bincount(labels)
     parts = np.maximum(sizes // k, 1)
     order = by_label(labels)
     rank = np.empty(len(labels), np.intp)  # of each record in its class
@@ -176,7 +176,7 @@ def refine(
     by default that for a table of n records.
     """
     n = len(records)
-    labels = _small(labels, int(labels.max()) + 1, k)
+    labels = split_large(labels, k)
     if n < 2 * k:
         return labels
     # Along a Hilbert curve, what is visited together lies together in memory. Equal records stay together.
