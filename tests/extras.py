@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[1]
 
 # By extra: the libraries by which it is known to be installed.
 LIBRARIES: dict[str, Sequence[str]] = {
-    "browser": ("playwright",),
+    "browser": ("axe_core_python", "playwright"),
     "dbt": ("dbt", "dbt.adapters.duckdb"),
     "docs": ("furo", "myst_parser", "sphinx"),
+    "explore": ("starlette", "uvicorn"),
     "harlequin": ("harlequin", "harlequin_duckdb"),
     "notebooks": ("IPython", "duckdb_engine", "ipykernel", "nbclient", "sql"),
     "office": ("openpyxl", "pyreadstat", "pandas"),
@@ -27,6 +28,7 @@ LIBRARIES: dict[str, Sequence[str]] = {
 # By file or folder: the extra without which Python cannot import what is in it, or no test there can pass.
 NEEDED: Mapping[str, str] = {
     "duckanon/integrations/dbt/plugin.py": "dbt",
+    "duckanon/integrations/explore": "explore",
     "duckanon/integrations/harlequin.py": "harlequin",
     "duckanon/integrations/jupyter.py": "notebooks",
     "duckanon/integrations/report": "report",
@@ -34,6 +36,7 @@ NEEDED: Mapping[str, str] = {
     "duckanon/integrations/sqlalchemy.py": "notebooks",
     "tests/integrations/cli/test_office_files.py": "office",
     "tests/integrations/dbt": "dbt",
+    "tests/integrations/explore": "explore",
     "tests/integrations/plots": "report",
     "tests/integrations/report": "report",
     "tests/integrations/spark": "spark",

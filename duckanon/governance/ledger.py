@@ -183,13 +183,14 @@ class Ledger:
                 raise InvalidInput(
                     f"Nothing can be recorded: the database {database} {why}. Open a DuckDB database for writing."
                 )
-            cursor.begin()
-            try:
+            with _one_moment(cursor):
                 yield cursor
-                cursor.commit()
-            except BaseException:
-                _roll_back(cursor)
-                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction of its own for reading: all that is read is of one moment, also of a read-only database."""
+        with self._cursors.cursor() as cursor, _one_moment(cursor):
+            yield cursor
 
     def _try(self, database: str, decide: Decision, write_too: WriteToo | None) -> int | None:
         state = self.state(database)
@@ -306,6 +307,18 @@ def _lines(con: duckdb.DuckDBPyConnection, database: str, after: int) -> list[Li
     except (duckdb.CatalogException, duckdb.BinderException):
         return []
     return [Line(*row) for row in found.fetchall()]
+
+
+@contextmanager
+def _one_moment(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """A transaction, committed at the end."""
+    cursor.begin()
+    try:
+        yield
+        cursor.commit()
+    except BaseException:
+        _roll_back(cursor)
+        raise
 
 
 def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:

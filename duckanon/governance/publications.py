@@ -110,7 +110,7 @@ class Publications:
         state = self._ledger.state(location.database)
         if location.identity not in state.tables:
             raise InvalidInput(f"{location.label} is not protected. {_NONE}")
-        with self._ledger.transaction(location.database) as cursor:
+        with self._ledger.snapshot() as cursor:
             table = quoted(location.path)
             held = described(cursor, table)
             records = fingerprint(cursor, table, held)

@@ -13,6 +13,7 @@ import typer
 from duckanon import __version__
 from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import as_options, call, ordered, split
+from duckanon.integrations.cli.explore import explore
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, TableName
 from duckanon.integrations.cli.plot_commands import plot
@@ -38,6 +39,7 @@ app.add_typer(plot, name="plot")
 app.add_typer(tables, name="tables")
 app.add_typer(user, name="user")
 app.command()(serve)
+app.command()(explore)
 
 
 class AuditFormat(StrEnum):

@@ -39,7 +39,7 @@ def report(
             raise InvalidInput(f"--file {one} is a database: make a page about it of its own.")
         if not one.is_file():
             raise InvalidInput(f"--file: there is no file {one}.")
-    _ready()
+    check_installed()
     from duckanon.integrations.report.assessment import Wanted
     from duckanon.integrations.report.facts import gathered
     from duckanon.integrations.report.fingerprint import fingerprint
@@ -56,7 +56,7 @@ def report(
     say(f"Wrote {out}: {facts.said}")
 
 
-def _ready() -> None:
+def check_installed() -> None:
     """Raises InvalidInput where what the page is made with is missing."""
     try:
         import jinja2

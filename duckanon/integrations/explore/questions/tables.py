@@ -1,0 +1,145 @@
+"""The tables that there are, and one of them column by column, with a role suggested for each column."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from duckanon.functions.sqltext import identifier
+from duckanon.integrations.explore.catalog import Catalog, Column, Table
+from duckanon.integrations.explore.choices import Choices
+from duckanon.integrations.explore.jobs import Running
+
+# The roles that a column can have; the page has the same words.
+DROPPED, QUASI, SENSITIVE, UNIT, OTHER = "dropped", "quasi", "sensitive", "unit", "other"
+
+_IDENTIFYING = re.compile(
+    r"(^|_)(id|uuid|guid|ssn|nino|e_?mail|phone|mobile|tel|iban|passport|name|first_?name|last_?name|surname|address)(_|$)"
+)
+_SENSITIVE = re.compile(
+    r"diagnos|disease|illness|hiv|disab|religio|income|salary|wage|vote|party|crim|drug|orientation|ethnic|union"
+)
+# A column with more distinct values than this share of its values is almost an identifier.
+_NEAR_UNIQUE = 0.9
+# In fewer records every column may look like an identifier.
+_ENOUGH = 20
+_KEYS = ("INTEGER", "BIGINT", "UUID", "VARCHAR", "HUGEINT", "SMALLINT")
+# Types that no quasi-identifier can have.
+_OPAQUE = re.compile(r"\[\]|^STRUCT|^MAP|^UNION|^BLOB|^BIT\b|^INTERVAL|^JSON|^GEOMETRY|^VARIANT")
+_SHOWN = (
+    "tbl", "population", "privacy_unit", "rows_per_unit", "unit", "hierarchy", "max_size", "per_query", "public",
+    "quasi_identifiers", "k", "sensitive", "small", "drop",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All tables and views with their columns, policies and budgets. No record is read."""
+
+    catalog: Catalog
+    lane: ClassVar[str] = "short"
+
+    @classmethod
+    def read(cls, choices: Choices) -> Self:
+        return cls(choices.catalog)
+
+    def answer(self, run: Running) -> object:
+        """`tables` by their names in SQL, `policies` and `budgets` by the labels of tables, and `publications`."""
+        policies = {one["tbl"]: {name: one[name] for name in _SHOWN} for one in run.records("FROM policies()")}
+        budgets = {one["population"]: one for one in run.records("FROM privacy_budget()")}
+        published = run.records("SELECT name, of, kind, variables, given FROM publications() WHERE NOT withdrawn")
+        return {
+            "tables": [_table(one, policies, budgets) for one in self.catalog.tables.values()],
+            "publications": published,
+        }
+
+    def __hash__(self) -> int:
+        return hash("tables")
+
+
+def _table(table: Table, policies: dict[str, Any], budgets: dict[str, Any]) -> dict[str, Any]:
+    policy = policies.get(table.label)
+    budget = budgets.get(policy["population"]) if policy else None
+    exact = ("epsilon_exact", "spent_exact", "remaining_exact")
+    return {
+        "name": table.sql,
+        "label": table.label,
+        "is_view": table.is_view,
+        "columns": [
+            {
+                "name": one.name,
+                "type": one.type,
+                "is_text": one.is_text,
+                "is_number": one.is_number,
+                "is_date": one.is_date,
+            }
+            for one in table.columns
+        ],
+        "policy": policy,
+        "budget": {name: budget[name] for name in exact} if budget else None,
+    }
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One table: its rows, and for each column its NULLs, distinct values, values of one record, and a role."""
+
+    table: Table
+    lane: ClassVar[str] = "short"
+
+    @classmethod
+    def read(cls, choices: Choices) -> Self:
+        return cls(choices.table())
+
+    def answer(self, run: Running) -> object:
+        ((records,),) = run.rows(f"SELECT count(*) FROM {self.table.sql}")  # noqa: S608 - a name of the catalog
+        policies = [one for one in run.records("FROM policies()") if one["tbl"] == self.table.label]
+        columns = []
+        for one in self.table.columns:
+            nulls, distinct, alone = self._figures(run, one)
+            columns.append(
+                {
+                    "name": one.name,
+                    "type": one.type,
+                    "nulls": nulls,
+                    "distinct": distinct,
+                    "alone": alone,
+                    "can_be_quasi": _OPAQUE.search(one.type) is None,
+                    "role": suggested(one, records, nulls, distinct, policies[0] if policies else {}),
+                }
+            )
+        return {"records": records, "columns": columns}
+
+    def _figures(self, run: Running, column: Column) -> tuple[int, int, int]:
+        """NULLs, distinct values without NULL, and values that one record alone has."""
+        name = identifier(column.name)
+        ((nulls, distinct, alone),) = run.rows(f"""
+            SELECT coalesce(sum(n) FILTER (v IS NULL), 0)::BIGINT, count(*) FILTER (v IS NOT NULL),
+              count(*) FILTER (n = 1)
+            FROM (SELECT {name} AS v, count(*) AS n FROM {self.table.sql} GROUP BY v)
+        """)  # noqa: S608 - names of the catalog
+        return nulls, distinct, alone
+
+
+def suggested(column: Column, records: int, nulls: int, distinct: int, policy: dict[str, Any]) -> str:
+    """The role that a column seems to have: what the policy says of it, or else what its name and values suggest."""
+    name = column.name.lower()
+    listed = {
+        role: {one.lower() for one in policy.get(role) or ()} for role in ("quasi_identifiers", "sensitive", "drop")
+    }
+    if name == (policy.get("privacy_unit") or "").lower():
+        return UNIT
+    for role, meant in (("drop", DROPPED), ("quasi_identifiers", QUASI), ("sensitive", SENSITIVE)):
+        if name in listed[role]:
+            return meant
+    if listed["quasi_identifiers"]:
+        return DROPPED  # a published copy may have no other columns
+    near_unique = records > _ENOUGH and distinct > _NEAR_UNIQUE * (records - nulls) > 0
+    if _IDENTIFYING.search(name) or (near_unique and column.type in _KEYS):
+        return DROPPED
+    if _SENSITIVE.search(name):
+        return SENSITIVE
+    if distinct <= 1 or _OPAQUE.search(column.type):
+        return OTHER
+    return QUASI

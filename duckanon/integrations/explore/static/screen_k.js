@@ -1,0 +1,132 @@
+// 3. k: what each k costs, how little any release could cost, and the risk that is left.
+
+import { el, field, grid, listed, note, num, pct, select, svg } from "./dom.js";
+import { ask } from "./server.js";
+import { choose, columns, generalised, known, KS, state } from "./state.js";
+import { worked } from "./work.js";
+
+export const lead = "In a k-anonymous copy every record looks like at least k - 1 others. A larger k is safer and tells less.";
+
+// Tables up to this many rows are computed without being asked to.
+const SMALL = 20_000;
+const CALENDAR = [["", "exact"], ["day", "days"], ["week", "weeks"], ["month", "months"], ["quarter", "quarters"], ["year", "years"]];
+const computed = new Map();
+
+const key = () => JSON.stringify([known.session.version, generalised()]);
+const found = () => computed.get(key()) ?? [];
+
+export function show(body) {
+  if (!state.quasi?.length) {
+    body.replaceChildren(note("Choose a quasi-identifier among the variables first."));
+    return;
+  }
+  const place = el("div", {});
+  const picture = el("section", { class: "card", "aria-label": "Loss and risk by k" });
+  const button = el("button", { type: "button", class: "main", onclick: () => compute(place, picture, button) }, "Compute every k");
+  const changed = () => { draw(picture); button.disabled = complete(); };
+  body.replaceChildren(conditions(changed, button), place, picture);
+  changed();
+  if (!complete() && known.profile.records <= SMALL) compute(place, picture, button);
+}
+
+const wanted = () => [...new Set([...KS, Number(state.k)])].filter((k) => k >= 2 && k <= known.profile.records).sort((a, b) => a - b);
+const complete = () => wanted().every((k) => found().some((one) => one.k === k));
+
+async function compute(place, picture, button) {
+  button.disabled = true;
+  const mine = key();
+  const asked = generalised();
+  // The chosen k comes first.
+  const ks = wanted().sort((a, b) => (b === Number(state.k)) - (a === Number(state.k)) || a - b);
+  await worked(place, "Comparing", async (tell, stopped) => {
+    for (const [i, k] of ks.entries()) {
+      if (stopped() || key() !== mine) return;
+      const row = await ask("curve", { ...asked, k }, (told) => tell({ ...told, share: (i + (told.share ?? 0)) / ks.length, step: `k = ${k}` }));
+      computed.set(mine, [...(computed.get(mine) ?? []).filter((one) => one.k !== k), row].sort((a, b) => a.k - b.k));
+      if (picture.isConnected) draw(picture);
+    }
+  });
+  button.disabled = complete();
+}
+
+function conditions(changed, button) {
+  const number = (name, label, properties) => field(label, el("input", { type: "text", class: "short", inputmode: "decimal", value: state[name], placeholder: "none", ...properties,
+    onchange: (event) => { choose({ [name]: event.target.value.trim() }); changed(); } }));
+  const conditioned = state.sensitive?.length;
+  const bands = columns().filter((one) => state.quasi.includes(one.name)).map((one) => ({ ...one, ...column(one.name) })).filter((one) => one.is_number || one.is_date)
+    .map((one) => {
+      const set = (width) => { choose({ bands: { ...state.bands, [one.name]: width } }); changed(); };
+      return field(`Bands of ${one.name}`, one.is_date ? select(CALENDAR, state.bands[one.name] ?? "", set)
+        : el("input", { type: "text", class: "short", inputmode: "decimal", placeholder: "exact", value: state.bands[one.name] ?? "", onchange: (event) => set(event.target.value.trim()) }));
+    });
+  return el("section", { class: "card", "aria-label": "Conditions" },
+    el("div", { class: "fields" },
+      field("Method", select([["order", "order: fast"], ["auto", "auto: least loss"]], state.method, (method) => { choose({ method }); changed(); })),
+      conditioned ? number("l", `l: different values of ${listed(state.sensitive)}`) : null,
+      conditioned ? number("t", "t: distance to the table") : null,
+      number("suppression", "Share that may be dropped"), ...bands, el("span", { class: "push" }, button)),
+    conditioned ? null : el("p", { class: "hint" }, "With a sensitive variable, l and t limit what a class gives away about it."));
+}
+
+const column = (name) => known.tables.find((one) => one.name === state.table).columns.find((one) => one.name === name);
+
+function draw(card) {
+  const rows = found();
+  let most = 0;
+  // What binds at k binds at every larger k.
+  const bound = rows.map((one) => [one.k, (most = Math.max(most, one.lower_bound))]);
+  const ks = [...new Set([...KS, Number(state.k)])].sort((a, b) => a - b);
+  const slider = el("input", { type: "range", id: "k", min: 0, max: ks.length - 1, step: 1, value: ks.indexOf(Number(state.k)), "aria-valuetext": `k = ${state.k}`,
+    oninput: (event) => { choose({ k: String(ks[event.target.value]) }); draw(card); document.getElementById("k").focus(); } });
+  const mine = rows.find((one) => one.k === Number(state.k));
+  card.replaceChildren(
+    el("div", { class: "row" }, el("label", { for: "k", class: "figure" }, `k = ${state.k}`), said(mine, bound)), el("div", { class: "slider" }, slider),
+    panel("Information lost", 230, ks, [["this method", "ours", "dot", "ours-text", rows.map((one) => [one.k, one.information_loss])],
+      ["least possible", "least", "dot least-dot", "axis", bound]], Math.max(0.01, ...rows.map((one) => one.information_loss)) * 1.08),
+    panel("Chance of finding the right record of a person", 170, ks, [["highest", "risk", "dot risk-dot", "risk-text", ks.map((k) => [k, 1 / k])],
+      ["average", "ours", "dot", "ours-text", rows.map((one) => [one.k, 1 / one.avg_class])]], 0.54),
+    rows.length ? el("details", {}, el("summary", {}, "As a table"), grid("Every k that was computed", [["k", "number"], ["Loss", "number"], ["Least possible", "number"], ["Classes", "number"], ["Highest risk", "number"], ["Dropped", "number"]],
+      rows.map((one, i) => [String(one.k), pct(one.information_loss), pct(bound[i][1]), num(one.classes), pct(1 / one.min_class), num(one.suppressed)]))) : null);
+}
+
+function said(mine, bound) {
+  if (!mine) return el("p", { class: "quiet", role: "status" }, "Not computed yet.");
+  const least = bound.find(([k]) => k === mine.k)[1];
+  return el("p", { class: "quiet", role: "status" },
+    `loses ${pct(mine.information_loss)} of the information; no copy loses less than ${pct(least)}. ${num(mine.classes)} classes, highest risk ${pct(1 / mine.min_class)}`
+    + (mine.l === null ? "" : `, l = ${mine.l}, t = ${mine.t.toFixed(2)}`) + (mine.suppressed ? `, ${num(mine.suppressed)} records dropped` : "") + ".");
+}
+
+/** Round steps of an axis from 0 to `most`. */
+function ticks(most) {
+  const power = 10 ** Math.floor(Math.log10(most));
+  const step = [0.2, 0.5, 1, 2].map((one) => one * power).find((one) => most / one <= 5);
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
+}
+
+/** Lines over k. lines: name, class of the line, of its dots and of its name, and points. */
+function panel(title, height, ks, lines, most) {
+  const [W, L, R, T, B] = [860, 56, 120, 28, 26];
+  // Evenly apart, as on the slider above.
+  const x = (k) => L + (ks.indexOf(k) / (ks.length - 1)) * (W - L - R);
+  const y = (value) => height - B - (value / most) * (height - B - T);
+  const parts = [svg("text", { x: 0, y: 14, class: "now" }, title)];
+  for (const value of ticks(most)) {
+    parts.push(svg("line", { class: "grid", x1: L, x2: W - R, y1: y(value), y2: y(value) }), svg("text", { x: L - 8, y: y(value) + 4, "text-anchor": "end" }, pct(value)));
+  }
+  for (const k of ks) parts.push(svg("text", { x: x(k), y: height - 6, "text-anchor": "middle", class: k === Number(state.k) ? "now" : "" }, String(k)));
+  parts.push(svg("line", { class: "here", x1: x(Number(state.k)), x2: x(Number(state.k)), y1: T - 6, y2: height - B }));
+  const names = [];
+  for (const [name, line, dot, label, points] of lines) {
+    if (!points.length) continue;
+    parts.push(svg("polyline", { class: line, points: points.map(([k, value]) => `${x(k).toFixed(1)},${y(value).toFixed(1)}`).join(" ") }));
+    for (const [k, value] of points) parts.push(svg("circle", { class: dot, cx: x(k), cy: y(value), r: 3.4 }));
+    names.push({ name, label, at: y(points.at(-1)[1]), x: x(points.at(-1)[0]) });
+  }
+  // Names at the lines' ends, moved apart where they would cover each other.
+  names.sort((a, b) => a.at - b.at).forEach((one, i) => { if (i) one.at = Math.max(one.at, names[i - 1].at + 15); });
+  const over = names.length ? Math.max(0, names.at(-1).at - (height - B - 4)) : 0;
+  for (const one of names) one.at -= over;
+  for (const one of names) parts.push(svg("text", { class: one.label, x: one.x + 9, y: one.at + 4 }, one.name));
+  return svg("svg", { class: "chart", viewBox: `0 0 ${W} ${height}`, role: "img", "aria-label": `${title}, by k from ${ks[0]} to ${ks.at(-1)}` }, ...parts);
+}

@@ -1,0 +1,226 @@
+"""The questions of the page: what they answer, what they refuse, cancelling, and that nothing is computed twice."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duckanon.integrations.explore.catalog import Catalog, Column
+from duckanon.integrations.explore.questions.designs import number_of_designs
+from duckanon.integrations.explore.questions.noise import Simulation
+from duckanon.integrations.explore.questions.tables import suggested
+from duckanon.integrations.explore.service import Service
+from tests.integrations.explore.pages import Client, enter, protected, serving
+
+MARKUP = "<img src=x onerror=alert(1)>"
+GENERALISED = {"table": "voters", "qi": ["age", "education"], "method": "order", "k": 5}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Client]]:
+    path = protected(tmp_path_factory.mktemp("explore") / "shop.duckdb")
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    with serving(path) as (service, address):
+        yield service, enter(address)
+    # Exploring leaves the file, and so the ledger in it, as they were.
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == before
+
+
+@pytest.fixture
+def client(served: tuple[Service, Client]) -> Client:
+    return served[1]
+
+
+def test_the_tables(client: Client) -> None:
+    tables = {one["name"]: one for one in client.ask("tables")["tables"]}
+    assert list(tables) == ["empty", "odd", "old", "residents", "voters"]
+    assert tables["voters"]["budget"] == {"epsilon_exact": "1", "spent_exact": "0", "remaining_exact": "1"}
+    assert tables["voters"]["policy"]["quasi_identifiers"] == ["age", "education"]
+    assert (tables["old"]["is_view"], tables["old"]["policy"]) == (True, None)
+    assert [one["name"] for one in tables["odd"]["columns"]] == [MARKUP, "nothing", "sel'ect"]
+
+
+def test_a_profile(client: Client) -> None:
+    found = client.ask("profile", table="voters")
+    roles = {one["name"]: one["role"] for one in found["columns"]}
+    assert found["records"] == 944
+    assert roles == dict.fromkeys(["income", "town", "tv_news", "party"], "dropped") | {
+        "age": "quasi", "education": "quasi", "vote": "sensitive",
+    }  # fmt: skip
+    odd = {one["name"]: one for one in client.ask("profile", table="odd")["columns"]}
+    assert (odd["nothing"]["nulls"], odd["nothing"]["distinct"], odd["nothing"]["role"]) == (60, 0, "other")
+    assert client.ask("profile", table="empty")["records"] == 0
+    residents = {one["name"]: one["role"] for one in client.ask("profile", table="residents")["columns"]}
+    assert residents == {"person_id": "dropped", "household": "quasi", "county": "quasi", "age": "quasi"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "distinct", "role"),
+    [
+        ("e_mail", "VARCHAR", 3, "dropped"),
+        ("zip", "VARCHAR", 99, "dropped"),
+        ("diagnosis", "VARCHAR", 9, "sensitive"),
+        ("height", "DOUBLE", 99, "quasi"),
+        ("born", "DATE", 40, "quasi"),
+        ("flag", "BOOLEAN", 1, "other"),
+        ("tags", "VARCHAR[]", 9, "other"),
+    ],
+)
+def test_a_role_is_suggested(name: str, kind: str, distinct: int, role: str) -> None:
+    assert suggested(Column(name, kind, name), 100, 0, distinct, {}) == role
+
+
+def test_exposure(client: Client) -> None:
+    found = client.ask("exposure", table="voters", qi=["age", "education"])
+    assert (found["records"], found["singletons"], found["k"]) == (944, 101, 1)
+    empty = client.followed("/ask", question="exposure", given={"table": "empty", "qi": ["a"]})
+    assert empty["error"] == "The table has no rows: there is nothing to report."
+
+
+def test_the_curve(client: Client) -> None:
+    found = client.ask("curve", **GENERALISED)
+    assert found["min_class"] >= 5
+    assert 0 < found["lower_bound"] < found["information_loss"] < 1
+    banded = client.ask("curve", **GENERALISED, bands={"age": "10"}, sensitive=["vote"], l=2, max_suppression="0.01")
+    assert (banded["l"], banded["suppressed"] <= 9) == (2, True)
+
+
+def test_before_and_after(client: Client) -> None:
+    found = client.ask("preview", **GENERALISED, dropped=["income", "town", "tv_news", "party"], bands={"age": "10"})
+    assert [one["name"] for one in found["columns"]] == ["age", "education", "vote"]
+    assert (found["records"], found["released"], found["k"] >= 5, len(found["rows"])) == (944, 944, True, 24)
+    for row in found["rows"]:
+        low, high = (int(one) for one in row["after"][0].strip("[)").split(", "))
+        assert low <= int(row["before"][0]) < high
+        assert row["before"][1] in row["after"][1]
+        assert row["before"][2] == row["after"][2]
+    assert {one["measure"] for one in found["utility"]} >= {"total_variation", "query_error"}
+
+
+def test_all_designs_are_estimated_and_found(client: Client) -> None:
+    variables = ["education", "tv_news", "party", "vote"]
+    estimate = client.ask("estimate", table="voters", variables=variables)
+    found = client.ask("designs", table="voters", variables=variables)
+    assert estimate["designs"] == len(found["designs"]) == 50
+    fewer = client.ask("designs", table="voters", variables=variables, most_columns=1)
+    assert len(fewer["designs"]) == number_of_designs(4, 1)
+    assert number_of_designs(8, 7) == 6050
+    wide = client.followed("/ask", question="designs", given={"table": "voters", "variables": [*variables, "age"]})
+    assert wide["state"] == "done"
+
+
+def test_bounds(client: Client) -> None:
+    found = client.ask("bounds", table="voters", rows=["education"], cols=["vote"])
+    assert found["cols"] == [["Clinton"], ["Dole"]]
+    assert (found["row_count"], found["col_count"], len(found["cells"])) == (7, 2, 14)
+    assert sum(one[2] for one in found["cells"]) == 944
+    assert all(one[3] <= one[2] <= one[4] for one in found["cells"])
+    odd = client.ask("bounds", table="odd", rows=[MARKUP], cols=["sel'ect", "nothing"])
+    assert {tuple(one) for one in odd["cols"]} == {("<b>bold</b>", None), ('"quoted"', None), ("it's", None)}
+
+
+def test_what_could_be_published_next(client: Client) -> None:
+    found = client.ask("next", table="voters")["candidates"]
+    assert {one["publishable"] for one in found} == {True, False}
+    job = client.followed("/ask", question="next", given={"table": "odd"})
+    assert "not protected" in job["error"]
+
+
+def test_a_simulation(client: Client) -> None:
+    found = client.ask("simulation", groups=[30, 20, 10], regions=2, epsilon="1/2")
+    assert [one["true"] for one in found["sizes"]] == [30, 20, 10]
+    assert all(one["low"] <= one["groups"] <= one["high"] for one in found["sizes"])
+    assert (found["epsilon"], found["margin"], len(found["in_region"])) == ("0.5", 6, 3)
+
+
+def test_the_margin_is_the_least_that_holds() -> None:
+    from fractions import Fraction
+    from math import exp
+
+    for epsilon in (Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(5)):
+        margin, ratio = Simulation((1,), 1, epsilon, 1).margin, exp(-epsilon)
+        outside = [2 * ratio ** (m + 1) / (1 + ratio) for m in (margin, margin - 1)]
+        assert outside[0] <= 0.05
+        assert margin == 0 or outside[1] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("question", "given"),
+    [
+        ("nothing", {}),
+        (None, {}),
+        (["tables"], {}),
+        ("profile", {}),
+        ("profile", {"table": "voters; DROP TABLE voters"}),
+        ("profile", {"table": "'/etc/passwd'"}),
+        ("profile", {"table": "duckanon.ledger"}),
+        ("profile", {"table": ["voters"]}),
+        ("profile", {"table": "voters", "sql": "SELECT 1"}),
+        ("exposure", {"table": "voters", "qi": ["age); DROP TABLE voters"]}),
+        ("exposure", {"table": "voters", "qi": "age"}),
+        ("exposure", {"table": "voters", "qi": ["age", "age"]}),
+        ("exposure", {"table": "voters", "qi": [], "unit": None}),
+        ("exposure", {"table": "voters", "qi": ["AGE"]}),
+        ("curve", {**GENERALISED, "k": 1}),
+        ("curve", {**GENERALISED, "k": True}),
+        ("curve", {**GENERALISED, "k": "5"}),
+        ("curve", {**GENERALISED, "method": "auto'); --"}),
+        ("curve", {**GENERALISED, "max_suppression": "1e-999999"}),
+        ("curve", {**GENERALISED, "t": "NaN"}),
+        ("curve", {**GENERALISED, "bands": {"education": "5"}}),
+        ("curve", {**GENERALISED, "bands": {"age": "day"}}),
+        ("curve", {**GENERALISED, "bands": {"age": "-5"}}),
+        ("designs", {"table": "voters", "variables": ["age"]}),
+        ("simulation", {"groups": [10**9], "regions": 1, "epsilon": "1"}),
+        ("simulation", {"groups": [0], "regions": 1, "epsilon": "1"}),
+        ("simulation", {"groups": [1], "regions": 1, "epsilon": "0"}),
+        ("simulation", {"groups": [1], "regions": 1, "epsilon": 1}),
+        ("simulation", {"groups": [1], "regions": 1, "epsilon": "1') --"}),
+    ],
+)
+def test_what_is_not_asked_so(client: Client, question: Any, given: Any) -> None:
+    status, answer = client.post("/ask", question=question, given=given)
+    assert status == 400
+    assert answer["error"].endswith(".")
+
+
+def test_nothing_is_computed_twice_and_polling_starts_nothing(served: tuple[Service, Client]) -> None:
+    service, client = served
+    first = client.followed("/ask", question="exposure", given={"table": "old", "qi": ["age"]})
+    again = client.followed("/ask", question="exposure", given={"qi": ["age"], "table": "old", "unit": None})
+    assert first == again
+    assert client.post("/poll", job="no such job") == (404, {"error": "This work is not known any more: ask again."})
+    assert not service.explorer.jobs.is_busy
+
+
+def test_work_is_cancelled_and_begun_again(served: tuple[Service, Client]) -> None:
+    client = served[1]
+    given = {"table": "voters", "variables": ["education", "tv_news", "party", "vote", "income", "age"]}
+    _, job = client.post("/ask", question="designs", given={**given, "variables": [*given["variables"], "town"]})
+    assert job["state"] == "running"
+    _, waiting = client.post("/ask", question="designs", given=given)
+    assert waiting["state"] == "waiting"
+    began = time.monotonic()
+    assert client.post("/cancel", job=waiting["job"])[1]["state"] == "cancelled"
+    assert client.post("/cancel", job=job["job"])[1]["state"] == "cancelled"
+    assert time.monotonic() - began < 1.5
+    _, second = client.post("/ask", question="designs", given=given)
+    assert second["job"] != waiting["job"]
+    client.post("/cancel", job=second["job"])
+
+
+def test_names_are_quoted_where_sql_needs_it(tmp_path: Path) -> None:
+    import duckanon
+
+    with duckanon.connect(tmp_path / "names.duckdb", role="steward") as con:
+        con.execute(
+            'CREATE SCHEMA "My Shop"; CREATE TABLE "My Shop"."select" AS SELECT 1 AS "Group", 2 AS a'
+        ).fetchall()
+        con.execute("CREATE TABLE plain AS SELECT 1 AS a; CREATE TEMP TABLE gone AS SELECT 1 AS a").fetchall()
+        catalog = Catalog.of(con)
+    assert list(catalog.tables) == ['"My Shop"."select"', "plain"]
+    assert [one.sql for one in catalog.tables['"My Shop"."select"'].columns] == ['"Group"', "a"]
+    assert catalog.free("main", "plain") == "plain_2"
