@@ -209,7 +209,8 @@ def _check_table(request: _Records, names: list[str], types: list[str]) -> None:
     found.has(request.qi)
     found.plain(request.qi, "quasi-identifier")
     request.how.check(found)
-    found.ordered(request.qi, [*request.categorical, *request.how.labelled])
+    if not request.how.suppress:
+        found.ordered(request.qi, [*request.categorical, *request.how.labelled])
 
 
 # --- the engine's call ------------------------------------------------------------------------------------------------

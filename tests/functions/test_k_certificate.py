@@ -1,21 +1,24 @@
 """k_certificate and its check in SQL: on every kind of column, and what an outsider's changes to it do."""
 
+from collections.abc import Iterator
+
 import duckdb
 import pytest
+
+import duckanon
 
 ARGUMENTS = "['age', 'pay', 'job'], k := 3, categorical := ['job']"
 CALLS = [
     ARGUMENTS,
     f"{ARGUMENTS}, weights := {{'age': 3, 'pay': 0}}",
     f"{ARGUMENTS}, bands := {{'age': 10}}",
+    "['age', 'job'], k := 2, suppress_cells := true",
     "['age', 'job'], k := 2, hierarchies := {'job': ['job[1:1]']}",
 ]
 
 
 @pytest.fixture(scope="module")
-def people(tmp_path_factory) -> duckdb.DuckDBPyConnection:
-    import duckanon
-
+def people() -> Iterator[duckdb.DuckDBPyConnection]:
     con = duckanon.register(duckdb.connect())
     con.execute(
         "CREATE TABLE people AS SELECT i AS id, nullif(i * i % 23, 4) AS age, 0.5 * (i * 7 % 19) AS pay, "
