@@ -38,7 +38,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
         host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
         for module in dict.fromkeys(one.module for one in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)
-        on.finish()
+        on.finish(governance.privacy_unit)
     con.execute(macros()).fetchall()
     return con
 

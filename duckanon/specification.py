@@ -19,7 +19,8 @@ class Argument:
     """An argument. default: as SQL, None if there is none. required: a call without it is refused.
 
     table: it names a table that the function reads or is about. sql: there are names of tables or expressions inside,
-    which the guard does not look into: an analyst's call cannot give it.
+    which the guard does not look into: an analyst's call cannot give it. policy: what is not given is as the policy
+    of `tbl` says.
     """
 
     name: str
@@ -29,6 +30,14 @@ class Argument:
     required: bool = False
     table: bool = False
     sql: bool = False
+    policy: bool = False
+
+
+# Where a name that has no schema is looked up, by the connection that asks.
+_PLACE = (
+    "{'database': system.main.current_database(), 'schema': system.main.current_schema(), "
+    "'path': system.main.current_setting('search_path')}"
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,10 @@ class Function:
         head = ", ".join(one.name if one.default is None else f"{one.name} := {one.default}" for one in self.arguments)
         # A name such as "by" is a word of SQL.
         given = ", ".join(f"'{one.name}': \"{one.name}\"" for one in self.arguments)
-        written = f"system.main._dk_write('{self.name}'{f', {{{given}}}' if given else ''})"
+        told = [f"'{self.name}'", *([f"{{{given}}}"] if given else [])]
+        if any(one.policy for one in self.arguments):
+            told.append(_PLACE)
+        written = f"system.main._dk_write({', '.join(told)})"
         answer = f"FROM system.main.query({written})"
         body = f"TABLE {answer}" if self.is_table else f"(SELECT said {answer} AS _dk_answer(said))"
         return f"CREATE OR REPLACE TEMP MACRO {self.name}({head}) AS {body};"

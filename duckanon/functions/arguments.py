@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from duckanon.errors import InvalidInput
 
@@ -126,6 +127,30 @@ def disjoint(given: Sequence[str], of: Sequence[str], argument: str) -> None:
     for name in given:
         if name.lower() in known:
             raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')
+
+
+def flag(given: object, argument: str) -> bool:
+    """An argument that is true or false."""
+    if not isinstance(given, bool):
+        raise InvalidInput(f"{argument} must be true or false.")
+    return given
+
+
+def with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
+    """The arguments of a call, with the `unit` of the table's policy where none is given; '' stands for records.
+
+    of: the column that names the privacy unit of a table. Raises InvalidInput if that is a quasi-identifier here.
+    """
+    if given["unit"] is not None:
+        return {**given, "unit": given["unit"] or None}
+    name = table(given["tbl"])
+    unit = of(name)
+    if unit is not None and unit.lower() in {one.lower() for one in given["qi"] or () if isinstance(one, str)}:
+        raise InvalidInput(
+            f'Column "{unit}" names the privacy unit in the policy of {name}: leave it out of qi, or count records '
+            "with unit := ''."
+        )
+    return {**given, "unit": unit}
 
 
 def real(given: object, argument: str, example: str) -> float:

@@ -107,11 +107,13 @@ class Collection:
         weights: Sequence[float],
         threads: int,
         banded: Container[str] = (),
+        *,
+        suppress: bool = False,
     ) -> list[Attribute]:
         """Columns with narrow codes, in the order of the rows' numbers.
 
         categorical: names in lower case. banded: columns that hold numbers of bands; those with a hierarchy hold
-        numbers of leaves, from 1.
+        numbers of leaves, from 1. suppress: whether a class of several values loses all of them.
         """
 
         def one(asked: tuple[str, float]) -> Attribute:
@@ -120,6 +122,11 @@ class Collection:
                 tree, (numbers, null) = self.hierarchies[name], self.places(name)
                 codes = np.where(null, tree.leaves, numbers - 1).astype(np.min_scalar_type(tree.leaves))
                 return tree.attribute(name, codes, weight)
+            if suppress:
+                from duckanon.engines.kanon.hierarchy import suppressed
+
+                found = self._attribute(name, True, weight)
+                return suppressed(found.distinct).attribute(name, found.codes, weight) if found.distinct else found
             if name in banded:
                 return banded_attribute(name, *self.places(name), weight)
             return self._attribute(name, name.lower() in categorical, weight)

@@ -1,4 +1,5 @@
-"""How the quasi-identifiers of a call are generalised beside intervals and sets: to bands, or along hierarchies.
+"""How the quasi-identifiers of a call are generalised beside intervals and sets: to bands, along hierarchies, or not at
+all, where single values are suppressed.
 
 A query adds to each row the *place* of such a value: the number of its band, or of its leaf. Engines search by places,
 and SQL computes what is released from the least and the greatest place of a class.
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from duckanon.errors import InvalidInput
-from duckanon.functions import bands, hierarchies
+from duckanon.functions import arguments, bands, hierarchies
 from duckanon.functions.bands import Bands
 from duckanon.functions.hierarchies import Labels
 from duckanon.functions.schema import Table
@@ -30,15 +31,26 @@ def place(name: str) -> str:
 
 @dataclass(frozen=True)
 class Generalisation:
-    """The bands and the hierarchies of a call, each in the order of its quasi-identifiers."""
+    """The bands and the hierarchies of a call, each in the order of its quasi-identifiers.
+
+    suppress: whether each value is released as it is, or as NULL.
+    """
 
     bands: tuple[Bands, ...]
     hierarchies: tuple[Labels, ...]
+    suppress: bool = False
 
     @classmethod
     def read(cls, given: Mapping[str, Any], qi: Sequence[str], sets: Sequence[str]) -> Generalisation:
         """Those of a call. sets: quasi-identifiers that are released as sets. Raises InvalidInput."""
         found = bands.read(given["bands"], qi, sets)
+        if arguments.flag(given["suppress_cells"], "suppress_cells"):
+            if sets or found or given["hierarchies"] is not None:
+                raise InvalidInput(
+                    "suppress_cells releases each value as it is, or not at all: leave categorical, bands and "
+                    "hierarchies out, or apply them in a view first."
+                )
+            return cls((), (), suppress=True)
         return cls(found, hierarchies.read(given["hierarchies"], qi, [*sets, *(one.name for one in found)]))
 
     @property

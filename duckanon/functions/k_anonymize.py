@@ -96,9 +96,10 @@ class KAnonymize(Request):
             return cls(**told, seconds=limit, method=method, options=arguments.options(given["options"]), how=how)
         if limit is not None or method != "auto" or given["options"] is not None:
             raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
-        if how.all:
+        if how.all or how.suppress:
             raise InvalidInput(
-                "within joins the classes of a release with intervals and sets: leave bands and hierarchies out."
+                "within joins the classes of a release with intervals and sets: leave bands, hierarchies and "
+                "suppress_cells out."
             )
         return Coarser(**told, within=arguments.optional_table(within, "within") or "")
 
@@ -139,8 +140,8 @@ def _check_global(qi: Sequence[str], how: Generalisation, seconds: float | None,
             )
     if seconds is not None or given["options"] is not None:
         raise InvalidInput("Method 'global' finds the optimum and has no options: leave seconds and options out.")
-    if given["sensitive"] or given["unit"] is not None:
-        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l, t and unit out.")
+    if given["sensitive"]:
+        raise InvalidInput("Method 'global' has no conditions beside k: leave sensitive, l and t out.")
 
 
 def check_columns(
@@ -157,7 +158,8 @@ def check_columns(
     found.plain([] if criteria.unit is None else [criteria.unit], "unit")
     found.plain(qi, "quasi-identifier")
     how.check(found)
-    found.ordered(qi, [*categorical, *how.labelled])
+    if not how.suppress:
+        found.ordered(qi, [*categorical, *how.labelled])
 
 
 def check_table(request: KAnonymize, names: list[str], types: list[str]) -> None:
@@ -182,7 +184,7 @@ def records_of(
     from duckanon.engines.kanon.records import records
 
     sets, banded = {name.lower() for name in categorical}, {one.name for one in how.bands}
-    return records(rows.attributes(qi, sets, weights, threads, banded))
+    return records(rows.attributes(qi, sets, weights, threads, banded, suppress=how.suppress))
 
 
 def _open(
@@ -218,8 +220,7 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
     with COLLECTIONS.work(kept) as rows:
         attributes = records_of(rows, request.qi, request.categorical, request.weights, workers, request.how)
         if request.method == _GLOBAL:
-            suppress = int(criteria.max_suppression * len(attributes))
-            rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, suppress, progress)
+            rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, criteria, progress)
         else:
             labels = private_classes(
                 attributes,

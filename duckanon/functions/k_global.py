@@ -14,6 +14,7 @@ from duckanon.functions.bands import Bands
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.hierarchies import Labels
+from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.sqltext import identifier
 from duckanon.functions.udf import Instance, Progress
 
@@ -78,13 +79,20 @@ def register_levels(on: Instance) -> None:
 
 
 def choose(
-    rows: Collection, qi: Sequence[str], attributes: Sequence[Attribute], k: int, suppress: int, progress: Progress
+    rows: Collection,
+    qi: Sequence[str],
+    attributes: Sequence[Attribute],
+    k: int,
+    criteria: Criteria,
+    progress: Progress,
 ) -> tuple[list[int], np.ndarray]:
     """The best level of each column, and the class of each row, -1 where it is dropped. attributes: of all rows."""
     from duckanon.engines.kanon.full_domain import full_domain
 
     given = [_levels(rows, name, a) for name, a in zip(qi, attributes, strict=True)]
-    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"))
+    suppress = int(criteria.max_suppression * len(attributes[0].codes))
+    subjects = None if criteria.unit is None else rows.units(criteria.unit)
+    found = full_domain(given, k, suppress, partial(progress, f"k_anonymize, k = {k}"), subjects)
     last = [
         len(one.nodes) - 1 if (a.codes == a.distinct).any() else None for one, a in zip(given, attributes, strict=True)
     ]

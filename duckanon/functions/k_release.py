@@ -115,6 +115,27 @@ class PlainCell:
 
 
 @dataclass(frozen=True)
+class SuppressedCell:
+    """The value that all records of a class have, or NULL."""
+
+    name: str
+    shown = ()
+    found = ""
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [self.name]
+
+    def aggregate(self) -> str:
+        values = f"_dk_set({ROW}.{identifier(self.name)})"
+        return f"CASE WHEN system.main.len({values}) = 1 THEN {values}[1] END AS {identifier(self.name)}"
+
+    def holds(self) -> str:
+        cell = f"_dk_classes.{identifier(self.name)}"
+        return f"({cell} IS NULL OR system.main.list_contains([{cell}], {ROW}.{identifier(self.name)}))"
+
+
+@dataclass(frozen=True)
 class BandCell:
     """Bands from a lower to an upper end."""
 
@@ -169,7 +190,9 @@ def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) ->
     named, found = {name.lower() for name in categorical}, list[Cell]()
     for name in qi:
         own = how.of(name)
-        if isinstance(own, Bands):
+        if how.suppress:
+            found.append(SuppressedCell(name))
+        elif isinstance(own, Bands):
             found.append(BandCell(own))
         elif isinstance(own, Labels):
             found.append(LabelCell(own))

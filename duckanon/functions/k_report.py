@@ -52,7 +52,8 @@ class KReport(Request):
         arguments.disjoint([] if unit is None else [unit], columns, "unit")
         if unit is not None and people.weight is not None:
             raise InvalidInput(
-                "weight says how many people a record stands for, and unit whose it is: give one of them."
+                "weight says how many people a record stands for, and unit whose it is: give one of them (unit := '' "
+                "where the table's policy names a unit)."
             )
         return cls(tbl=table, qi=tuple(columns), sensitive=tuple(hidden), population=people, l=least, unit=unit)
 

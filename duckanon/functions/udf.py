@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakSet
 
@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
+from duckanon.functions.arguments import with_unit
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
 from duckanon.functions.worker_threads import on_lasting_state
@@ -21,6 +22,16 @@ from duckanon.functions.worker_threads import on_lasting_state
 Progress = Callable[[str, float], None]
 # How an analyst's statement would be decided, as rows of explain_privacy.
 Explain = Callable[[str], Sequence[dict[str, Any]]]
+
+
+class PrivacyUnit(Protocol):
+    """The column that names the privacy unit of a table, by its policy; None where there is none.
+
+    place: where the caller looks names up: its database, schema and search path.
+    """
+
+    def __call__(self, table: str, place: Mapping[str, Any]) -> str | None: ...
+
 
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
 # kilobytes for each database ever opened are the price of not crashing.
@@ -89,16 +100,18 @@ class Instance:
         """Name the request whose query answers calls of a SQL function."""
         self._requests[name] = request
 
-    def finish(self) -> None:
+    def finish(self, privacy_unit: PrivacyUnit) -> None:
         """Register what the macros call: a function of constants that writes a query, when a statement is bound.
 
-        If a request raises an error of duckanon's, the query raises it.
+        If a request raises an error of duckanon's, the query raises it. privacy_unit: of a table, by its policy.
         """
         requests = self._requests
 
         def answer(*columns: pa.Array) -> pa.Array:
             name, arguments = columns[0][0].as_py(), columns[1][0].as_py() if len(columns) > 1 else {}
             try:
+                if len(columns) > 2:
+                    arguments = with_unit(arguments, partial(privacy_unit, place=columns[2][0].as_py()))
                 written = requests[name].read(arguments).query()
             except DuckanonError as error:
                 written = refusal(str(error))

@@ -13,14 +13,14 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, parts
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
 from duckanon.governance.cursors import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, Line, TablePolicy
-from duckanon.governance.locations import locate
+from duckanon.governance.locations import locate, seen
 from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
 
@@ -86,6 +86,19 @@ class Governance:
         """Whether the table has a policy."""
         location = locate(table, lookup)
         return location.identity in self.ledger.state(location.database).tables
+
+    def privacy_unit(self, table: str, place: Mapping[str, Any]) -> str | None:
+        """The column that names the privacy unit of a table, by its policy; None where there is none.
+
+        table: a name as the caller wrote it. place: where the caller looks it up: database, schema and path.
+        """
+        last = fold(parts(table)[-1])
+        if not any(fold(one.location.name) == last for _, one, _ in self.policies()):
+            return None
+        with self.cursors.cursor() as cursor:
+            location = locate(table, {**seen(cursor, table), **place})
+        standing = self.ledger.state(location.database).tables.get(location.identity)
+        return None if standing is None else standing.policy.privacy_unit
 
     def states(self) -> dict[str, LedgerState]:
         """The state of each database's ledger."""

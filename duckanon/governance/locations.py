@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
+
 from duckanon.catalog.names import TEMPORARY, TableName, candidates, fold, parts, search_path
 from duckanon.errors import InvalidInput
+from duckanon.specification import sql_root
 
 Identity = tuple[str | None, str]
 
@@ -68,6 +71,13 @@ def locate(name: str, lookup: Mapping[str, Any]) -> Location:
             f"{name} is the name of several tables: write its database and schema before it, or rename the CTE."
         )
     return _location(standing[beyond[0]], lookup) if beyond else Location(lookup["database"], None, name)
+
+
+def seen(con: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
+    """What a connection sees of the tables that the last part of `name` may mean, as `locate` takes it."""
+    con.execute((sql_root() / "macros" / "visible_tables.sql").read_text(encoding="utf-8")).fetchall()
+    ((found,),) = con.execute("SELECT _dk_seen(?)", [name]).fetchall()
+    return dict(found)
 
 
 def expected(name: str, lookup: Mapping[str, Any]) -> Location:

@@ -97,6 +97,8 @@ def as_options(sentence: str) -> str:
 
 def ordered(given: Mapping[str, Any]) -> list[str]:
     """The quasi-identifiers among arguments of k_anonymize or k_compare that become intervals, not sets or labels."""
+    if given["suppress_cells"]:
+        return []
     others = {name.lower() for name in [*(given["categorical"] or ()), *(given["hierarchies"] or ())]}
     return [name for name in given["qi"] if name.lower() not in others]
 
@@ -125,5 +127,5 @@ def call(function: str, *given: object, **named: object) -> str:
 
 def arguments(*given: object, **options: object) -> str:
     """The arguments of a call, as SQL: `'table', [qi], name := value`."""
-    named = [f"{name} := {constant(value)}" for name, value in options.items() if value not in (None, "", [], {})]
+    named = [f"{name} := {constant(value)}" for name, value in options.items() if value not in (None, [], {})]
     return ", ".join([*map(constant, given), *named])

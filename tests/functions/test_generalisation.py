@@ -288,7 +288,7 @@ def test_the_texts_of_bands(con: duckdb.DuckDBPyConnection) -> None:
         ("['age', 'x'], bands := {'age': 5}", '"x" has none: name it in hierarchies or bands'),
         ("['age'], bands := {'age': 5}, seconds := 5", "leave seconds and options out"),
         ("['age'], bands := {'age': 5}, options := {'sets': 5}", "leave seconds and options out"),
-        ("['age'], bands := {'age': 5}, sensitive := ['x'], l := 2", "leave sensitive, l, t and unit out"),
+        ("['age'], bands := {'age': 5}, sensitive := ['x'], l := 2", "leave sensitive, l and t out"),
     ],
 )
 def test_what_global_refuses(con: duckdb.DuckDBPyConnection, given: str, says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -169,3 +170,62 @@ def test_the_dearest_records_are_dropped() -> None:
     assert con.execute("SELECT count(*), max(age_hi) FROM released").fetchall() == [(30, 89)]
     found = con.execute("SELECT suppressed FROM k_compare('t', ['age'], k := [3], max_suppression := 0.05)").fetchall()
     assert found == [(1,)]
+
+
+def test_one_level_for_each_column_counts_patients() -> None:
+    con = duckdb.connect()
+    duckanon.register(con)
+    con.execute("CREATE TABLE same AS SELECT i // 5 AS patient, 30 + i // 5 AS age FROM range(50) r(i)").fetchall()
+    query = "SELECT DISTINCT age_label FROM k_anonymize('same', ['age'], k := 6, method := 'global', {})"
+    found = [
+        con.execute(query.format(f"bands := {{'age': 5}}{unit}")).fetchall() for unit in ("", ", unit := 'patient'")
+    ]
+    assert [sorted(one) for one in found] == [[("[30, 35)",), ("[35, 40)",)], [("*",)]]
+
+
+# --- the policy's unit ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def protected(tmp_path: Path) -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect(tmp_path / "stays.duckdb")
+    duckanon.register(con)
+    con.execute("CREATE SCHEMA open; CREATE TABLE open.stays AS SELECT 1 AS age FROM range(9)").fetchall()
+    con.execute("CREATE TABLE stays AS SELECT i // 5 AS patient, 30 + i // 5 AS age FROM range(50) r(i)").fetchall()
+    con.execute("SELECT protect('stays', epsilon := 1.0, privacy_unit := 'patient', rows_per_unit := 5)").fetchall()
+    return con
+
+
+def k_of(con: duckdb.DuckDBPyConnection, table: str, more: str = "") -> int:
+    ((k,),) = con.execute(f"SELECT k FROM k_report('{table}', ['age']{more})").fetchall()
+    return int(k)
+
+
+def test_k_counts_the_unit_of_the_policy(protected: duckdb.DuckDBPyConnection) -> None:
+    assert k_of(protected, "stays") == k_of(protected, '"main".STAYS') == 1
+    assert k_of(protected, "stays", ", unit := ''") == 5
+    protected.execute("CREATE TABLE released AS FROM k_anonymize('stays', ['age'], k := 5)").fetchall()
+    least = protected.execute("SELECT min(n) FROM (SELECT count(DISTINCT patient) AS n FROM released GROUP BY age_lo)")
+    assert least.fetchall() == [(5,)]
+    compared = "SELECT information_loss FROM k_compare('stays', ['age'], k := [5], methods := ['auto']{})"
+    assert protected.execute(compared.format("")).fetchall() == [(pytest.approx(4 / 9),)]
+    assert protected.execute(compared.format(", unit := ''")).fetchall() == [(0.0,)]
+
+
+def test_the_policy_is_of_the_table_that_the_name_means(protected: duckdb.DuckDBPyConnection) -> None:
+    assert k_of(protected, "open.stays") == 9
+    protected.execute("SET search_path = 'open,main'").fetchall()
+    assert k_of(protected, "stays") == 9
+    assert k_of(protected, "stays.main.stays") == 1
+    protected.execute("SET search_path = 'main'").fetchall()
+    protected.execute("CREATE VIEW ages AS SELECT age FROM stays").fetchall()
+    assert k_of(protected, "ages") == 5
+    protected.execute("SELECT unprotect('stays')").fetchall()
+    assert k_of(protected, "stays") == 5
+
+
+def test_the_unit_of_the_policy_is_no_quasi_identifier(protected: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.Error, match="names the privacy unit in the policy of stays: leave it out of qi"):
+        protected.execute("FROM k_report('stays', ['patient'])").fetchall()
+    found = protected.execute("SELECT k FROM k_report('stays', ['Patient'], unit := '')").fetchall()
+    assert found == [(5,)]

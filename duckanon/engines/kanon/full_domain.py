@@ -59,11 +59,16 @@ class FullDomain:
 
 
 def full_domain(
-    attributes: Sequence[Levels], k: int, suppress: int = 0, progress: Callable[[float], None] = lambda _: None
+    attributes: Sequence[Levels],
+    k: int,
+    suppress: int = 0,
+    progress: Callable[[float], None] = lambda _: None,
+    subjects: Codes | None = None,
 ) -> FullDomain:
     """The node of least loss in which all records but at most `suppress` are in classes of k or more.
 
-    Of several the first one by levels. Raises InvalidInput if there is none, or if there are too many nodes.
+    subjects: whose each record is, shape (n,), from 0, -1 for nobody's; k counts them instead of records. Of several
+    nodes the first one by levels. Raises InvalidInput if there is none, or if there are too many nodes.
     """
     shape = tuple(len(a.nodes) for a in attributes)
     if np.prod(shape, dtype=np.float64) > MANY_NODES:
@@ -71,13 +76,15 @@ def full_domain(
             f"The hierarchies have more than {MANY_NODES:,} combinations of levels: leave out some levels, or some "
             "quasi-identifiers."
         )
-    return _Search(attributes, k, suppress, shape).run(progress)
+    return _Search(attributes, k, suppress, shape, subjects).run(progress)
 
 
 class _Search:
     """What is known of the lattice while it is searched."""
 
-    def __init__(self, attributes: Sequence[Levels], k: int, suppress: int, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, attributes: Sequence[Levels], k: int, suppress: int, shape: tuple[int, ...], subjects: Codes | None
+    ) -> None:
         self.k, self.suppress, self.shape = k, suppress, shape
         self.attributes, self.n = attributes, len(attributes[0].codes)
         self.state = np.zeros(shape, np.int8)
@@ -89,6 +96,7 @@ class _Search:
             self.bound += lost.reshape([-1 if axis == j else 1 for axis in range(len(shape))])
         # Records with equal values once.
         self.points, self.point, self.copies = _distinct([a.codes for a in attributes])
+        self.has = None if subjects is None else _subjects_of(self.point, subjects)
         self.best, self.loss, self.tested = tuple[int, ...](), np.inf, 0
 
     def run(self, progress: Callable[[float], None]) -> FullDomain:
@@ -136,18 +144,25 @@ class _Search:
             else:
                 high = middle - 1
 
-    def _classes(self, node: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
-        """The class of each distinct point in a node, and the records of each class."""
+    def _classes(
+        self, node: tuple[int, ...]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The class of each distinct point in a node, the records of each class, and whether it is too small."""
         shown = [a.nodes[level][codes] for a, level, codes in zip(self.attributes, node, self.points, strict=True)]
         _, classes = np.unique(_packed(shown), return_inverse=True)
         classes = classes.ravel()
-        return classes, np.bincount(classes, weights=self.copies).astype(np.int64)
+        size = np.bincount(classes, weights=self.copies).astype(np.int64)
+        if self.has is None:
+            return classes, size, size < self.k
+        point, subject = self.has
+        many = int(subject.max(initial=0)) + 1
+        each = np.unique(classes[point] * many + subject) // many
+        return classes, size, np.bincount(each, minlength=len(size)) < self.k
 
     def _fails(self, node: tuple[int, ...]) -> bool:
         """Test a node: whether too many of its records are in small classes. Keeps it if it is the best."""
         self.tested += 1
-        classes, size = self._classes(node)
-        small = size < self.k
+        classes, size, small = self._classes(node)
         dropped = int(size[small].sum())
         if dropped > self.suppress or dropped == self.n:
             return True
@@ -162,8 +177,8 @@ class _Search:
         return False
 
     def _found(self) -> FullDomain:
-        classes, size = self._classes(self.best)
-        kept = size >= self.k
+        classes, _, small = self._classes(self.best)
+        kept = ~small
         number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
         return FullDomain(self.best, number[classes][self.point], self.loss, self.state.size, self.tested)
 
@@ -178,6 +193,12 @@ def _packed(columns: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
             key, span = key.ravel().astype(np.int64), int(key.max()) + 1
         key, span = key * many + column, span * many
     return key
+
+
+def _subjects_of(point: npt.NDArray[np.intp], subjects: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The pairs of a point and a subject that has a record there, each once."""
+    known, many = subjects >= 0, int(subjects.max()) + 1
+    return np.divmod(np.unique(point[known].astype(np.int64) * many + subjects[known]), max(many, 1))
 
 
 def _distinct(

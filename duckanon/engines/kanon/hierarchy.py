@@ -52,6 +52,11 @@ class Hierarchy:
         return Attribute(name, codes, levels, self.leaves, float(self.leaves - 1), weight, joins=self.joins)
 
 
+def suppressed(leaves: int) -> Hierarchy:
+    """The hierarchy of values that are released as they are, or not at all."""
+    return Hierarchy(np.stack([np.arange(leaves), np.zeros(leaves)]).astype(np.int32))
+
+
 def hierarchy(name: str, rows: Sequence[Sequence[str | None]]) -> Hierarchy:
     """The hierarchy of a column from its table: a row for each leaf, its labels from the leaf upwards.
 

@@ -13,6 +13,7 @@ def main() -> None:
     try:
         _run()
     except KeyboardInterrupt:  # while it was still being loaded
+        print("Cancelled.", file=sys.stderr)
         raise SystemExit(130) from None
 
 

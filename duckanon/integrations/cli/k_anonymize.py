@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duckanon.catalog.names import parts
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import as_options, call, ordered
@@ -42,29 +43,30 @@ def release(
     given: the arguments of k_anonymize but for tables; None is left out. within: an earlier release, as for `earlier`.
     Raises InvalidInput, duckdb.Error, OSError or Cancelled; then there is no file.
     """
-    qi, sensitive, unit = given["qi"], given["sensitive"] or [], given["unit"]
+    qi, sensitive = given["qi"], given["sensitive"] or []
     if out.exists() and path.exists() and out.samefile(path):
         raise InvalidInput(f"{out} is the file to be anonymised: write the copy to another one.")
     file = target(out, force=force)
 
-    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied]:
+    def work(con: Connection) -> tuple[Mapping[str, Any], Mapping[str, Any], Copied, str | None]:
         # For a text file only the columns that are generalised or measured need types; others stay text.
         typed = [*qi, *sensitive] if file.is_delimited else None
         found = source(con, path, table, typed=typed, ordered=ordered(given))
         finer = None
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
+        unit = given["unit"] if given["unit"] is not None else _unit(con, found)
         before = _row(con, call("k_report", found, qi, unit=unit))
         before = {**before, **_row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")}  # noqa: S608
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
-        changed = [f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label")]
+        changed = [*qi, *(f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label"))]
         after, copied = _row(con, _MEASURED), Copied.of(con, _RELEASE, changed)
         file.write(con, _RELEASE, DataFile.of(path).labels)
-        return before, after, copied
+        return before, after, copied, unit or None
 
     with Session(role="steward") as session:
-        before, after, copied = session.run(f"Anonymising {path.name}", work)
+        before, after, copied, unit = session.run(f"Anonymising {path.name}", work)
     if unit is None:
         _summarise(file, before, after, copied, qi, f"the smallest of {after['k']:,}", ("record", "records"))
         return
@@ -72,6 +74,15 @@ def release(
     k = int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
     names = f"value of {unit}", f"values of {unit}"
     _summarise(file, before, {**after, "k": k}, copied, qi, f"each of {k:,} or more {names[1]}", names)
+
+
+def _unit(con: Connection, table: str) -> str | None:
+    """The column that names the privacy unit of a table, by its policy; None where there is none."""
+    found = con.execute(
+        "SELECT privacy_unit FROM policies() WHERE database = current_database() AND lower(tbl) = lower(?)",
+        [".".join(["main", *parts(table)][-2:])],
+    ).fetchall()
+    return str(found[0][0]) if found and found[0][0] is not None else None
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:

@@ -35,10 +35,10 @@ def check_k_anonymize(call: Call) -> KAnonymize:
     request = KAnonymize.read(call.given)
     if isinstance(request, Coarser):
         raise InvalidInput("within joins the classes of an earlier release, on one machine: leave it out on Spark.")
-    if request.how.all:
+    if request.how.all or request.how.suppress:
         raise InvalidInput(
-            "On Spark quasi-identifiers become intervals and sets: leave bands and hierarchies out, or call "
-            "k_anonymize in DuckDB."
+            "On Spark quasi-identifiers become intervals and sets: leave bands, hierarchies and suppress_cells out, or "
+            "call k_anonymize in DuckDB."
         )
     check_table(request, *call.described())
     call.check_groups(request.qi)

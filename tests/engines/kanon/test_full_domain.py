@@ -26,13 +26,17 @@ def columns(draw: st.DrawFn, n: int, weight: float) -> Levels:
     return Levels(np.array(codes, np.int32), np.stack(nodes), np.stack(losses), weight)
 
 
-def by_hand(attributes: list[Levels], node: tuple[int, ...], k: int, suppress: int) -> float:
+def by_hand(
+    attributes: list[Levels], node: tuple[int, ...], k: int, suppress: int, subjects: list[int] | None = None
+) -> float:
     """The mean loss of a node; infinity if it drops too many records, or all."""
     n = len(attributes[0].codes)
     shown = [
         tuple(int(a.nodes[level][a.codes[i]]) for a, level in zip(attributes, node, strict=True)) for i in range(n)
     ]
-    dropped = [shown.count(one) < k for one in shown]
+    whose = range(n) if subjects is None else subjects
+    units = {one: {u for other, u in zip(shown, whose, strict=True) if other == one and u >= 0} for one in shown}
+    dropped = [len(units[one]) < k for one in shown]
     if sum(dropped) > suppress or all(dropped):
         return float("inf")
     lost = [
@@ -49,18 +53,23 @@ def test_it_is_the_best_of_all_nodes(data: st.DataObject) -> None:
     attributes = [data.draw(columns(n, weight / sum(weights))) for weight in weights]
     k, suppress = data.draw(st.integers(2, n)), data.draw(st.sampled_from([0, 0, n // 4, n // 2]))
     nodes = list(product(*(range(len(a.nodes)) for a in attributes)))
-    least = min(by_hand(attributes, node, k, suppress) for node in nodes)
+    subjects = data.draw(st.none() | st.lists(st.integers(-1, n), min_size=n, max_size=n))
+    whose = None if subjects is None else np.array(subjects, np.int32)
+    least = min(by_hand(attributes, node, k, suppress, subjects) for node in nodes)
     if least == float("inf"):
         with pytest.raises(InvalidInput, match="Even on the highest level"):
-            full_domain(attributes, k, suppress)
+            full_domain(attributes, k, suppress, subjects=whose)
         return
-    found = full_domain(attributes, k, suppress)
+    found = full_domain(attributes, k, suppress, subjects=whose)
     assert found.loss == pytest.approx(least, abs=1e-9)
-    assert by_hand(attributes, found.levels, k, suppress) == pytest.approx(least, abs=1e-9)
+    assert by_hand(attributes, found.levels, k, suppress, subjects) == pytest.approx(least, abs=1e-9)
     assert (found.nodes, found.tested <= found.nodes) == (len(nodes), True)
     kept = found.labels[found.labels >= 0]
     assert n - len(kept) <= suppress
-    assert np.bincount(kept).min() >= k
+    assert all(
+        len({u for u, label in zip(subjects or range(n), found.labels, strict=True) if label == one and u >= 0}) >= k
+        for one in set(kept.tolist())
+    )
     shown = [
         (int(label), *(int(a.nodes[level][a.codes[i]]) for a, level in zip(attributes, found.levels, strict=True)))
         for i, label in enumerate(found.labels)

@@ -351,3 +351,14 @@ def test_ctrl_c_while_the_database_opens(monkeypatch):
         Session()
     with pytest.raises(duckdb.ConnectionException):
         opened[0].execute("SELECT 1")
+
+
+def test_the_unit_of_a_policy(here):
+    with duckanon.connect("stays.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE stays AS SELECT i // 5 AS patient, 30 + i // 5 AS age FROM range(50) r(i)").fetchall()
+        con.execute("SELECT protect('stays', epsilon := 1, privacy_unit := 'patient', rows_per_unit := 5)").fetchall()
+    wanted = ["k-anonymize", "stays.duckdb", "--table", "stays", "--qi", "age", "--drop", "patient"]
+    told = run(*wanted, "out.csv").stderr
+    assert "each of 5 or more values of patient" in told
+    assert "10 values of patient stood alone before, none after." in told
+    assert "the smallest of 5" in run(*wanted, "records.csv", "--unit", "").stderr
