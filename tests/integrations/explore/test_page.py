@@ -159,7 +159,7 @@ def _choose_a_design(it: Watched) -> None:
     page = it.page
     it.go("designs")
     page.get_by_text(re.compile("^180 of 180 designs shown")).wait_for()
-    page.get_by_label("Across: what is given away").select_option("unit_rows")
+    page.get_by_label("Across: what is given away").select_option("disclosed_rows")
     page.get_by_label("Up: what is kept").select_option("dependence")
     page.locator("canvas").focus()
     for _ in range(3):
@@ -296,7 +296,7 @@ def test_markup_in_names_and_values_stays_text(it: Watched) -> None:
             it.go(step)
     page.get_by_role("tabpanel").get_by_text("onerror").wait_for()
     it.go("designs")
-    page.get_by_label("The best designs, safest first").get_by_role("button").first.click()
+    page.get_by_label("The best designs by these axes, safest first").get_by_role("button").first.click()
     page.get_by_role("group", name="Cells", exact=True).get_by_text("<b>bold</b>").first.wait_for()
     it.check()
     assert page.locator("main img, main b:has-text('bold')").count() == 0

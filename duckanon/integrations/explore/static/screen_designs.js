@@ -95,7 +95,7 @@ const same = (design) => state.rows && named(design) === named({ rows: state.row
 function draw(results) {
   const designs = computed.get(key());
   const counted = el("p", { class: "hint", role: "status" });
-  const list = el("ul", { class: "list", "aria-label": "The best designs, safest first" });
+  const list = el("ul", { class: "list", "aria-label": "The best designs by these axes, safest first" });
   const below = el("div", {});
   const plot = el("div", {});
   let picture = null;
@@ -113,7 +113,7 @@ function draw(results) {
     const shown = designs.map((one, index) => ({ x: one[state.x], y: one[state.y], index })).filter(({ index }) => designs[index][state.x] <= few && (!state.across || designs[index].cols.includes(state.across)));
     const best = frontier(shown);
     picture.draw(shown, best, designs.findIndex(same));
-    counted.textContent = `${num(shown.length)} of ${several(designs.length, "design")} shown; ${num(best.length)} on the green line: no other one is both safer and more useful.`;
+    counted.textContent = `${num(shown.length)} of ${several(designs.length, "design")} shown; ${num(best.length)} on the green line: by these axes, none is better in both.`;
     const more = shown.filter((one) => !best.includes(one)).sort((a, b) => a.x - b.x || b.y - a.y).slice(0, Math.max(0, 12 - best.length));
     list.replaceChildren(...[...best.slice(0, MOST_LISTED), ...more].map(({ index }) => item(designs[index], () => pick(index))));
   }
