@@ -41,7 +41,7 @@ def groups() -> dict[str, list[str]]:
         "k_anonymize, exact": [*(_KANON.format(f"method := '{name}'") for name in _EXACT), _MILP],
         "k_anonymize, criteria": [*criteria, finer, within],
         "k_anonymize, units": [_KANON.format("unit := 'household', max_suppression := 0.1")],
-        "k_compare": [_COMPARE],
+        "k_compare": [_COMPARE, "FROM k_certificate('t', ['age', 'city'], k := 3, categorical := ['city'])"],
         "record_risk": ["FROM record_risk('t', ['age', 'city'])"],
         "dp_group_sizes": [_GROUPS.format(name) for name in methods["groups"]],
         "cells": ["FROM cell_bounds('t', ['city'], ['vote'])", "FROM disclosure_report('t', ['city'], ['vote'])"],

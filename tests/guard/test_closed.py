@@ -67,6 +67,7 @@ SPELLINGS = [
     "SELECT 1 UNION ALL SELECT n FROM {}", "CREATE TEMP TABLE t AS FROM {}", "INSERT INTO {} SELECT 1",
     "DROP TABLE {}", "DROP TABLE IF EXISTS main.{}", "DESCRIBE {}", "SUMMARIZE {}", "FROM k_report('{}', ['n'])",
     "FROM record_risk('{}', ['n'])", "FROM k_subsets('{}', ['n'])", "FROM k_utility('{}', '{}', ['n'])",
+    "FROM k_certificate('{}', ['n'])", "FROM k_certificate_check('lookup', '{}', ['n'])",
     "FROM dp_group_sizes('main.{}', 'n', epsilon := 1)", "FROM {}()", "SELECT {}()", "SELECT {}.n FROM {}",
     "FROM pragma_table_info('{}')", "FROM '{}'", "FROM query_table('{}')", "FROM explain_privacy('FROM {}')",
     "UPDATE {} SET n = 1", "DELETE FROM {}", "COPY {} TO 'x'", "SHOW {}", "ALTER TABLE {} RENAME TO y",

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from duckanon.engines.kanon.anonymize import check_k
 from duckanon.engines.kanon.certificate.certificate import bound_of
-from duckanon.engines.kanon.certificate.points import MOST_POINTS, Whole, distinct
+from duckanon.engines.kanon.certificate.points import GRAINS, MOST_POINTS, Whole, distinct
 from duckanon.engines.kanon.certificate.pricing import Effort, valid_prices
 from duckanon.engines.kanon.records import Records
 from duckanon.errors import InvalidInput
 
 # What a search may look at before it is cut short: ten times as much as one that finds prices.
 _STEPS = 10_000_000
+MOST_K = 1_000
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,20 @@ def check(records: Records, k: int, prices: Whole, progress: Callable[[float], N
     """Judge prices of n records in any order, shape (n,), in grains of 2^-40.
 
     Of records with equal quasi-identifiers the least price counts. Raises InvalidInput above `MOST_POINTS` distinct
-    ones.
+    ones, and above `MOST_K`.
     """
+    check_k(k, len(records))
+    if k > MOST_K:
+        raise InvalidInput(f"Prices are checked for k up to {MOST_K:,}: choose a smaller k.")
     found = distinct(records)
     if len(found) > MOST_POINTS:
         raise InvalidInput(
             f"Prices are checked for up to {MOST_POINTS:,} distinct combinations of quasi-identifiers: check a part of "
             "the table on its own."
         )
-    raw = np.full(len(found), np.iinfo(np.int64).max)
-    np.minimum.at(raw, found.of, prices)
+    # No price of use is farther from 0, and sums of 2k of these are whole numbers of 64 bits.
+    raw = np.full(len(found), 2 * k * GRAINS)
+    np.minimum.at(raw, found.of, np.maximum(prices, -2 * k * GRAINS))
     # A class may lose a little less than it is counted with.
     raw += found.slack
     judged = valid_prices(found, raw, k, Effort(_STEPS, 0), progress=progress)
