@@ -18,6 +18,7 @@ from time import monotonic
 import numpy as np
 
 from duckanon.engines.kanon.certificate.ascent import ascend
+from duckanon.engines.kanon.certificate.growing import grown, near_points
 from duckanon.engines.kanon.certificate.points import GRAINS, MOST_POINTS, Distinct, Whole, distinct
 from duckanon.engines.kanon.certificate.pool import Pool, as_members
 from duckanon.engines.kanon.certificate.pricing import Effort, OutOfTime, total, valid_prices
@@ -46,6 +47,8 @@ _BETTER = 1.0005
 # Steps of a search, at first and at most. They rise where searches that were cut short cost more than this share of
 # what prices were lowered by, and of the bound.
 _STEPS, _MOST_STEPS, _RISE, _OPEN, _MATTERS = 3_000, 1_000_000, 1.6, 0.5, 0.004
+# How often prices are fitted to the pool in a round, as long as new classes are more than this share of the points.
+_FITS, _FEW = 4, 0.01
 # Classes that a search hands over at most.
 _KEEP = 6
 # Up to this k the box bound is searched for, and no price is useful that is k times as high.
@@ -96,7 +99,7 @@ def certificate(
         work = min(_MOST_WORK, _WORK_EACH * len(found))
     possible = control.seconds is not None or work >= _LEAST_EACH * len(found)
     if k <= LARGEST_K and len(found) <= MOST_POINTS and possible:
-        rounds = _Rounds(found, k, prices, split_large(labels, k))
+        rounds = _Rounds(found, k, prices, split_large(labels, k), control.threads)
         rounds.run(control, work)
         prices = rounds.best
     # A class may lose a little less than it is counted with.
@@ -113,7 +116,7 @@ def _grains(prices: Floats) -> Whole:
 class _Rounds:
     """The search for prices: the best valid ones so far, and those that fit the pool."""
 
-    def __init__(self, found: Distinct, k: int, first: Whole, labels: Labels) -> None:
+    def __init__(self, found: Distinct, k: int, first: Whole, labels: Labels, threads: int) -> None:
         self.found, self.k, self.best, self.bound = found, k, first, total(found, first)
         self.pool, self.rng = Pool(found), np.random.default_rng(0)
         self.pool.add(*as_members(found, labels, k))
@@ -123,13 +126,14 @@ class _Rounds:
         self.class_loss = k * float(paid @ found.points.copies) / len(found.of)
         self.most = k * (box if k <= _SEARCHED else np.maximum(box, paid))
         self.fitted = np.minimum(paid, self.most)
+        self.near = near_points(found, threads)
         self.step, self.temperature, self.effort = _FIRST_STEP, _HOT, Effort(_STEPS, _KEEP)
 
     def _paid(self, labels: Labels) -> Floats:
         """What the records of each point lose in a partition, on average; shape (points,)."""
         starts = np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
         sizes = np.diff(starts)
-        losses = class_losses(self.found.space, self.found.of[by_label(labels)], starts) / np.maximum(sizes, 1)
+        losses = class_losses(self.found.records.space, self.found.of[by_label(labels)], starts) / np.maximum(sizes, 1)
         each: Floats = np.bincount(self.found.of, losses[labels], len(self.found)) / self.found.points.copies
         return each
 
@@ -140,6 +144,7 @@ class _Rounds:
         def share(more: int) -> float:
             return (spent + more) / work if seconds is None else (monotonic() - began) / seconds
 
+        self._fit(lambda: share(0) >= 1.0)
         while self.step >= _LEAST_STEP and self.class_loss > 0 and share(0) < 1.0:
             try:
                 spent += self._round(lambda more: share(more) >= 1.0)
@@ -163,8 +168,16 @@ class _Rounds:
         if total(self.found, priced.cut) > max(_OPEN * (asked - reached), _MATTERS * self.bound):
             self.effort = Effort(min(int(self.effort.steps * _RISE), _MOST_STEPS), _KEEP)
         self.pool.add(priced.members, priced.times)
-        self.pool.drop(self.fitted, _SLACK * self.temperature * self.class_loss, self.given)
         self.temperature = max(self.temperature * _COOLING, _COLD)
-        copies, mu = self.found.points.copies, self.temperature * self.class_loss
-        ascend(self.pool, copies, self.fitted, self.most, mu, self.rng, lambda: is_over(priced.spent))
+        self._fit(lambda: is_over(priced.spent))
         return priced.spent
+
+    def _fit(self, is_over: Callable[[], bool]) -> None:
+        """Fit prices to the pool, and the pool to the prices, by classes that are quickly found."""
+        mu = self.temperature * self.class_loss
+        self.pool.drop(self.fitted, _SLACK * mu, self.given)
+        for _ in range(_FITS):
+            ascend(self.pool, self.found.points.copies, self.fitted, self.most, mu, self.rng, is_over)
+            new = self.pool.add(*grown(self.found, self.near, _grains(self.fitted), self.k))
+            if new < _FEW * len(self.found) or is_over():
+                return
