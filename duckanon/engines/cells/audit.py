@@ -91,7 +91,9 @@ def report(rows: Ints, counts: Ints, small: int) -> dict[str, int]:
     table = reduce(rows, counts)
     found = audit_table(table)
     disclosed = found.lower == found.upper
-    exposed = np.isin(rows, table.rows[disclosed])
+    # Rows of zeros are not among the table's rows.
+    at = np.minimum(np.searchsorted(table.rows, rows), len(table.rows) - 1)
+    exposed = (table.rows[at] == rows) & disclosed[at]
     return {
         "n": table.total,
         "nonzero_rows": len(table.rows),

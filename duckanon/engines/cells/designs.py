@@ -11,6 +11,7 @@ import numpy as np
 
 from duckanon.engines.cells.audit import MOST_PLACES, report, shape
 from duckanon.engines.cells.knapsack import Ints
+from duckanon.engines.cells.sorting import stable_order
 from duckanon.errors import InvalidInput
 
 # The most designs that one call may audit.
@@ -138,7 +139,7 @@ def _entropy(counts: Ints) -> float:
 
 
 def _totals(keys: Ints, counts: Ints) -> Ints:
-    order = np.argsort(keys, kind="stable")
+    order = stable_order(keys)
     return np.add.reduceat(counts[order], np.flatnonzero(np.diff(keys[order], prepend=-1)))
 
 
@@ -174,7 +175,7 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
                 levels[v] = len(groups)
             # The table of the variables that are used, once for all their roles.
             keys = _keys([codes[v] for v in used], [levels[v] for v in used])
-            order = np.argsort(keys, kind="stable")
+            order = stable_order(keys)
             starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
             counts = np.add.reduceat(table.counts[order], starts)
             cells = {v: codes[v][order][starts] for v in used}
@@ -189,7 +190,7 @@ def designs(table: CrossTable, search: Search, small: int, progress: Callable[[f
                         )
                     parts.append(entropies[name])
                 places = _keys([cells[v] for v in rows], [levels[v] for v in rows])
-                by_row = np.argsort(places, kind="stable")
+                by_row = stable_order(places)
                 measures = report(places[by_row], counts[by_row], small)
                 measures |= shape(measures, [levels[v] for v in rows], [levels[v] for v in cols])
                 information = min(1.0, here / whole) if whole else 1.0

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.cells.sorting import stable_order
 from duckanon.errors import Infeasible, InvalidInput
 
 Ints = npt.NDArray[np.int64]
@@ -66,7 +67,8 @@ def knapsack(sums: Ints, target: int, uppers: Ints | None = None) -> tuple[Knaps
         # A bound that the target implies anyway is left out.
         bounds = np.where((uppers == FREE) | (uppers >= most), FREE, uppers)
         bounds[most == 0] = 0
-    order = np.lexsort((bounds, sums))
+    # Without upper bounds given, equal sums have equal bounds.
+    order = stable_order(sums) if uppers is None else np.lexsort((bounds, sums))
     s, b = sums[order], bounds[order]
     first = np.ones(len(s), dtype=bool)
     first[1:] = (s[1:] != s[:-1]) | (b[1:] != b[:-1])

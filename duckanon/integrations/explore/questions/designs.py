@@ -104,15 +104,16 @@ class Bounds:
     def answer(self, run: Running) -> object:
         """The rows that give away most, and the columns with most records, each a list of values.
 
-        `cells`: row, column, count, lower, upper, whether it is disclosed, share. `row_count` and so on: of the whole.
+        `cells`: row, column, count, lower, upper, whether it is disclosed, share; those that are not there are zeros.
+        `row_count` and so on: of the whole, without rows and columns of zeros.
         """
         asked = call("cell_bounds", self.table.sql, names(self.rows), names(self.cols))
         run.rows(
             f"CREATE OR REPLACE TEMP TABLE {_BOUNDS} AS SELECT {_key(self.rows)} AS r, {_key(self.cols)} AS c, n, "
-            f'"lower" AS low, "upper" AS high, disclosed AND n > 0 AS d {asked}'
+            f'"lower" AS low, "upper" AS high, disclosed AS d {asked} WHERE n > 0'
         )
         ((row_count, col_count, disclosed, occupied),) = run.rows(
-            f"SELECT count(DISTINCT r), count(DISTINCT c), count(*) FILTER (d), count(*) FILTER (n > 0) FROM {_BOUNDS}"  # noqa: S608
+            f"SELECT count(DISTINCT r), count(DISTINCT c), count(*) FILTER (d), count(*) FROM {_BOUNDS}"  # noqa: S608
         )
         down = _listed(run, "r", "count(*) FILTER (d) DESC, sum(n) DESC", _SHOWN_ROWS)
         right = sorted(_listed(run, "c", "sum(n) DESC", _SHOWN_COLUMNS), key=_order)

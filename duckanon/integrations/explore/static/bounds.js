@@ -28,7 +28,7 @@ function heat(card, found) {
   const toggle = el("div", { class: "toggle", role: "group", "aria-label": "What cells show" }, ...[["bounds", "Bounds"], ["shares", "Shares"], ["counts", "Counts"]].map(([view, label]) =>
     el("button", { type: "button", "aria-pressed": String(state.view === view), onclick: () => { choose({ view }); heat(card, found); card.querySelector("[aria-pressed=true]").focus(); } }, label)));
   const cells = new Map(found.cells.map((cell) => [`${cell[0]} ${cell[1]}`, cell]));
-  const widths = found.cells.filter((cell) => cell[2] && !cell[5]).map((cell) => cell[4] - cell[3]).sort((a, b) => a - b);
+  const widths = found.cells.filter((cell) => !cell[5]).map((cell) => cell[4] - cell[3]).sort((a, b) => a - b);
   const rank = (width) => Math.min(4, Math.floor((5 * widths.indexOf(width)) / widths.length));
   const head = el("tr", {}, el("th", { scope: "col" }, state.rows.join(" · ")), ...found.cols.map((one) => el("th", { scope: "col" }, text(one))));
   const rows = found.rows.map((one, r) => el("tr", {}, el("th", { scope: "row" }, text(one)), ...found.cols.map((_, c) => cell(cells.get(`${r} ${c}`), rank))));
@@ -38,14 +38,14 @@ function heat(card, found) {
     el("div", { class: "row" }, el("h2", {}, `${listed(state.rows)} × ${listed(state.cols)}`), el("span", { class: "push" }, toggle)),
     el("p", {}, el("b", { class: found.disclosed ? "alarm" : "safe" }, found.disclosed ? `${num(found.disclosed)} of ${several(found.occupied, "count")} above zero follow exactly from the shares.` : `None of ${several(found.occupied, "count")} above zero follows exactly from the shares.`), part),
     el("p", { class: "legend" }, ...[["open", "follows exactly"], ["w0", "narrow bounds"], ["w4", "wide bounds"]].map(([kind, label]) => el("span", {}, el("i", { class: kind }), label))),
-    el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Cells" }, el("table", { class: "heat" }, el("caption", {}, "What a reader of the shares, who knows the number of all records, can compute of each count."), el("thead", {}, head), el("tbody", {}, ...rows))));
+    el("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": "Cells" }, el("table", { class: "heat" }, el("caption", {}, "What a reader of the shares, who knows the number of all records, can compute of each count."), el("thead", {}, head), el("tbody", {}, ...rows))));
 }
 
 function cell(found, rank) {
-  if (!found) return el("td", { class: "none" }, "–");
+  if (!found) return el("td", { class: "none" }, state.view === "shares" ? "0 %" : "0");
   const [, , n, low, high, open, share] = found;
-  const shown = { bounds: open ? `= ${num(n)}` : n ? `${num(low)} to ${num(high)}` : "0", shares: `${(100 * share).toFixed(1)} %`, counts: num(n) }[state.view] ?? num(n);
-  return el("td", { class: open ? "open" : n ? `w${rank(high - low)}` : "none", title: `${several(n, "record")}; a reader knows: ${open ? "exactly" : `${num(low)} to ${num(high)}`}` }, shown);
+  const shown = { bounds: open ? `= ${num(n)}` : `${num(low)} to ${num(high)}`, shares: `${(100 * share).toFixed(1)} %`, counts: num(n) }[state.view] ?? num(n);
+  return el("td", { class: open ? "open" : `w${rank(high - low)}`, title: `${several(n, "record")}; a reader knows: ${open ? "exactly" : `${num(low)} to ${num(high)}`}` }, shown);
 }
 
 /** What could be published beside what is published already; computed only when it is asked for. */

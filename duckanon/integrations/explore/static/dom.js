@@ -49,7 +49,7 @@ export function select(values, chosen, onchange, properties = {}) {
 
 /** A table. head: [text, class]; rows: arrays of nodes or texts, the first of which names the row. */
 export function grid(caption, head, rows, properties = {}) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
     el("table", properties, el("caption", {}, caption),
       el("thead", {}, el("tr", {}, ...head.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)))),
       el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, i) =>

@@ -115,6 +115,8 @@ async function begin() {
     document.getElementById("mode").textContent = known.session.is_database ? "open for reading only" : "a copy in memory";
     await readTables();
     onchange(() => { drawSteps(); screen.lastElementChild?.redraw?.(); });
+    // The address after # holds the choices, so this link must not change it.
+    document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); screen.focus(); });
     addEventListener("hashchange", () => follow({ focus: true }));
     if (!known.tables.length) {
       screen.replaceChildren(el("h1", {}, "No tables"), note("This database has no table or view yet."));

@@ -53,8 +53,8 @@ function pairs({ columns, rows }) {
       return [el("td", { class: "before" }, row.before[c]), el("td", { class: same ? "" : "after" }, row.after[c])];
     })));
   const heads = columns.flatMap((column) => column.is_changed ? [el("th", { scope: "col" }, column.name), el("th", { scope: "col" }, `${column.name}, released`)] : [el("th", { scope: "col" }, column.name)]);
-  return el("section", { class: "card" }, el("h2", {}, "Rows"), el("p", { class: "legend" }, el("span", {}, el("i", { class: "w4" }), "shaded: generalised")),
-    el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Rows before and after" }, el("table", { class: "pair" },
+  return el("section", { class: "card" }, el("h2", {}, "Rows"), el("p", { class: "legend" }, el("span", {}, el("i", { class: "changed" }), "generalised")),
+    el("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": "Rows before and after" }, el("table", { class: "pair" },
       el("caption", {}, `${rows.length} rows from the whole table`), el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Row"), ...heads)), el("tbody", {}, ...body))));
 }
 

@@ -25,7 +25,7 @@ const asked = () => ({ table: state.table, variables: chosen(), most_columns: mo
 const key = () => JSON.stringify([known.session.version, asked()]);
 
 function suggested() {
-  return columns().filter((one) => one.can_be_quasi && one.distinct > 1 && one.distinct <= MOST_VALUES && one.role !== "dropped").slice(0, MOST_SUGGESTED).map((one) => one.name);
+  return columns().filter((one) => one.can_be_quasi && one.distinct > 1 && one.distinct <= MOST_VALUES).slice(0, MOST_SUGGESTED).map((one) => one.name);
 }
 
 export function show(body) {
@@ -95,7 +95,7 @@ const same = (design) => state.rows && named(design) === named({ rows: state.row
 function draw(results) {
   const designs = computed.get(key());
   const counted = el("p", { class: "hint", role: "status" });
-  const list = el("ul", { class: "list", "aria-label": "The best designs, safest first" });
+  const list = el("ul", { class: "list", "aria-label": "The best designs by these axes, safest first" });
   const below = el("div", {});
   const plot = el("div", {});
   let picture = null;
@@ -113,7 +113,7 @@ function draw(results) {
     const shown = designs.map((one, index) => ({ x: one[state.x], y: one[state.y], index })).filter(({ index }) => designs[index][state.x] <= few && (!state.across || designs[index].cols.includes(state.across)));
     const best = frontier(shown);
     picture.draw(shown, best, designs.findIndex(same));
-    counted.textContent = `${num(shown.length)} of ${several(designs.length, "design")} shown; ${num(best.length)} on the green line: no other one is both safer and more useful.`;
+    counted.textContent = `${num(shown.length)} of ${several(designs.length, "design")} shown; ${num(best.length)} on the green line: by these axes, none is better in both.`;
     const more = shown.filter((one) => !best.includes(one)).sort((a, b) => a.x - b.x || b.y - a.y).slice(0, Math.max(0, 12 - best.length));
     list.replaceChildren(...[...best.slice(0, MOST_LISTED), ...more].map(({ index }) => item(designs[index], () => pick(index))));
   }
@@ -130,10 +130,11 @@ function draw(results) {
 }
 
 function item(design, onclick) {
-  const given = design[state.x];
+  const said = design.disclosed_rows ? `${several(design.disclosed_rows, "row")} and ${several(design.disclosed_small_cells, "small count")} follow` : "nothing follows exactly";
+  const alone = design.unit_rows ? `${several(design.unit_rows, "row")} in one column · ` : "";
   return el("li", {}, el("button", { type: "button", onclick, "aria-pressed": String(Boolean(same(design))) },
     `${state.y === "information" ? `keeps ${pct(design.information)}` : `${num(design.dependence)} bits`} · `,
-    el("b", { class: given ? "alarm" : "safe" }, given ? `${num(given)} given away` : "nothing given away"), el("small", {}, named(design))));
+    el("b", { class: design.disclosed_rows ? "alarm" : "safe" }, said), el("small", {}, alone, named(design))));
 }
 
 const tip = (design) => [el("div", {}, `rows: ${listed(design.rows)}`), el("div", {}, `columns: ${listed(design.cols)}`),

@@ -31,7 +31,7 @@ function inputs(button) {
   draw();
   const epsilon = field("Epsilon", el("input", { type: "text", class: "short", inputmode: "decimal", value: state.epsilon, onchange: (event) => choose({ epsilon: event.target.value.trim() }) }));
   return el("section", { class: "card" }, el("fieldset", {}, el("legend", {}, "How many groups (households, say) of each size"), sizes),
-    el("p", {}), el("div", { class: "fields" }, epsilon, number("regions", "Regions", 200), number("rowsPerUnit", "Records of one person that count", 1000), el("span", { class: "push" }, button)));
+    el("div", { class: "fields" }, epsilon, number("regions", "Regions", 200), number("rowsPerUnit", "Records of one person that count", 1000), el("span", { class: "push" }, button)));
 }
 
 async function simulate(place, results, button) {

@@ -62,9 +62,9 @@ function conditions(changed, button) {
   return el("section", { class: "card", "aria-label": "Conditions" },
     el("div", { class: "fields" },
       field("Method", select([["order", "order: fast"], ["auto", "auto: least loss"]], state.method, (method) => { choose({ method }); changed(); })),
-      conditioned ? number("l", `l: different values of ${listed(state.sensitive)}`) : null,
-      conditioned ? number("t", "t: distance to the table") : null,
-      number("suppression", "Share that may be dropped"), ...bands, el("span", { class: "push" }, button)),
+      conditioned ? number("l", `l-diversity of ${listed(state.sensitive)}`) : null,
+      conditioned ? number("t", "t-closeness") : null,
+      number("suppression", "May be dropped"), ...bands, el("span", { class: "push" }, button)),
     conditioned ? null : el("p", { class: "hint" }, "With a sensitive variable, l and t limit what a class gives away about it."));
 }
 
@@ -81,9 +81,9 @@ function draw(card) {
   const mine = rows.find((one) => one.k === Number(state.k));
   card.replaceChildren(
     el("div", { class: "row" }, el("label", { for: "k", class: "figure" }, `k = ${state.k}`), said(mine, bound)), el("div", { class: "slider" }, slider),
-    panel("Information lost", 230, ks, [["this method", "ours", "dot", "ours-text", rows.map((one) => [one.k, one.information_loss])],
+    panel("Information lost", 205, ks, [["this method", "ours", "dot", "ours-text", rows.map((one) => [one.k, one.information_loss])],
       ["least possible", "least", "dot least-dot", "axis", bound]], Math.max(0.01, ...rows.map((one) => one.information_loss)) * 1.08),
-    panel("Chance of finding the right record of a person", 170, ks, [["highest", "risk", "dot risk-dot", "risk-text", ks.map((k) => [k, 1 / k])],
+    panel("Chance of finding the right record of a person", 145, ks, [["highest", "risk", "dot risk-dot", "risk-text", ks.map((k) => [k, 1 / k])],
       ["average", "ours", "dot", "ours-text", rows.map((one) => [one.k, 1 / one.avg_class])]], 0.54),
     rows.length ? el("details", {}, el("summary", {}, "As a table"), grid("Every k that was computed", [["k", "number"], ["Loss", "number"], ["Least possible", "number"], ["Classes", "number"], ["Highest risk", "number"], ["Dropped", "number"]],
       rows.map((one, i) => [String(one.k), pct(one.information_loss), pct(bound[i][1]), num(one.classes), pct(1 / one.min_class), num(one.suppressed)]))) : null);

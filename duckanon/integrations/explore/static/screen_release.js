@@ -40,7 +40,7 @@ function details(changed) {
     field("Column that identifies a group", select([["", "choose"], ...names], group(), (value) => set({ group: value }))),
     field("Largest size of its own", el("input", { type: "number", min: 1, max: 1000, value: state.maxSize, onchange: (event) => set({ maxSize: event.target.value }) })),
     field("Epsilon", el("input", { type: "text", class: "short", inputmode: "decimal", value: state.releaseEpsilon, onchange: (event) => set({ releaseEpsilon: event.target.value.trim() }) }))),
-    el("p", {}), el("fieldset", {}, el("legend", {}, "Regions, the widest first"), el("div", { class: "checks" }, ...regions)));
+    el("fieldset", { class: "below" }, el("legend", {}, "Regions, the widest first"), el("div", { class: "checks" }, ...regions)));
 }
 
 const policyRegions = () => table().policy?.hierarchy ?? [];
@@ -81,7 +81,7 @@ async function prepare(card, outcome) {
     try { await navigator.clipboard.writeText(code.textContent); copied.textContent = "Copied."; } catch { copied.textContent = "Select the text to copy it."; }
   } }, "Copy");
   const release = el("button", { type: "button", class: "main", onclick: () => ask(found, outcome, card) }, "Release …");
-  card.replaceChildren(el("div", { class: "row" }, el("div", { class: "toggle", role: "tablist", "aria-label": "Form" }, ...tabs), copied, el("span", { class: "push row" }, copy, release)), el("p", {}), code);
+  card.replaceChildren(el("div", { class: "row" }, el("div", { class: "toggle", role: "tablist", "aria-label": "Form" }, ...tabs), copied, el("span", { class: "push row" }, copy, release)), code);
 }
 
 function ask(found, outcome, card) {

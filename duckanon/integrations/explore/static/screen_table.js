@@ -22,7 +22,7 @@ function choice(detail) {
       el("td", { class: "number" }, one.budget ? `${one.budget.remaining_exact} of ${one.budget.epsilon_exact}` : "–"));
   });
   const heads = [["Chosen", ""], ["Table", ""], ["Columns", "number"], ["Policy", ""], ["Epsilon left", "number"]];
-  return el("section", { class: "card", "aria-label": "Tables" }, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Tables" }, el("table", {},
+  return el("section", { class: "card", "aria-label": "Tables" }, el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Tables" }, el("table", {},
     el("thead", {}, el("tr", {}, ...heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text)))), el("tbody", {}, ...rows))));
 }
 

@@ -25,7 +25,7 @@ function roles(changed) {
       el("td", {}, one.role === role(one.name) ? el("span", { class: "tag" }, "suggested") : el("span", { class: "tag on" }, "yours")));
   });
   const heads = [["Column", ""], ["Type", ""], ["Distinct", "number"], ["Records alone by it", ""], ["Role", ""], ["", ""]];
-  const card = el("section", { class: "card" }, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Roles of the columns" }, el("table", {},
+  const card = el("section", { class: "card" }, el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Roles of the columns" }, el("table", {},
     el("thead", {}, el("tr", {}, ...heads.map(([text, kind]) => text ? el("th", { scope: "col", class: kind }, text) : el("td", {})))), el("tbody", {}, ...rows))));
   function refresh() {
     const focused = document.activeElement?.dataset?.column;

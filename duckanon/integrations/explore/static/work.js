@@ -27,7 +27,8 @@ export async function worked(place, label, start, { share, final = false } = {})
     const done = share ? share(told.share ?? 0) : told.share;
     if (done === null || done === undefined) progress.removeAttribute("value");
     else progress.value = done;
-    step.textContent = `${told.step || label} · ${Math.round((performance.now() - began) / 1000)} s`;
+    const now = told.state === "waiting" ? "Waiting for earlier work" : told.step || label;
+    step.textContent = `${now} · ${Math.round((performance.now() - began) / 1000)} s`;
   };
   try {
     const result = await start(tell, () => stopped);

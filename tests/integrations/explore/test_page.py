@@ -1,0 +1,311 @@
+"""The page in Chromium: an officer's way through all screens, by mouse and keyboard, light and dark, wide and narrow.
+
+With DUCKANON_PICTURES set, the pictures of the documentation are written.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extras import needs
+from tests.integrations.explore.pages import enter, protected, serving
+
+DOCS = Path(__file__).parents[3] / "docs"
+PICTURES = "DUCKANON_PICTURES" in os.environ
+STEPS = ["table", "variables", "k", "designs", "groups", "compare", "release"]
+# No request of Chromium's own, which the test would take for one of the page.
+FLAGS = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+  --disable-component-update --disable-sync""".split()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    needs("browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        said = "There is no Chromium here to open the page with."
+        if os.environ.get("CI") or os.environ.get("DUCKANON_ALL_EXTRAS"):
+            pytest.fail(said)
+        pytest.skip(said)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield started
+        started.close()
+
+
+class Watched:
+    """A page of a browser's context, with all that it asked for and complained about."""
+
+    def __init__(self, context: Any, address: str) -> None:
+        self.page = context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.asked: list[str] = []
+        self.told: list[str] = []
+        self.page.on("request", lambda one: self.asked.append(one.url))
+        self.page.on("console", lambda one: self.told.append(one.text))
+        self.page.on("pageerror", lambda one: self.told.append(str(one)))
+        self.page.goto(address)
+        self.page.wait_for_selector("body[data-ready]")
+        self.origin = re.sub(r"(?<=\d)/.*", "", address)
+
+    def go(self, step: str) -> None:
+        """To a step, by its link at the left."""
+        self.page.locator("nav a").nth(STEPS.index(step)).click()
+        self.shown(step)
+
+    def shown(self, step: str) -> None:
+        self.page.wait_for_selector(f"body[data-shown={step}]")
+        self.page.locator(".work").first.wait_for(state="detached")
+
+    def check(self) -> None:
+        """No serious finding of axe, nothing wider than the window."""
+        import axe_core_python
+
+        self.page.evaluate((Path(axe_core_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+        # It takes the links to the steps, which hold the choices after #, for links to a place on the page.
+        options = {"resultTypes": ["violations"], "rules": {"skip-link": {"enabled": False}}}
+        found = self.page.evaluate("options => axe.run(document, options)", options)["violations"]
+        assert [(one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"]) for one in found] == []
+        assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def picture(self, name: str) -> None:
+        if PICTURES:
+            self.page.mouse.move(5, 790)
+            self.page.screenshot(path=DOCS / f"explore-{name}.png")
+
+    def close(self) -> None:
+        """Every request stayed on this machine, and nothing was complained about."""
+        assert {one for one in self.asked if not one.startswith(f"{self.origin}/")} == set()
+        assert self.told == []
+        self.page.close()
+
+
+@pytest.fixture(scope="module")
+def entered(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]:
+    """A context that has entered a session about the shop, and the address without the key."""
+    path = protected(tmp_path_factory.mktemp("explore") / "shop.duckdb")
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    with serving(path) as (service, address):
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+        context.new_page().goto(address)
+        yield context, f"http://127.0.0.1:{service.port}/"
+        context.close()
+    assert hashlib.sha256(path.read_bytes()).digest() == digest
+
+
+@pytest.fixture
+def it(entered: tuple[Any, str]) -> Iterator[Watched]:
+    watched = Watched(entered[0], f"{entered[1]}#table?table=voters")
+    yield watched
+    watched.close()
+
+
+def test_an_officers_way_to_a_release_in_the_report(browser: Any, tmp_path: Path) -> None:
+    path = protected(tmp_path / "shop.duckdb")
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    with serving(path) as (_, address):
+        it = Watched(browser.new_context(viewport={"width": 1280, "height": 800}), address)
+        _choose_a_table_and_roles(it)
+        _choose_k(it)
+        _choose_a_design(it)
+        _look_at_noise_rows_and_texts(it)
+        # So far nothing has changed.
+        assert hashlib.sha256(path.read_bytes()).digest() == digest
+        _release_and_report(it, lambda: hashlib.sha256(path.read_bytes()).digest() == digest)
+        it.close()
+
+
+def _choose_a_table_and_roles(it: Watched) -> None:
+    page = it.page
+    # The key is not in the address any more.
+    assert page.evaluate("location.search") == ""
+    page.get_by_role("radio", name="residents").check()
+    page.get_by_text("240 rows").first.wait_for()
+    page.get_by_role("radio", name="voters").check()
+    page.get_by_role("heading", name="Policy").wait_for()
+    it.check()
+    it.picture("table")
+
+    it.go("variables")
+    page.get_by_text("101 of 944 records stand alone").wait_for()
+    page.get_by_label("Role of tv_news").select_option("quasi")
+    page.get_by_text(re.compile("By age, education and tv_news there are")).wait_for()
+    assert "quasi=tv_news" in page.url
+    it.check()
+    it.picture("variables")
+    page.get_by_label("Role of tv_news").select_option("dropped")
+
+
+def _choose_k(it: Watched) -> None:
+    page = it.page
+    it.go("k")
+    page.get_by_text("loses 1.1 % of the information").wait_for()
+    page.get_by_label("k = 5").press("ArrowRight")
+    page.get_by_label("k = 7").wait_for()
+    page.get_by_label("k = 7").press("ArrowLeft")
+    it.check()
+    it.picture("k")
+
+
+def _choose_a_design(it: Watched) -> None:
+    page = it.page
+    it.go("designs")
+    page.get_by_text(re.compile("^180 of 180 designs shown")).wait_for()
+    page.get_by_label("Across: what is given away").select_option("disclosed_rows")
+    page.get_by_label("Up: what is kept").select_option("dependence")
+    page.locator("canvas").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.locator(".tip").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("group", name="Cells", exact=True).wait_for()
+    page.get_by_role("button", name="Shares", exact=True).click()
+    assert page.get_by_role("group", name="Cells", exact=True).get_by_text("%").count() > 5
+    page.get_by_role("button", name="Bounds", exact=True).click()
+    page.get_by_role("button", name="What else could be published?").click()
+    page.get_by_text("safe", exact=True).first.wait_for()
+    it.check()
+    page.get_by_label("Designs", exact=True).scroll_into_view_if_needed()
+    page.evaluate("scrollTo(0, document.querySelector('.split').closest('section').offsetTop - 72)")
+    it.picture("designs")
+
+
+def _look_at_noise_rows_and_texts(it: Watched) -> None:
+    page = it.page
+    it.go("groups")
+    page.get_by_text("nothing was charged, and shop.duckdb was not read").wait_for()
+    it.check()
+    it.picture("groups")
+
+    it.go("compare")
+    page.get_by_text("944 records in 165 classes").wait_for()
+    it.check()
+    it.picture("compare")
+
+    it.go("release")
+    page.get_by_role("tabpanel").get_by_text("k_anonymize").wait_for()
+    page.get_by_role("tab", name="dbt model").click()
+    page.get_by_role("tabpanel").get_by_text('ref("voters")').wait_for()
+    page.get_by_role("tab", name="SQL").click()
+    it.check()
+    it.picture("release")
+
+
+def _release_and_report(it: Watched, is_unchanged: Callable[[], bool]) -> None:
+    page = it.page
+    page.get_by_role("button", name="Release …").click()
+    it.check()
+    it.picture("confirm")
+    page.get_by_role("button", name="Not now").click()
+    assert is_unchanged()
+    page.get_by_role("button", name="Release …").click()
+    page.get_by_role("button", name="Release and publish").click()
+    page.get_by_text("voters_anonymous has 944 rows.").wait_for()
+    page.get_by_role("button", name="Add it to the report").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the report").click()
+    assert "voters_anonymous" in Path(download.value.path()).read_text(encoding="utf-8")
+    it.check()
+    it.go("table")
+    page.get_by_role("radio", name="voters_anonymous").wait_for()
+
+
+def test_every_screen_in_every_width_and_scheme(it: Watched) -> None:
+    for step in STEPS:
+        it.go(step)
+        for width, scheme in ((800, "light"), (2000, "light"), (1280, "dark")):
+            it.page.set_viewport_size({"width": width, "height": 800})
+            it.page.emulate_media(color_scheme=scheme)
+            it.check()
+        if step == "designs":
+            it.picture("dark")
+    it.page.emulate_media(color_scheme="light")
+
+
+def test_by_keyboard_alone(it: Watched) -> None:
+    page = it.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the step"
+    page.keyboard.press("Enter")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == "table":
+            break
+    page.keyboard.press("ArrowUp")
+    page.get_by_text("240 rows").first.wait_for()
+    page.keyboard.press("ArrowDown")
+    page.get_by_text("944 rows").first.wait_for()
+    for label, step in (("Next: Variables", "variables"), ("Next: k", "k"), ("Next: Table designs", "designs")):
+        _tab_to(page, label)
+        page.keyboard.press("Enter")
+        it.shown(step)
+    page.get_by_text(re.compile("designs? shown")).wait_for()
+    _tab_to(page, re.compile("^keeps .* follow"))
+    page.keyboard.press("Enter")
+    page.get_by_role("group", name="Cells", exact=True).wait_for()
+
+
+def _tab_to(page: Any, label: str | re.Pattern[str]) -> None:
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if re.match(label, page.evaluate("document.activeElement.textContent")):
+            return
+    raise AssertionError(f"Tab does not lead to {label}")
+
+
+def test_cancel_and_again_then_a_link_back_to_the_state(it: Watched) -> None:
+    page = it.page
+    it.go("designs")
+    page.get_by_text(re.compile("designs shown")).wait_for()
+    for column in ("age", "town"):
+        page.get_by_role("checkbox", name=column).check()
+    page.get_by_text(re.compile("1,932 designs")).wait_for()
+    compute = page.get_by_role("button", name="Compute all designs")
+    if compute.is_enabled():
+        compute.click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("Cancelled.").wait_for()
+    page.get_by_role("checkbox", name="town").uncheck()
+    page.get_by_role("checkbox", name="income").uncheck()
+    page.get_by_text(re.compile("^180 of 180 designs shown")).wait_for()
+    link = page.url
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.get_by_text(re.compile("^180 of 180 designs shown")).wait_for()
+    assert page.url == link
+    it.go("k")
+    page.go_back()
+    it.shown("designs")
+
+
+def test_markup_in_names_and_values_stays_text(it: Watched) -> None:
+    page = it.page
+    for table in ("empty", "odd"):
+        it.go("table")
+        page.get_by_role("radio", name=table).check()
+        page.get_by_role("heading", name=table).wait_for()
+        for step in STEPS[1:]:
+            it.go(step)
+    page.get_by_role("tabpanel").get_by_text("onerror").wait_for()
+    it.go("designs")
+    page.get_by_label("The best designs by these axes, safest first").get_by_role("button").first.click()
+    page.get_by_role("group", name="Cells", exact=True).get_by_text("<b>bold</b>").first.wait_for()
+    it.check()
+    assert page.locator("main img, main b:has-text('bold')").count() == 0
+
+
+def test_a_second_browser_cannot_enter(browser: Any, tmp_path: Path) -> None:
+    with serving(protected(tmp_path / "shop.duckdb")) as (service, address):
+        enter(address)
+        page = browser.new_context().new_page()
+        assert page.goto(address).status == 403
+        assert page.goto(f"http://127.0.0.1:{service.port}/").status == 403
+        page.context.close()
