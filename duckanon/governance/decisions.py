@@ -150,7 +150,7 @@ class Decisions:
         if self._ledger.append(location.database, line) is None:
             return f"{location.label} is not open: nothing has changed."
         what = f"What is in {location.schema}" if location.name == ALL_TABLES else location.label
-        return f"{what} is closed: analysts do not see it any more, and what they have read they know."
+        return f"{what} is closed: analysts cannot read it any more. They keep what they have read before."
 
     def new_edition(self, table: str, lookup: Mapping[str, Any]) -> str:
         """Begin the next edition of a table's population. Returns a sentence for people."""

@@ -95,7 +95,7 @@ class Publications:
 
         if self._ledger.append(database, line, write_too) is None:
             return f"{release} was withdrawn before: nothing has changed."
-        return f"{release} is withdrawn. What was read is known: it stays in every later audit, and its name is taken."
+        return f"{release} is withdrawn. Later audits count it still, and its name stays taken."
 
     def examined(
         self, of: str, seen: Mapping[str, Any], look: Callable[[duckdb.DuckDBPyConnection, Candidate], Found]

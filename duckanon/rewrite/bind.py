@@ -21,7 +21,7 @@ from duckanon.rewrite.algebra.nodes import Node, arg, given
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 
 _NOT_SEEN = (
-    "The statement reads something that is not to be seen here: look at its names. Analysts read releases, open tables "
+    "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "
     "and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a table with open_table."
 )
 # The most levels of views in views, or of macros in macros.

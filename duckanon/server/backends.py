@@ -18,7 +18,7 @@ from duckanon.connection import Connection
 from duckanon.governance.asker import Asker, Askers, asking
 from duckanon.rewrite.decision import Decision
 from duckanon.server import types
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.lexer import parameters, tokens, with_parameters
 from duckanon.server.parameter_types import Columns, parameter_types
 from duckanon.server.recorded import DEFINED, names, recording
@@ -264,7 +264,7 @@ class _Rows:
             return found
         found, self._kept = self._kept[:count], self._kept[count:]
         if not found and self._is_cut:
-            raise Told("54000", "The result is too long to be kept beside another statement: fetch it first.")
+            raise PgError("54000", "The result is too long to be kept beside another statement: fetch it first.")
         return found
 
     @property
@@ -351,7 +351,7 @@ class StewardBackend(Backend):
         self._keep_open()
         found = self._steward.extract_statements(text)
         if len(found) != 1:
-            raise Told("42601", "The statement cannot be told from the one after it: send each of them alone.")
+            raise PgError("42601", "The statement cannot be told from the one after it: send each of them alone.")
         asker = Asker(self._user)
         changes = found[0].type not in _ROWS_ONLY
         if names(text) & self._recording():
@@ -374,7 +374,7 @@ class StewardBackend(Backend):
     def _like(self, first: str) -> str:
         # EXPLAIN ANALYZE runs what it explains, and a PRAGMA may do anything.
         if first == "pragma":
-            raise Told("0A000", "A PRAGMA is not described before it runs: send it without preparing it.")
+            raise PgError("0A000", "A PRAGMA is not described before it runs: send it without preparing it.")
         return "EXPLAIN SELECT 1" if first == "explain" else super()._like(first)
 
     def _run(self, text: str, values: Sequence[Any]) -> Result:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from duckanon.server.catalog_instance import CatalogInstance
 from duckanon.server.catalog_listing import Listing
 from duckanon.server.catalog_query import known, parsed
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.settings import VERSION
 from duckanon.server.types import BY_OID, OID, PgType, array_of, pg_type
 
@@ -73,7 +73,7 @@ class UserCatalog:
         return self._run(text, (), 5.0, 0)
 
     def run(self, text: str, parameters: Sequence[Any] = (), seconds: float = 5.0) -> Answer:
-        """Answer a catalog query. Raises UnsupportedQuery and Told, each with one sentence."""
+        """Answer a catalog query. Raises UnsupportedQuery and PgError, each with one sentence."""
         return self._run(text, parameters, seconds, _MOST_ROWS + 1)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class UserCatalog:
         sql, told = instance.rewritten(text, parameters)
         columns, rows = instance.run(sql, seconds, most)
         if len(rows) > _MOST_ROWS:
-            raise Told("54000", f"The catalog's answer has more than {_MOST_ROWS:,} rows: ask for less.")
+            raise PgError("54000", f"The catalog's answer has more than {_MOST_ROWS:,} rows: ask for less.")
         names, kinds = [name for name, _ in columns], [kind for _, kind in columns]
         known = told if len(told) == len(kinds) else [None] * len(kinds)
         return Answer(names, kinds, [one or _shown(kind) for one, kind in zip(known, kinds, strict=True)], rows)

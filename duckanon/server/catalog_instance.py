@@ -20,7 +20,7 @@ from duckanon.server import catalog_facts as facts
 from duckanon.server.catalog_listing import Listing
 from duckanon.server.catalog_query import known
 from duckanon.server.catalog_rewrite import rewritten
-from duckanon.server.errors import TOO_LONG, Told
+from duckanon.server.errors import TOO_LONG, PgError
 from duckanon.server.settings import VERSION
 from duckanon.server.types import PgType
 
@@ -68,7 +68,7 @@ class CatalogInstance:
         return rewritten(known(text), parameters, self.listing.find)
 
     def run(self, sql: str, seconds: float, most: int) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-        """The columns, with their DuckDB types, and at most so many rows. Raises UnsupportedQuery and Told."""
+        """The columns, with their DuckDB types, and at most so many rows. Raises UnsupportedQuery and PgError."""
         with self._cursor(seconds) as cursor:
             cursor.execute(sql)
             columns = [(str(one[0]), str(one[1])) for one in cursor.description or ()]
@@ -113,9 +113,9 @@ class CatalogInstance:
         try:
             yield cursor
         except duckdb.InterruptException:
-            raise Told(*TOO_LONG) from None
+            raise PgError(*TOO_LONG) from None
         except duckdb.OutOfMemoryException:
-            raise Told("53200", "The catalog query needs more memory than it may have: ask for less.") from None
+            raise PgError("53200", "The catalog query needs more memory than it may have: ask for less.") from None
         except duckdb.FatalException:
             self.is_broken = True
             raise UnsupportedQuery("The catalog cannot answer this query: ask for less at once.") from None

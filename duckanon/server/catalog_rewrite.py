@@ -16,7 +16,7 @@ from duckanon.server.catalog_facts import HELD_IN, INFORMATION, NO_ROWS, PG, col
 from duckanon.server.catalog_names import branches, fold_names, name_columns, unaliased
 from duckanon.server.catalog_query import NAMED_BY, CatalogQuery, cast_to, check, column_type, place
 from duckanon.server.codecs import decoder
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.types import PgType
 
 _read_array = decoder(types.array_of(types.TEXT).oid, binary=False)
@@ -278,7 +278,7 @@ def _array_literal(node: Node) -> Node:
         return node
     try:
         items = _read_array(written.encode())
-    except Told:
+    except PgError:
         return node
     numbers = bool(items) and all(re.fullmatch(r"-?\d+", str(one)) for one in items)
     return _constant([int(one) for one in items] if numbers else items)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from duckanon.server import types
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.types import PgType
 
 Encoder: TypeAlias = Callable[[Any], bytes]
@@ -220,7 +220,7 @@ def _far_moment(text: str) -> tuple[int, int]:
     """Days and microseconds since 2000 of a date or timestamp that Python cannot hold."""
     found = _FAR.fullmatch(text)
     if found is None:
-        raise Told("22008", "A date or time of the result has no binary form: ask for it as text.")
+        raise PgError("22008", "A date or time of the result has no binary form: ask for it as text.")
     year = 1 - int(found[1]) if found[4] else int(found[1])
     clock = (found[5] or "00:00:00").removesuffix("+00")
     return _ordinal(year, int(found[2]), int(found[3])) - _DAY_ZERO, _clock(time.fromisoformat(clock))
@@ -309,13 +309,13 @@ _MOST_DIGITS, _MOST_EXPONENT = 1_000, 400
 
 
 def decoder(oid: int, *, binary: bool) -> Decoder:
-    """A function that reads a parameter's value from bytes. Raises Told for a type that the server does not support.
+    """A function that reads a parameter's value from bytes. Raises PgError for a type that the server does not support.
 
-    oid: 0 is text. The function raises Told for bytes that are not a value of the type.
+    oid: 0 is text. The function raises PgError for bytes that are not a value of the type.
     """
     kind = types.BY_OID.get(oid or types.TEXT.oid)
     if kind is None:
-        raise Told("0A000", f"The type with oid {oid} is not known here: send the parameter as text.")
+        raise PgError("0A000", f"The type with oid {oid} is not known here: send the parameter as text.")
     if kind.element is not None:
         element = kind.element.oid
         return _checked(
@@ -333,7 +333,7 @@ def _checked(read: Decoder) -> Decoder:
             return read(raw)
         except (ValueError, OverflowError, struct.error, InvalidOperation, IndexError):
             # The text of the original error may quote the value.
-            raise Told("22P02", "The value of a parameter is not one of its type.") from None
+            raise PgError("22P02", "The value of a parameter is not one of its type.") from None
 
     return checked
 
@@ -474,7 +474,7 @@ def _clock_from(micros: int) -> time:
 def _span_from(raw: bytes) -> timedelta:
     micros, days, months = struct.unpack("!qii", raw)
     if months:
-        raise Told("0A000", "A time span of months is not known here as a parameter: give it in days.")
+        raise PgError("0A000", "A time span of months is not known here as a parameter: give it in days.")
     return timedelta(days=days, microseconds=micros)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.lexer import Token, tokens
 
 
@@ -156,12 +156,12 @@ class _Words:
         return found
 
 
-def _unclear() -> Told:
-    return Told("42601", "The statement cannot be understood: look for a mistake in it.")
+def _unclear() -> PgError:
+    return PgError("42601", "The statement cannot be understood: look for a mistake in it.")
 
 
 def command(text: str) -> Command | None:
-    """The statement about the session that a text is; None for other texts. Raises Told for one with a mistake."""
+    """The statement about the session that a text is; None for other texts. Raises PgError for one with a mistake."""
     words = _Words(text)
     reads = _READS.get(words.next.word)
     if reads is None:
@@ -281,7 +281,7 @@ def _fetch(*, move: bool) -> _Reads:
         elif (
             words.next.word in ("backward", "prior", "absolute", "relative", "first", "last") or words.next.text == "-"
         ):
-            raise Told("55000", "A cursor goes forward only: FETCH n FROM name.")
+            raise PgError("55000", "A cursor goes forward only: FETCH n FROM name.")
         elif forward == "":
             count = 1
         words.skip("from", "in")
@@ -362,7 +362,7 @@ def _copy_options(words: _Words) -> CopyOptions:
         option = found[at].word
         at += 1
         if option not in _COPY_WORDS:
-            raise Told("0A000", "COPY knows the options FORMAT, DELIMITER, NULL, HEADER and QUOTE here.")
+            raise PgError("0A000", "COPY knows the options FORMAT, DELIMITER, NULL, HEADER and QUOTE here.")
         if option in ("csv", "binary", "text"):
             given["format"] = option
         elif option == "header" and (at == len(found) or found[at].word in _COPY_WORDS):
@@ -374,7 +374,7 @@ def _copy_options(words: _Words) -> CopyOptions:
             raise _unclear()
     form = given.get("format", "text").lower()
     if form not in ("text", "csv", "binary"):
-        raise Told("22023", "COPY's format is text, csv or binary.")
+        raise PgError("22023", "COPY's format is text, csv or binary.")
     options = CopyOptions(
         form,
         given.get("delimiter", "," if form == "csv" else "\t"),
@@ -384,7 +384,7 @@ def _copy_options(words: _Words) -> CopyOptions:
     )
     single = len(options.delimiter) == 1 and len(options.quote) == 1 and options.delimiter not in "\r\n\\"
     if not single or options.delimiter == options.quote or set(options.null) & {"\r", "\n", options.delimiter}:
-        raise Told("22023", "COPY's DELIMITER and QUOTE are one character each, and NULL holds neither of them.")
+        raise PgError("22023", "COPY's DELIMITER and QUOTE are one character each, and NULL holds neither of them.")
     return options
 
 
@@ -394,7 +394,7 @@ def _unlisten(words: _Words) -> Command:
 
 
 def _listen(_: _Words) -> Command:
-    raise Told("0A000", "There are no notifications here.")
+    raise PgError("0A000", "There are no notifications here.")
 
 
 _READS = {

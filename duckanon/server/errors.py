@@ -15,7 +15,7 @@ from duckanon.errors import (
 )
 
 
-class Told(Exception):
+class PgError(Exception):
     """An error for the client. code: its SQLSTATE. text: one sentence."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -23,7 +23,7 @@ class Told(Exception):
         self.code, self.text = code, text
 
 
-# Errors that are raised in several places, by `raise Told(*CANCELLED)`.
+# Errors that are raised in several places, by `raise PgError(*CANCELLED)`.
 CANCELLED = "57014", "The statement was cancelled."
 TOO_LONG = "57014", "The statement took longer than it may: ask for less, or ask the steward for more time."
 STOPPING = "57P01", "The server is being stopped: connect again later."
@@ -59,20 +59,20 @@ _DUCKDB: tuple[tuple[type[Exception], str, str | None], ...] = (
 _UNKNOWN = "The statement failed: ask the steward, who finds the kind of error in the server's log."
 
 
-def told(error: BaseException, *, all_words: bool) -> Told:
+def pg_error(error: BaseException, *, all_words: bool) -> PgError:
     """An error as it is sent to a client.
 
     all_words: whether DuckDB's own text is sent: for stewards, who may see data. An analyst gets the first line of
     errors about the SQL text and public names, and a fixed sentence for errors that may quote a value.
     """
-    if isinstance(error, Told):
+    if isinstance(error, PgError):
         return error
     if isinstance(error, DuckanonError):
-        return Told(next((code for kind, code in _OURS if isinstance(error, kind)), "XX000"), str(error))
+        return PgError(next((code for kind, code in _OURS if isinstance(error, kind)), "XX000"), str(error))
     if isinstance(error, duckdb.InterruptException):
-        return Told(*CANCELLED)
+        return PgError(*CANCELLED)
     for kind, code, sentence in _DUCKDB:
         if isinstance(error, kind):
             words = str(error)
-            return Told(code, words if all_words else sentence or words.partition("\n")[0])
-    return Told("XX000", str(error) if all_words and isinstance(error, duckdb.Error) else _UNKNOWN)
+            return PgError(code, words if all_words else sentence or words.partition("\n")[0])
+    return PgError("XX000", str(error) if all_words and isinstance(error, duckdb.Error) else _UNKNOWN)

@@ -14,7 +14,7 @@ import duckdb
 from duckanon.server import commands, wire
 from duckanon.server.backends import Backend, Catalogs, Result, catalog_columns, listed
 from duckanon.server.catalog_query import MENTIONS
-from duckanon.server.errors import CANCELLED, FAILED_TRANSACTION, STOPPING, TOO_LONG, Told, told
+from duckanon.server.errors import CANCELLED, FAILED_TRANSACTION, STOPPING, TOO_LONG, PgError, pg_error
 from duckanon.server.portals import CHUNK, Portal, Prepared, copy_end, copy_header, copy_writer
 from duckanon.server.settings import Settings
 from duckanon.server.stream import Stream
@@ -106,7 +106,7 @@ class Execution:
 
     def _portal(self, name: str) -> Portal:
         if name not in self._portals:
-            raise Told("34000", "There is no cursor of that name: it ends with its transaction.")
+            raise PgError("34000", "There is no cursor of that name: it ends with its transaction.")
         return self._portals[name]
 
     async def _execute(self, portal: Portal, limit: int, *, tell: bool) -> None:
@@ -114,7 +114,7 @@ class Execution:
         self._deadline = asyncio.get_running_loop().time() + self._seconds if self._seconds else None
         ends = isinstance(portal.command, commands.Transaction) and portal.command.action in _ENDS
         if self._status == b"E" and not ends:
-            raise Told(*FAILED_TRANSACTION)
+            raise PgError(*FAILED_TRANSACTION)
         if not portal.text:
             self._out += (wire.NO_DATA if tell else b"") + wire.EMPTY_QUERY
             return
@@ -160,13 +160,13 @@ class Execution:
         return await self._work(lambda: portal.next(count))
 
     async def _send(self, portal: Portal, number: int, frames: Sequence[bytes]) -> None:
-        """Append frames of rows to the output. Raises Told if a limit is exceeded."""
+        """Append frames of rows to the output. Raises PgError if a limit is exceeded."""
         options = self._service.options
         portal.rows += number
         portal.size += sum(map(len, frames))
         if portal.rows > options.max_rows or portal.size > options.max_bytes:
             most = f"{options.max_rows:,} rows and {options.max_bytes >> 20:,} MiB"
-            raise Told("54000", f"A result has {most} at most here: ask for less.")
+            raise PgError("54000", f"A result has {most} at most here: ask for less.")
         self._out += b"".join(frames)
         if len(self._out) > PIECE:
             await self._flush()
@@ -224,9 +224,9 @@ class Execution:
             await asyncio.sleep(0)
 
     def _check(self) -> None:
-        """Raises Told if the running statement must end. Called from worker threads."""
+        """Raises PgError if the running statement must end. Called from worker threads."""
         if self._ending is not None:
-            raise Told(*self._ending)
+            raise PgError(*self._ending)
 
     async def _work(self, do: Callable[[], _T]) -> _T:
         """Do something in a worker thread, for as long as a statement may take."""
@@ -242,7 +242,7 @@ class Execution:
         try:
             return await asyncio.wrap_future(running)
         except duckdb.InterruptException:
-            raise Told(*(self._ending or CANCELLED)) from None
+            raise PgError(*(self._ending or CANCELLED)) from None
         finally:
             self._is_working = False
             if late is not None:
@@ -259,7 +259,7 @@ class Execution:
         catalogs = await self._catalog_of(command.query)
         result = await self._work(lambda: self._answer(catalogs, command.query, portal.values))
         if result.columns is None:
-            raise Told("42601", "COPY ... TO STDOUT is for queries: this one has no rows.")
+            raise PgError("42601", "COPY ... TO STDOUT is for queries: this one has no rows.")
         portal.result, columns = result, result.columns
         write = copy_writer(columns, options)
         self._out += wire.copy_out(len(columns), binary=options.form == "binary")
@@ -304,7 +304,7 @@ class Execution:
             return
         result, said = portal.result, None
         if error is not None:
-            said = "58000" if isinstance(error, ConnectionError) else told(error, all_words=False).code
+            said = "58000" if isinstance(error, ConnectionError) else pg_error(error, all_words=False).code
         decision = result.decision if result is not None else None
         spent = result.spent if result is not None else getattr(error, "spent", Fraction(0))
         self._service.log.write(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duckanon.errors import InvalidInput
 from duckanon.server import wire
-from duckanon.server.errors import LOGIN_FAILED, Told
+from duckanon.server.errors import LOGIN_FAILED, PgError
 from duckanon.server.scram import Exchange, LoginFailed
 from duckanon.server.stream import Stream
 from duckanon.server.users import User
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def log_in(service: Service, stream: Stream, name: str) -> User:
-    """The user, once the client has proved that it knows the password. Raises Told.
+    """The user, once the client has proved that it knows the password. Raises PgError.
 
     The last message of the exchange is sent: it proves that the server knows the verifier.
     """
@@ -36,10 +36,10 @@ async def log_in(service: Service, stream: Stream, name: str) -> User:
                 service.log.write("login failed", user=name[:63], peer=stream.peer)
                 raise
     except LoginFailed:
-        raise Told(*LOGIN_FAILED) from None
+        raise PgError(*LOGIN_FAILED) from None
     except InvalidInput as error:
         service.log.write("login failed", user=name[:63], peer=stream.peer, reason=str(error))
-        raise Told(*LOGIN_FAILED) from None
+        raise PgError(*LOGIN_FAILED) from None
     await stream.write(wire.authentication_final(final))
     user = users.users[name]
     service.log.write("login", user=name, role=user.role, peer=stream.peer)

@@ -11,7 +11,7 @@ from typing import Any
 from duckanon.server.backends import Column, Result
 from duckanon.server.codecs import Encoder, data_rows, encoder, sized
 from duckanon.server.commands import Command, CopyOptions
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.wire import Field
 
 CHUNK = 2_000
@@ -54,18 +54,18 @@ class Portal:
     _ready: tuple[int, list[bytes]] | None = None
 
     def fields(self, columns: Sequence[Column]) -> list[Field]:
-        """The columns with their formats. Raises Told for a number of formats that does not fit."""
+        """The columns with their formats. Raises PgError for a number of formats that does not fit."""
         formats = self.formats
         if len(formats) > 1 and len(formats) != len(columns):
-            raise Told("08P01", "There is neither one format for all columns nor one for each.")
+            raise PgError("08P01", "There is neither one format for all columns nor one for each.")
         each = list(formats) if len(formats) > 1 else [formats[0] if formats else 0] * len(columns)
         return [Field(one.name, one.type, bool(binary)) for one, binary in zip(columns, each, strict=True)]
 
     def started(self, result: Result, first: int) -> None:
-        """Take a result, and prepare its first rows. Raises Told if other columns were sent to the client before."""
+        """Take a result, and prepare its first rows. Raises PgError if other columns were sent to the client before."""
         columns = result.columns or ()
         if self.expected is not None and [one.type.oid for one in columns] != list(self.expected):
-            raise Told("0A000", "The columns of a prepared statement have changed: prepare it again.")
+            raise PgError("0A000", "The columns of a prepared statement have changed: prepare it again.")
         self._encoders = [encoder(one.type, binary=one.binary) for one in self.fields(columns)]
         self.result = result
         if result.columns is not None and first:

@@ -24,7 +24,7 @@ from duckanon.governance.instance import governance_of
 from duckanon.guard import SharedCatalog
 from duckanon.server.backends import AnalystBackend, Backend, Catalogs, Gate, StewardBackend
 from duckanon.server.catalog import UserCatalog
-from duckanon.server.errors import STOPPING, TOO_MANY, Told
+from duckanon.server.errors import STOPPING, TOO_MANY, PgError
 from duckanon.server.log import Log
 from duckanon.server.scram import end_point
 from duckanon.server.session import Session
@@ -179,11 +179,11 @@ class Service:
         return UserCatalog(name, self.database, writes=role == "steward" and not self.options.read_only)
 
     def joined(self, session: Session) -> None:
-        """A user has logged in. Raises Told if there are too many connections."""
+        """A user has logged in. Raises PgError if there are too many connections."""
         assert session.user is not None
         same = [one for one in self._sessions.values() if one.user is not None and one.user.name == session.user.name]
         if len(self._sessions) >= self.options.connections or len(same) >= self.options.connections_per_user:
-            raise Told(*TOO_MANY)
+            raise PgError(*TOO_MANY)
         while session.process in self._sessions:
             session.renumber()
         self._sessions[session.process] = session

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from duckanon.server import commands, wire
 from duckanon.server.backends import Column
 from duckanon.server.codecs import decoder
-from duckanon.server.errors import CANCELLED, STOPPING, Told, told
+from duckanon.server.errors import CANCELLED, STOPPING, PgError, pg_error
 from duckanon.server.execution import PIECE
 from duckanon.server.lexer import apart, statements
 from duckanon.server.login import log_in
@@ -52,7 +52,7 @@ class Session(SessionStatements):
                 await self._serve()
         except wire.FrameError as error:
             await self._fatal("08P01", f"The connection ends: {error}.")
-        except Told as error:
+        except PgError as error:
             await self._fatal(error.code, error.text)
         except (ConnectionError, TimeoutError):
             pass
@@ -108,14 +108,14 @@ class Session(SessionStatements):
         if startup.minor or unknown:
             self._out += wire.negotiate_version(unknown)
         if self._service.tls is not None and not self._stream.is_encrypted:
-            raise Told("28000", "This server speaks TLS only: connect with sslmode=require or better.")
+            raise PgError("28000", "This server speaks TLS only: connect with sslmode=require or better.")
         if given.get("replication", "false").lower() not in ("false", "off", "no", "0"):
-            raise Told("0A000", "There is no replication here.")
+            raise PgError("0A000", "There is no replication here.")
         await self._flush()
         self.user = await log_in(self._service, self._stream, given.get("user", ""))
         names = (self._service.database, self.user.name, "postgres", "")
         if given.get("database", "") not in names:
-            raise Told("3D000", f"There is one database here: connect to {self._service.database}.")
+            raise PgError("3D000", f"There is one database here: connect to {self._service.database}.")
         self._service.joined(self)
         await self._connect()
         self._settings = Settings(
@@ -137,7 +137,7 @@ class Session(SessionStatements):
                 message = await self._message()
             except Ended:
                 if self._service.is_stopping:
-                    raise Told(*STOPPING) from None
+                    raise PgError(*STOPPING) from None
                 raise
             if message is wire.TERMINATE:
                 return
@@ -148,7 +148,7 @@ class Session(SessionStatements):
                 and self._status == b"I"
                 and (message is wire.SYNC or isinstance(message, wire.Query))
             ):
-                raise Told(*STOPPING)
+                raise PgError(*STOPPING)
 
     async def _message(self) -> wire.Message:
         header = self._stream.has(5)
@@ -207,7 +207,7 @@ class Session(SessionStatements):
             return False
 
     def _tell(self, error: Exception) -> None:
-        said = told(error, all_words=self._is_steward)
+        said = pg_error(error, all_words=self._is_steward)
         if said.code == "XX000":
             self._service.log.write("internal error", user=self._name, kind=type(error).__name__)
         self._out += wire.error(said.code, said.text)
@@ -247,19 +247,19 @@ class Session(SessionStatements):
             await self._flush()
 
     def _limited(self, text: str) -> str:
-        """The text. Raises Told if it is longer than the guard accepts."""
+        """The text. Raises PgError if it is longer than the guard accepts."""
         if len(text) > _LONGEST_TEXT and not self._is_steward:
-            raise Told("54000", f"A text has {_LONGEST_TEXT:,} characters at most: split it with temporary tables.")
+            raise PgError("54000", f"A text has {_LONGEST_TEXT:,} characters at most: split it with temporary tables.")
         return text
 
     def _parse(self, message: wire.Parse) -> None:
         if message.name and message.name in self._prepared:
-            raise Told("42P05", "There is a prepared statement of that name: deallocate it first.")
+            raise PgError("42P05", "There is a prepared statement of that name: deallocate it first.")
         if len(self._prepared) >= _MOST_STATEMENTS:
-            raise Told("54000", f"A session has {_MOST_STATEMENTS:,} prepared statements at most: deallocate some.")
+            raise PgError("54000", f"A session has {_MOST_STATEMENTS:,} prepared statements at most: deallocate some.")
         parts = statements(self._limited(message.text))
         if len(parts) > 1:
-            raise Told("42601", "A prepared statement is one statement: send each of them alone.")
+            raise PgError("42601", "A prepared statement is one statement: send each of them alone.")
         text = apart(parts[0]) if parts else ""
         self._prepared[message.name] = Prepared(text, commands.command(text), message.types)
         self._out += wire.PARSE_COMPLETE
@@ -267,12 +267,12 @@ class Session(SessionStatements):
     async def _bind(self, message: wire.Bind) -> None:
         prepared = self._statement(message.statement)
         if message.portal and message.portal in self._portals:
-            raise Told("42P03", "There is a cursor of that name: close it first.")
+            raise PgError("42P03", "There is a cursor of that name: close it first.")
         if len(self._portals) >= MOST_PORTALS:
-            raise Told("54000", f"A session has {MOST_PORTALS} open cursors at most: close some.")
+            raise PgError("54000", f"A session has {MOST_PORTALS} open cursors at most: close some.")
         types = await self._types(prepared)
         if len(types) != len(message.values):
-            raise Told("08P01", f"The statement has {len(types)} parameters, and {len(message.values)} values came.")
+            raise PgError("08P01", f"The statement has {len(types)} parameters, and {len(message.values)} values came.")
         formats = message.formats if len(message.formats) > 1 else [*message.formats, 0][:1] * len(types)
         values = [
             None if raw is None else decoder(oid, binary=bool(binary))(raw)
@@ -325,7 +325,7 @@ class Session(SessionStatements):
 
     def _statement(self, name: str) -> Prepared:
         if name not in self._prepared:
-            raise Told("26000", "There is no prepared statement of that name.")
+            raise PgError("26000", "There is no prepared statement of that name.")
         return self._prepared[name]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duckanon.server import commands, wire
 from duckanon.server.backends import Column, Result, catalog_columns, listed
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.execution import Execution
 from duckanon.server.portals import CHUNK, Portal
 from duckanon.server.stream import Stream
@@ -52,7 +52,7 @@ class SessionStatements(Execution):
         if isinstance(command, commands.Deallocate):
             return self._deallocate(command.name)
         if isinstance(command, commands.CopyIn):
-            raise Told(
+            raise PgError(
                 "0A000",
                 "COPY ... FROM STDIN is not known here: send INSERT with many rows each, or stop the server and load "
                 "the file with duckanon sql.",
@@ -65,7 +65,7 @@ class SessionStatements(Execution):
             self._portals.clear()
             return Result("CLOSE CURSOR ALL")
         if self._portals.pop(name, None) is None:
-            raise Told("34000", "There is no cursor of that name: it ends with its transaction.")
+            raise PgError("34000", "There is no cursor of that name: it ends with its transaction.")
         return Result("CLOSE CURSOR")
 
     def _deallocate(self, name: str | None) -> Result:
@@ -73,7 +73,7 @@ class SessionStatements(Execution):
             self._prepared.clear()
             return Result("DEALLOCATE ALL")
         if self._prepared.pop(name, None) is None:
-            raise Told("26000", "There is no prepared statement of that name.")
+            raise PgError("26000", "There is no prepared statement of that name.")
         return Result("DEALLOCATE")
 
     async def _transaction(self, command: commands.Transaction) -> Result:
@@ -107,19 +107,21 @@ class SessionStatements(Execution):
         """Savepoints are recorded by name only, since drivers set them around each statement. Writes are not undone."""
         assert self._backend is not None
         if self._status == b"I":
-            raise Told("25P01", f"{action.upper()} is for a transaction: BEGIN one first.")
+            raise PgError("25P01", f"{action.upper()} is for a transaction: BEGIN one first.")
         if action == "savepoint":
             if len(self._savepoints) >= _MOST_SAVEPOINTS:
-                raise Told("54000", f"A transaction has {_MOST_SAVEPOINTS} savepoints at most: release some.")
+                raise PgError("54000", f"A transaction has {_MOST_SAVEPOINTS} savepoints at most: release some.")
             self._savepoints[name] = self._backend.stamp[1]
             return Result("SAVEPOINT")
         if name not in self._savepoints:
-            raise Told("3B001", "There is no savepoint of that name.")
+            raise PgError("3B001", "There is no savepoint of that name.")
         if action == "release":
             del self._savepoints[name]
             return Result("RELEASE")
         if self._backend.role == "steward" and self._backend.stamp[1] != self._savepoints[name]:
-            raise Told("0A000", "What was written since the savepoint is not undone alone: ROLLBACK the transaction.")
+            raise PgError(
+                "0A000", "What was written since the savepoint is not undone alone: ROLLBACK the transaction."
+            )
         self._status = b"T"
         return Result("ROLLBACK")
 
@@ -151,20 +153,22 @@ class SessionStatements(Execution):
             return listed("SHOW", [Column("name", TEXT), Column("setting", TEXT)], rows)
         value = self._settings.get(command.name)
         if value is None:
-            raise Told("42704", f"There is no setting {command.name[:60]} here: SHOW ALL lists those that there are.")
+            raise PgError(
+                "42704", f"There is no setting {command.name[:60]} here: SHOW ALL lists those that there are."
+            )
         return listed("SHOW", [Column(command.name, TEXT)], [(value,)])
 
     async def _declare(self, command: commands.Declare, values: Sequence[Any]) -> Result:
         if self._status == b"I" and not command.hold:
-            raise Told("25P01", "A cursor is declared in a transaction, or WITH HOLD.")
+            raise PgError("25P01", "A cursor is declared in a transaction, or WITH HOLD.")
         if command.name in self._portals:
-            raise Told("42P03", "There is a cursor of that name: close it first.")
+            raise PgError("42P03", "There is a cursor of that name: close it first.")
         if len(self._portals) >= MOST_PORTALS:
-            raise Told("54000", f"A session has {MOST_PORTALS} open cursors at most: close some.")
+            raise PgError("54000", f"A session has {MOST_PORTALS} open cursors at most: close some.")
         cursor = Portal(command.query, None, values, (), (int(command.binary),), command.hold, declared=True)
         await self._start(cursor, 0)
         if cursor.result is None or cursor.result.columns is None:
-            raise Told("42601", "A cursor is declared for a query.")
+            raise PgError("42601", "A cursor is declared for a query.")
         self._portals[command.name] = cursor
         return Result("DECLARE CURSOR")
 
@@ -172,7 +176,7 @@ class SessionStatements(Execution):
         cursor = self._portal(command.name)
         source = cursor.result
         if not cursor.declared or source is None:
-            raise Told("34000", "FETCH is for cursors that were declared.")
+            raise PgError("34000", "FETCH is for cursors that were declared.")
         most = self._service.options.max_rows
         count = most + 1 if command.count is None else min(command.count, most + 1)
 
@@ -192,7 +196,7 @@ class SessionStatements(Execution):
 
     async def _discard(self) -> Result:
         if self._status != b"I":
-            raise Told("25001", "DISCARD ALL is for outside of transactions.")
+            raise PgError("25001", "DISCARD ALL is for outside of transactions.")
         for name, value in self._settings.reset():
             self._out += wire.parameter_status(name, value)
         self._prepared.clear()

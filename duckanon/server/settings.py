@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 
 _TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
 _UNITS = {"us": 0.001, "ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -146,17 +146,17 @@ class Settings:
     def set(self, name: str, value: str | None) -> tuple[str, str] | None:
         """Set a value; None sets it as it was at the start. Returns name and value if the client is to be told.
 
-        Raises Told for a setting or a value that is not in the list.
+        Raises PgError for a setting or a value that is not in the list.
         """
         setting = _KNOWN.get(name.lower())
         if setting is None:
-            raise Told("42704", f"There is no setting {name[:60]} here: SHOW ALL lists those that there are.")
+            raise PgError("42704", f"There is no setting {name[:60]} here: SHOW ALL lists those that there are.")
         try:
             new = self._start[setting.name] if value is None else setting.accepts(value)
         except ValueError as allowed:
             if str(allowed):
-                raise Told("22023", f"{setting.name} may be set to {allowed} here, and to nothing else.") from None
-            raise Told("55P02", f"{setting.name} cannot be changed.") from None
+                raise PgError("22023", f"{setting.name} may be set to {allowed} here, and to nothing else.") from None
+            raise PgError("55P02", f"{setting.name} cannot be changed.") from None
         self._values[setting.name] = new
         return (setting.name, new) if setting.reported else None
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from duckanon.server.errors import TOO_MANY_TRIES, Told
+from duckanon.server.errors import TOO_MANY_TRIES, PgError
 
 # In seconds: how long the next try waits after the first failure, and after many.
 _FIRST, _LONGEST = 0.5, 8.0
@@ -56,11 +56,11 @@ class Tries:
     async def turn(self, address: str, name: str) -> AsyncIterator[None]:
         """A context for one try. An error that is raised inside means a failed try, and is raised again after a delay.
 
-        Raises Told if too many of the same name and address wait.
+        Raises PgError if too many of the same name and address wait.
         """
         tried = self._tried((_network(address), name))
         if tried.waiting >= _MOST_WAITING and not tried.is_known:
-            raise Told(*TOO_MANY_TRIES)
+            raise PgError(*TOO_MANY_TRIES)
         tried.waiting += 1
         try:
             if tried.is_known:

@@ -414,7 +414,7 @@ def test_a_table_of_an_open_schema_is_not_closed_alone(persons: duckdb.DuckDBPyC
 
 def test_analysts_read_what_is_open_now(tmp_path: Path) -> None:
     """A table or a view with other columns than those that were opened is closed, until a steward opens it again."""
-    file, denied = tmp_path / "a.duckdb", "The statement reads something that is not to be seen here"
+    file, denied = tmp_path / "a.duckdb", "The statement reads something that analysts cannot see"
 
     def steward(*statements: str) -> None:
         with duckanon.connect(file, role="steward") as con:

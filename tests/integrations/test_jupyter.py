@@ -108,7 +108,7 @@ def test_an_analyst_is_told_what_was_decided_and_spent(cells: dict[str, Any]) ->
     tables = [re.findall(r"<td>.*?</td>", said(cells[name])) for name in ("count", "count again")]
     assert tables[0] == tables[1]
     assert "is released by the steward, once" in said(cells["no copy"])
-    assert "something that is not to be seen here" in said(cells["closed"])
+    assert "something that analysts cannot see" in said(cells["closed"])
     assert re.search(r"In the 90 rows below: k = \d+ \(the smallest class\)", said(cells["copy"]))
     assert "(90, ['class_id', 'age_lo', 'age_hi'])" in said(cells["kept"], "text/plain")
     assert "class" not in said(cells["class_id of a school"]).split("<table")[0].replace('class="duckanon', "")

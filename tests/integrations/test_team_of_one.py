@@ -200,7 +200,7 @@ ANSWERED = {
     "SELECT table_name FROM information_schema.tables": "query: runs.",
     "FROM privacy_budget()": "query: runs.",
 }
-CLOSED = "The statement reads something that is not to be seen here"
+CLOSED = "The statement reads something that analysts cannot see"
 NOT_ANSWERED = {
     "FROM raw.persons": "Records of raw.persons are protected. What may be asked: ",
     "SELECT avg(age) FROM raw.persons": "The policy declares no bounds for age",

@@ -18,7 +18,7 @@ from psycopg.pq import Format
 
 from duckanon.server import types
 from duckanon.server.codecs import decoder, encoder
-from duckanon.server.errors import Told
+from duckanon.server.errors import PgError
 from duckanon.server.types import PgType, array_of, pg_type
 
 # Text without the zero byte, which PostgreSQL does not have, and without halves of characters.
@@ -112,7 +112,7 @@ def test_what_psycopg_sends_is_read(name: str, form: PyFormat, data: st.DataObje
 def test_any_bytes_are_a_value_or_refused(oid: int, binary: bool, raw: bytes) -> None:
     try:
         decoder(oid, binary=binary)(raw)
-    except Told as error:
+    except PgError as error:
         assert error.code in ("22P02", "0A000")  # noqa: PT017
 
 
@@ -134,7 +134,7 @@ def test_any_bytes_are_a_value_or_refused(oid: int, binary: bool, raw: bytes) ->
     ],
 )
 def test_what_is_no_value_is_refused(oid: int, text: str) -> None:
-    with pytest.raises(Told, match="not one of its type"):
+    with pytest.raises(PgError, match="not one of its type"):
         decoder(oid, binary=False)(text.encode())
 
 

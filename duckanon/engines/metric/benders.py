@@ -164,7 +164,7 @@ def benders(program: Program, limits: Limits, cut: Callable[[Program], Partition
     upper, lower, core = float((scaled.cost * best).sum()), -np.inf, best[boundary].ravel()
     trust, idle = 0.0, 0
     taken: list[_Cut] = []
-    pricing = Pricing(program, limits.threads)
+    pricing = Pricing(program, limits)
     while True:
         decided = master.solve(limits.left)
         if decided is None:

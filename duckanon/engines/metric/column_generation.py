@@ -20,11 +20,12 @@ from duckanon.engines.metric.pricing import UNLIMITED, Pricing
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 # The weight of the best dual prices so far when they are averaged with the master's (stabilisation).
 _SMOOTH = 0.3
 # Columns kept for each row.
-_MOST_COLUMNS = 8
+_MOST_COLUMNS = 4
 # The master is solved to this share of the current gap.
 _AHEAD = 0.6
 # If no vector can be added, it is solved to at most this share of the wanted gap.
@@ -37,43 +38,49 @@ _NEGATIVE = 1e-12
 
 @dataclass
 class Master:
-    """The master program. vectors: of the cone, shape (vectors, nodes), of mean 1. cost: the least over outputs."""
+    """The master program.
+
+    vectors: of the cone, shape (vectors, nodes), of mean 1. place: the output where each costs least; cost: there.
+    """
 
     vectors: Floats
     program: Program
 
     def __post_init__(self) -> None:
-        self.vectors, self.cost = self._priced(self.vectors)
+        self.vectors, self.place, self.cost = self._priced(self.vectors)
 
-    def _priced(self, vectors: Floats) -> tuple[Floats, Floats]:
+    def _priced(self, vectors: Floats) -> tuple[Floats, Ints, Floats]:
         vectors = vectors / vectors.mean(axis=1, keepdims=True)
-        return vectors, (vectors @ self.program.cost).min(axis=1)
+        costs = vectors @ self.program.cost
+        place = costs.argmin(axis=1)
+        return vectors, place, np.take_along_axis(costs, place[:, None], axis=1).ravel()
 
     def saving(self, vectors: Floats, prices: Floats, least: float) -> Floats:
         """The vectors whose value at these prices, scaled to mean 1, exceeds their cost by more than `least`."""
-        vectors, cost = self._priced(vectors)
+        vectors, _, cost = self._priced(vectors)
         return vectors[vectors @ prices - cost > least]
 
     def add(self, vectors: Floats, solved: Interior) -> None:
         """Add vectors; drop old ones of the largest reduced cost if there are too many."""
         nodes = self.vectors.shape[1]
-        if len(self.vectors) + len(vectors) > _MOST_COLUMNS * nodes + len(vectors):
+        if len(self.vectors) > _MOST_COLUMNS * nodes:
             wanted = np.argsort(solved.slack, kind="stable")[: int(0.7 * _MOST_COLUMNS * nodes)]
             kept = np.union1d(wanted, np.flatnonzero(solved.x > 1e-9 * solved.x.max()))
             # The all-ones vector keeps the program feasible.
             kept = np.union1d(kept, [nodes])
-            self.vectors, self.cost = self.vectors[kept], self.cost[kept]
-        more, cost = self._priced(vectors)
-        self.vectors, self.cost = np.concatenate([self.vectors, more]), np.concatenate([self.cost, cost])
+            self.vectors, self.place, self.cost = self.vectors[kept], self.place[kept], self.cost[kept]
+        vectors, place, cost = self._priced(vectors)
+        self.vectors = np.concatenate([self.vectors, vectors])
+        self.place, self.cost = np.concatenate([self.place, place]), np.concatenate([self.cost, cost])
 
-    def solve(self, tolerance: float) -> Interior:
+    def solve(self, tolerance: float, until: float) -> Interior | None:
         rows = np.where(self.vectors < _NEGLIGIBLE, 0.0, self.vectors).T
-        return solve(np.ascontiguousarray(rows), self.cost, np.ones(len(rows)), tolerance)
+        return solve(np.ascontiguousarray(rows), self.cost, np.ones(len(rows)), tolerance, until)
 
     def mechanism(self, weights: Floats) -> Floats:
         """The matrix of these weights, shape (nodes, outputs): each vector is in the column where it costs least."""
         used = np.flatnonzero(weights > 0)
-        place = (self.vectors[used] @ self.program.cost).argmin(axis=1)
+        place = self.place[used]
         found = np.zeros(self.program.cost.shape)
         order = np.argsort(place, kind="stable")
         starts = np.flatnonzero(np.diff(place[order], prepend=-1))
@@ -127,20 +134,23 @@ def _generate(program: Program, limits: Limits) -> Solution:
     # The columns of the exponential mechanism and the all-ones vector keep the program feasible.
     half = np.sqrt(rays)
     start = np.concatenate([rays, np.ones((1, nodes)), (half / half.sum(axis=1, keepdims=True)).T])
+    weights = np.append(np.zeros(nodes + 1), start[nodes + 1 :].mean(axis=1))
     master = Master(start, program)
     if fast is not None:
         mean = rays.mean(axis=1)
         fast = Interior(np.append(fast.x * mean, np.zeros(nodes + 1)), fast.y, master.cost - start @ fast.y, 0.0, 0)
     del rays, half, start
-    pricing = Pricing(program, limits.threads)
+    pricing = Pricing(program, limits)
     lower, best_prices = -np.inf, np.zeros(nodes)
     history: list[Step] = []
     tolerance, most = 0.1, max(20, nodes // 10)
-    weights, smooth = np.zeros(0), _SMOOTH
+    # What the exponential mechanism comes to, until the master is solved once.
+    best, smooth = master.mechanism(weights), _SMOOTH
     while True:
-        solved = fast if fast is not None and not history else master.solve(tolerance)
-        weights = solved.x
-        upper = float(master.cost @ weights)
+        solved = fast if fast is not None and not history else master.solve(tolerance, limits.until)
+        if solved is None:
+            break
+        best, upper = master.mechanism(solved.x), float(master.cost @ solved.x)
         prices = solved.y if lower == -np.inf else smooth * best_prices + (1 - smooth) * solved.y
         whole = pricing.run(prices, UNLIMITED if fast is not None and not history else most)
         if whole:
@@ -165,4 +175,4 @@ def _generate(program: Program, limits: Limits) -> Solution:
         smooth = _SMOOTH
         tolerance = min(0.1, max(_AHEAD * min(gap, 1.0), 0.05 * limits.gap))
         master.add(vectors, solved)
-    return Solution(master.mechanism(weights), lower, tuple(history))
+    return Solution(best, lower, tuple(history))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,15 @@ def _factor(rows: Floats, weight: Floats, accurate: bool) -> tuple[Any, bool]:
     accurate: by QR, which does not square the condition number as the product does, and takes twice as long.
     """
     from scipy.linalg import LinAlgError, cho_factor, qr
+    from scipy.linalg.blas import dsyrk
 
     if accurate:
         triangle = qr((rows * np.sqrt(weight)).T, mode="r", check_finite=False)[0][: len(rows)]
         diagonal = np.abs(triangle.diagonal())
         triangle[np.diag_indices(len(rows))] += np.where(diagonal < 1e-15 * diagonal.max(), diagonal.max() * 1e-15, 0.0)
         return triangle, False
-    matrix = (rows * weight) @ rows.T
+    # Half of the product is enough, and takes half as long.
+    matrix = dsyrk(1.0, (rows * np.sqrt(weight)).T, trans=1).T
     mean = float(np.trace(matrix)) / len(matrix)
     ridge = 1e-14
     while True:
@@ -77,32 +80,37 @@ def _direction(
     return centre / s - weight * ds, dy, ds
 
 
-def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float) -> Interior:
+def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, until: float = np.inf) -> Interior | None:
     """Solve to a relative gap of `tolerance`. rows: shape (m, n), m no more than n.
 
-    Where rounding keeps the method from getting there, HiGHS's simplex method takes over.
+    Where rounding keeps the method from getting there, HiGHS's simplex method takes over. until: a time of the
+    monotonic clock at which to give up; then there is no result.
     """
+    found = None
     for accurate in (False, True):
         if accurate or len(rows) > _FEW:
-            found, converged = _solve(rows, cost, right, tolerance, accurate=accurate)
+            found, converged = _solve(rows, cost, right, tolerance, until, accurate=accurate)
             if converged:
                 return found
-    return _vertex(rows, cost, right) or found
+    left = until - monotonic()
+    return None if left <= 0 else _vertex(rows, cost, right, left) or found
 
 
-def _vertex(rows: Floats, cost: Floats, right: Floats) -> Interior | None:
-    """An optimal vertex, if HiGHS finds one."""
+def _vertex(rows: Floats, cost: Floats, right: Floats, seconds: float) -> Interior | None:
+    """An optimal vertex, if HiGHS finds one in that time."""
     from scipy.optimize import linprog
 
     scale = float(np.abs(cost).max()) or 1.0
-    found = linprog(cost / scale, A_eq=rows, b_eq=right, method="highs")
+    found = linprog(cost / scale, A_eq=rows, b_eq=right, method="highs", options={"time_limit": seconds})
     if found.status != 0:
         return None
     prices = np.asarray(found.eqlin.marginals) * scale
     return Interior(np.maximum(found.x, 0.0), prices, cost - prices @ rows, 0.0, 0)
 
 
-def _solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, *, accurate: bool) -> tuple[Interior, bool]:
+def _solve(
+    rows: Floats, cost: Floats, right: Floats, tolerance: float, until: float, *, accurate: bool
+) -> tuple[Interior, bool]:
     from scipy.linalg import cho_solve
 
     transposed = rows.T
@@ -126,6 +134,8 @@ def _solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, *, accur
             and np.linalg.norm(dual) < max(1e-9, 0.01 * tolerance) * cost_size
         ):
             converged = True
+            break
+        if monotonic() >= until:
             break
         mu = float(x @ s) / len(x)
         weight = x / s

@@ -47,7 +47,7 @@ def lp(program: Program, limits: Limits) -> Solution:
         )
     matrix = found.x.reshape(nodes, outputs) * scaled.anchor
     prices = np.asarray(found.eqlin.marginals) * scaled.scale
-    pricing = Pricing(program, limits.threads)
+    pricing = Pricing(program, limits)
     pricing.run(prices, UNLIMITED)
     step = Step(1, float((matrix * program.cost).sum()), pricing.bound(prices))
     limits.tell(step)

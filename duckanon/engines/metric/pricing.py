@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.metric.graph import Edges, shortest_paths
-from duckanon.engines.metric.problem import Program
+from duckanon.engines.metric.problem import Limits, Program
 from duckanon.engines.metric.tree_simplex import cheapest_of, raise_into_cone, shortest_path_tree
 from duckanon.engines.parallel import spread
 
@@ -20,6 +20,8 @@ Ints = npt.NDArray[np.int64]
 _STRETCH = 1e-9
 # A number of moves that suffices for any tree.
 UNLIMITED = 10**9
+# After so many moves of each tree, and about so many nodes of trees, it is asked whether the time is up.
+_BETWEEN, _NODES = 200, 100_000
 
 
 def _stretched(edges: Edges) -> Edges:
@@ -38,8 +40,8 @@ def _stretched(edges: Edges) -> Edges:
 class Pricing:
     """The best tree found for each output, kept from one call to the next."""
 
-    def __init__(self, program: Program, threads: int) -> None:
-        self._program, self._threads = program, threads
+    def __init__(self, program: Program, limits: Limits) -> None:
+        self._program, self._limits = program, limits
         self._edges = _stretched(program.component.edges)
         self._costs = np.ascontiguousarray(program.cost.T)
         outputs, nodes = self._costs.shape
@@ -49,6 +51,7 @@ class Pricing:
         self.logs = np.empty((outputs, nodes))
         self.values = np.zeros(outputs)
         self._moves = np.zeros(outputs, dtype=np.int64)
+        self._whole = False
         self._plant()
 
     def _plant(self) -> None:
@@ -64,36 +67,47 @@ class Pricing:
 
     def _run(self, which: Ints, prices: Floats, most: int) -> bool:
         """Improve the trees of some outputs. Returns whether all of them are optimal."""
-        edges = self._edges
+        edges, moves = self._edges, 0
 
         def run(part: Ints) -> None:
-            cheapest_of(
-                part, self._program.roots, self._costs, prices, self._parents, self._by, self._above, self.logs,
-                edges.ptr, edges.idx, edges.length, most, self.values, self._moves,
-            )  # fmt: skip
+            if not self._limits.expired:
+                cheapest_of(
+                    part, self._program.roots, self._costs, prices, self._parents, self._by, self._above, self.logs,
+                    edges.ptr, edges.idx, edges.length, _BETWEEN, self.values, self._moves,
+                )  # fmt: skip
 
-        pieces = min(len(which), 8 * self._threads)
-        spread(run, [which[piece::pieces] for piece in range(pieces)], self._threads)
-        return bool((self._moves[which] < most).all())
+        while len(which) and moves < most:
+            pieces = min(len(which), max(8 * self._limits.threads, len(which) * edges.nodes // _NODES))
+            self._moves[which] = _BETWEEN
+            spread(run, [which[piece::pieces] for piece in range(pieces)], self._limits.threads)
+            which = which[self._moves[which] >= _BETWEEN]
+            moves += _BETWEEN
+            if self._limits.expired:
+                break
+        return not len(which)
 
     def run(self, prices: Floats, most: int) -> bool:
-        """Price every output: `values` and `logs`. False if some tree was stopped after `most` moves."""
-        return self._run(np.arange(len(self.values)), prices, most)
+        """Price every output: `values` and `logs`. False if some trees were stopped, after about `most` moves."""
+        self._whole = self._run(np.arange(len(self.values)), prices, most)
+        return self._whole
 
     def worth(self, share: float) -> Floats:
         """The vectors of outputs whose value is below -share, moved into the program's cone: (vectors, nodes)."""
-        found = self.logs[self.values < -share]
+        # Inside the cone but for the margin of short edges, so that mostly nothing is left to raise.
+        found = self.logs[self.values < -share] * (1 - 1.2 * _STRETCH)
         edges = self._program.edges
-        spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, self._threads)
+        spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, self._limits.threads)
         return np.asarray(np.exp(found))
 
     def bound(self, prices: Floats) -> float:
-        """A lower bound of the program's value, after `run` of the same prices came to its end.
+        """A lower bound of the program's value, after `run` of the same prices; -inf if that did not come to its end.
 
         The sum of the prices less every output's excess is one, an output being used no more than once at its root. So
         it is for prices that are evenly lower: they are lowered until no vector's value exceeds its cost (Dinkelbach
         1967), and the best bound on the way is returned.
         """
+        if not self._whole:
+            return -np.inf
         which = np.flatnonzero(self.values < 0)
         states: tuple[Any, ...] = (self._parents, self._by, self._above, self.logs, self.values)
         kept = [state[which] for state in states]
@@ -105,7 +119,8 @@ class Pricing:
             if not len(left) or (lowered and not better):
                 break
             lowered += float((-self.values[left] / np.exp(self.logs[left]).sum(axis=1)).max())
-            self._run(left, prices - lowered, UNLIMITED)
+            if not self._run(left, prices - lowered, UNLIMITED):
+                break
             left = left[self.values[left] < 0]
         for state, before in zip(states, kept, strict=True):
             state[which] = before

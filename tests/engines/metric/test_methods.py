@@ -14,7 +14,7 @@ from duckanon.errors import InvalidInput
 from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
 
-TIGHT = Options(gap=1e-7, isolated="keep", time_limit=10)
+TIGHT = Options(gap=1e-7, isolated="keep", time_limit=60)
 
 
 def holds(domain: Domain, matrix: np.ndarray) -> None:

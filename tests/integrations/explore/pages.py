@@ -13,9 +13,12 @@ from duckanon.integrations.explore.service import Service
 
 VOTERS = Path(__file__).parents[3] / "sql" / "examples" / "voters.csv"
 
+# Nine columns, whose 18,660 designs take some seconds: time to cancel.
+ANSWERS = ", ".join(f"hash(i + {1000 * n}) % 4 AS a{n}" for n in range(9))
+
 
 def protected(path: Path) -> Path:
-    """A small database: voters with a policy, households, an empty table, and columns that are markup or all NULL."""
+    """A small database: voters with a policy, households, a survey, an empty table, columns that are markup or NULL."""
     with duckanon.connect(path, role="steward") as con:
         for statement in (
             f"CREATE TABLE voters AS FROM '{VOTERS}'",
@@ -27,6 +30,7 @@ def protected(path: Path) -> Path:
             """CREATE TABLE odd AS SELECT i % 7 AS "<img src=x onerror=alert(1)>", NULL::VARCHAR AS nothing,
                  ['<b>bold</b>', '"quoted"', 'it''s'][1 + i % 3] AS "sel'ect" FROM range(60) r(i)""",
             "CREATE TABLE empty AS SELECT 1 AS a, 'x' AS b WHERE false",
+            f"CREATE TABLE survey AS SELECT {ANSWERS} FROM range(2000) r(i)",
             "CREATE VIEW old AS FROM voters WHERE age > 60",
         ):
             con.execute(statement).fetchall()

@@ -17,7 +17,7 @@ from duckanon.integrations.explore.jobs import Running
 # More points than this are too many for a picture, and for a browser.
 _MOST = 60_000
 # Seconds for each design and for each of its cells, measured on Adult: good for an order of magnitude.
-_A_DESIGN, _A_CELL = 2e-4, 6e-8
+_A_DESIGN, _A_CELL = 2e-4, 3e-8
 # How much of a table of bounds the page shows.
 _SHOWN_ROWS, _SHOWN_COLUMNS = 40, 12
 _MEASURES = (

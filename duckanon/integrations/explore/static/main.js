@@ -103,7 +103,7 @@ function follow({ focus }) {
   if (state.table !== before) known.profile = null;
   // A link may leave out the roles: then they are those of the profile.
   if (known.profile && ROLES.every((one) => state[one] === null)) {
-    for (const one of ROLES) state[one] = columns().filter((column) => column.role === one).map((column) => column.name);
+    choose(Object.fromEntries(ROLES.map((one) => [one, columns().filter((column) => column.role === one).map((column) => column.name)])));
   }
   return show({ focus });
 }
