@@ -16,8 +16,8 @@ from tests.extras import Extras
 rule_context.STRICT = True
 
 # The first example of a test may compile a kernel, so no example has a deadline.
-settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
-settings.register_profile("quick", deadline=None, max_examples=16, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

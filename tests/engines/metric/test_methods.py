@@ -1,5 +1,7 @@
 """Every method against the program as it is printed, on hundreds of random domains; bounds are bounds."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -184,3 +186,27 @@ def test_the_whole_program_says_when_it_is_too_large(monkeypatch: pytest.MonkeyP
         optimise(line, METHODS["lp"], TIGHT)
     monkeypatch.setattr(whole_program, "MANY_RATIOS", 60)
     optimise(line, METHODS["lp"], TIGHT)
+
+
+@pytest.mark.parametrize("method", ["columns", "benders"])
+def test_a_limit_may_end_it_anywhere(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that moves on whenever it is read: what is given holds, and its bound is one."""
+    points = np.random.default_rng(3).normal(size=(12, 2))
+    d = pairwise(points, METRICS["euclidean"])
+    domain = Domain(d, 1.0, None, True, uniform(12), np.arange(12), d)
+    best = optimise(domain, METHODS["columns"], TIGHT)
+    reached = []
+    for limit in range(1, 400, 7):
+        clock = count()
+        for module in ("mechanism", "problem", "interior_point"):
+            monkeypatch.setattr(f"duckanon.engines.metric.{module}.monotonic", clock.__next__)
+        try:
+            found = optimise(domain, METHODS[method], Options(gap=1e-6, isolated="keep", time_limit=limit))
+        except InvalidInput:
+            assert method == "benders"
+            continue
+        holds(domain, found.matrix)
+        assert found.lower <= best.loss * (1 + 1e-9)
+        assert found.loss >= best.lower * (1 - 1e-9)
+        reached.append(found.gap)
+    assert min(reached) < 1e-4 < max(reached)

@@ -17,7 +17,7 @@ from duckanon.engines.metric.partitions import named as partition_named
 from duckanon.engines.metric.problem import Program, Step
 from duckanon.errors import InvalidInput
 
-ENOUGH = Options(gap=1e-6, time_limit=20)
+ENOUGH = Options(gap=1e-6, time_limit=60)
 
 
 def blobs(seed: int = 0) -> Domain:

@@ -18,6 +18,7 @@ from time import monotonic
 import numpy as np
 
 from duckanon.engines.kanon.certificate.ascent import ascend
+from duckanon.engines.kanon.certificate.growing import grown, near_points
 from duckanon.engines.kanon.certificate.points import GRAINS, MOST_POINTS, Distinct, Whole, distinct
 from duckanon.engines.kanon.certificate.pool import Pool, as_members
 from duckanon.engines.kanon.certificate.pricing import Effort, OutOfTime, total, valid_prices
@@ -26,7 +27,7 @@ from duckanon.engines.kanon.kernels.box import class_losses
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods.refine import split_large
 from duckanon.engines.kanon.orders import by_label
-from duckanon.engines.kanon.records import Floats, Records
+from duckanon.engines.kanon.records import Codes, Floats, Records
 
 # Above this k no search comes far enough to be better than the box bound.
 LARGEST_K = 100
@@ -39,13 +40,17 @@ _BOX_ERROR = 1e-9
 _HOT, _COLD, _COOLING = 0.04, 0.003, 0.75
 # Classes that fall behind their prices by so many temperatures leave the pool.
 _SLACK = 30.0
-# The first step from the best valid prices, and how it changes: after a round that was better, and after one that was
-# not. The search ends with steps below the last one.
-_FIRST_STEP, _LARGEST_STEP, _UP, _DOWN, _LEAST_STEP = 0.5, 0.9, 1.25, 0.6, 0.01
+# The first step from the best valid prices, at most, and times k. How it changes: after a round that was better, and
+# after one that was not. The search ends with steps below the last one.
+_FIRST_STEP, _FIRST_BY_K, _LARGEST_STEP, _UP, _DOWN, _LEAST_STEP = 0.5, 2.0, 0.9, 1.25, 0.6, 0.01
 _BETTER = 1.0005
 # Steps of a search, at first and at most. They rise where searches that were cut short cost more than this share of
 # what prices were lowered by, and of the bound.
-_STEPS, _MOST_STEPS, _RISE, _OPEN, _MATTERS = 3_000, 1_000_000, 1.6, 0.5, 0.004
+_STEPS, _MOST_STEPS, _RISE, _OPEN, _MATTERS = 3_000, 1_000_000, 2.0, 0.5, 0.004
+# How often prices are fitted to the pool in a round, as long as new classes are more than this share of the points.
+_FITS, _FEW = 4, 0.01
+# Points whose near points take a fifth of a second to find, or less: a time limit below that does without.
+_NEAR_A_SECOND = 10_000
 # Classes that a search hands over at most.
 _KEEP = 6
 # Up to this k the box bound is searched for, and no price is useful that is k times as high.
@@ -88,7 +93,7 @@ def certificate(
     classes of at least k; the better it is, the better are the prices. Without a time limit the effort is counted, as
     `work` or by default so that it takes about as long as `auto`, and the result is the same every time.
     """
-    control = control or Control()
+    control, began = control or Control(), monotonic()
     found = distinct(records)
     prices = np.zeros(len(found), np.int64)
     prices[found.of] = _grains(box - _BOX_ERROR)
@@ -96,8 +101,10 @@ def certificate(
         work = min(_MOST_WORK, _WORK_EACH * len(found))
     possible = control.seconds is not None or work >= _LEAST_EACH * len(found)
     if k <= LARGEST_K and len(found) <= MOST_POINTS and possible:
-        rounds = _Rounds(found, k, prices, split_large(labels, k))
-        rounds.run(control, work)
+        affordable = control.seconds is None or len(found) < control.seconds * _NEAR_A_SECOND
+        near = near_points(found, control.threads) if affordable else None
+        rounds = _Rounds(found, k, prices, split_large(labels, k), near)
+        rounds.run(control, work, began)
         prices = rounds.best
     # A class may lose a little less than it is counted with.
     each = prices[found.of] - found.slack
@@ -113,7 +120,7 @@ def _grains(prices: Floats) -> Whole:
 class _Rounds:
     """The search for prices: the best valid ones so far, and those that fit the pool."""
 
-    def __init__(self, found: Distinct, k: int, first: Whole, labels: Labels) -> None:
+    def __init__(self, found: Distinct, k: int, first: Whole, labels: Labels, near: Codes | None) -> None:
         self.found, self.k, self.best, self.bound = found, k, first, total(found, first)
         self.pool, self.rng = Pool(found), np.random.default_rng(0)
         self.pool.add(*as_members(found, labels, k))
@@ -123,23 +130,26 @@ class _Rounds:
         self.class_loss = k * float(paid @ found.points.copies) / len(found.of)
         self.most = k * (box if k <= _SEARCHED else np.maximum(box, paid))
         self.fitted = np.minimum(paid, self.most)
-        self.step, self.temperature, self.effort = _FIRST_STEP, _HOT, Effort(_STEPS, _KEEP)
+        self.near = near
+        self.step = min(_FIRST_STEP, _FIRST_BY_K / k)
+        self.temperature, self.effort = _HOT, Effort(_STEPS, _KEEP)
 
     def _paid(self, labels: Labels) -> Floats:
         """What the records of each point lose in a partition, on average; shape (points,)."""
         starts = np.append(0, np.cumsum(np.bincount(labels))).astype(np.int32)
         sizes = np.diff(starts)
-        losses = class_losses(self.found.space, self.found.of[by_label(labels)], starts) / np.maximum(sizes, 1)
+        losses = class_losses(self.found.records.space, self.found.of[by_label(labels)], starts) / np.maximum(sizes, 1)
         each: Floats = np.bincount(self.found.of, losses[labels], len(self.found)) / self.found.points.copies
         return each
 
-    def run(self, control: Control, work: int) -> None:
-        """Go on until the time or the work is used up, or prices no longer rise."""
-        began, spent, seconds = monotonic(), 0, control.seconds
+    def run(self, control: Control, work: int, began: float) -> None:
+        """Go on until the time, from `began` on, or the work is used up, or prices no longer rise."""
+        spent, seconds = 0, control.seconds
 
         def share(more: int) -> float:
             return (spent + more) / work if seconds is None else (monotonic() - began) / seconds
 
+        self._fit(lambda: share(0) >= 1.0)
         while self.step >= _LEAST_STEP and self.class_loss > 0 and share(0) < 1.0:
             try:
                 spent += self._round(lambda more: share(more) >= 1.0)
@@ -163,8 +173,18 @@ class _Rounds:
         if total(self.found, priced.cut) > max(_OPEN * (asked - reached), _MATTERS * self.bound):
             self.effort = Effort(min(int(self.effort.steps * _RISE), _MOST_STEPS), _KEEP)
         self.pool.add(priced.members, priced.times)
-        self.pool.drop(self.fitted, _SLACK * self.temperature * self.class_loss, self.given)
         self.temperature = max(self.temperature * _COOLING, _COLD)
-        copies, mu = self.found.points.copies, self.temperature * self.class_loss
-        ascend(self.pool, copies, self.fitted, self.most, mu, self.rng, lambda: is_over(priced.spent))
+        self._fit(lambda: is_over(priced.spent))
         return priced.spent
+
+    def _fit(self, is_over: Callable[[], bool]) -> None:
+        """Fit prices to the pool, and the pool to the prices, by classes that are quickly found."""
+        mu = self.temperature * self.class_loss
+        self.pool.drop(self.fitted, _SLACK * mu, self.given)
+        for _ in range(_FITS):
+            ascend(self.pool, self.found.points.copies, self.fitted, self.most, mu, self.rng, is_over)
+            if self.near is None:
+                return
+            new = self.pool.add(*grown(self.found, self.near, _grains(self.fitted), self.k))
+            if new < _FEW * len(self.found) or is_over():
+                return

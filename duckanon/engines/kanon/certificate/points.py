@@ -62,11 +62,11 @@ class Tree(NamedTuple):
 class Distinct:
     """The distinct points of n records in the order of a kd-tree.
 
-    space: the same points with losses as floats. of: shape (n,), the point of each record.
+    records: a record at each point. of: shape (n,), the point of each record.
     """
 
     points: Points
-    space: Space
+    records: Records
     tree: Tree
     of: Codes
 
@@ -87,13 +87,13 @@ def distinct(records: Records) -> Distinct:
     starts = runs(ordered)
     found = ordered.take(starts[:-1])
     along = _kd_order(found)
-    space = found.take(along).space
-    points = _points(space, np.diff(starts)[along].astype(np.int64))
+    found = found.take(along)
+    points = _points(found.space, np.diff(starts)[along].astype(np.int64))
     rank = np.empty(len(along), np.int32)
     rank[along] = np.arange(len(along), dtype=np.int32)
     of = np.empty(len(records), np.int32)
     of[order] = np.repeat(rank, np.diff(starts))
-    return Distinct(points, space, _tree(points), of)
+    return Distinct(points, found, _tree(points), of)
 
 
 def _grains(losses: Floats) -> Whole:

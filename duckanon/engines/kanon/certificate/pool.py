@@ -64,7 +64,7 @@ class Pool:
         starts = np.append(0, np.cumsum(sizes)).astype(np.int64)
         mine, counts = members[held], times[held]
         if len(sizes):
-            losses = class_losses(self._found.space, mine, starts.astype(np.int32)) / sizes
+            losses = class_losses(self._found.records.space, mine, starts.astype(np.int32)) / sizes
             cost = losses * np.add.reduceat(counts, starts[:-1], dtype=np.int64)
             old = self.columns
             self.columns = Columns(
