@@ -65,8 +65,7 @@ def use(page: Any, address: str) -> None:
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     print(f"first paint {paint / 1000:.2f} s, the table with its figures {time.perf_counter() - began:.2f} s")
     # In this order: cancelled work is not kept.
-    origin = address.partition("/open")[0]
-    page.goto(f"{origin}/#designs?table=adult&" + "&".join(f"variables={one}" for one in VARIABLES))
+    page.goto(f"{page.url.partition('#')[0]}#designs?table=adult&" + "&".join(f"variables={one}" for one in VARIABLES))
     page.reload()
     button = page.get_by_role("button", name="Compute all designs")
     page.get_by_text("6,050 designs").wait_for()

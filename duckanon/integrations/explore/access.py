@@ -3,6 +3,9 @@
 Other programs on this machine and other sites in the same browser can reach a port of 127.0.0.1. So a request needs
 the exact Host, the cookie that the single-use key in the address was exchanged for, and, where it does anything, the
 exact Origin. The key is used up by the first request that has it.
+
+Browsers send a cookie to every port of its host. So the page lies below a path that is drawn for each session, and the
+cookie is for this path only: another program's page on this machine does not get it.
 """
 
 from __future__ import annotations
@@ -37,21 +40,25 @@ _HEADERS = {
 # The cookie is SameSite=Strict. A browser that came here from another site would not send it when it is redirected, but
 # does when this document leads it on.
 _ENTERED = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
-    '<title>duckanon explore</title><p><a href="/">Go on</a></p></html>'
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={path}/">'
+    '<title>duckanon explore</title><p><a href="{path}/">Go on</a></p></html>'
 )
 
 
 class Keys:
-    """The key of the address, and the cookie that it is exchanged for. Neither is ever written to a file."""
+    """The key of the address, and the cookie that it is exchanged for. Neither is ever written to a file.
+
+    path: below which the page lies.
+    """
 
     def __init__(self) -> None:
         self.key = secrets.token_urlsafe(32)
+        self.path = f"/{secrets.token_urlsafe(16)}"
         self._cookie = secrets.token_urlsafe(32)
         self._is_used = False
 
     def name(self, port: int) -> str:
-        """The cookie's name. Cookies are not told apart by port, and two sessions may be open at once."""
+        """The cookie's name, which tells sessions at two ports apart."""
         return f"{_COOKIE}_{port}"
 
     def entered(self, key: str, port: int) -> str | None:
@@ -59,7 +66,7 @@ class Keys:
         if self._is_used or not secrets.compare_digest(key.encode(), self.key.encode()):
             return None
         self._is_used = True
-        return f"{self.name(port)}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
+        return f"{self.name(port)}={self._cookie}; Path={self.path}; HttpOnly; SameSite=Strict"
 
     def holds(self, header: str, port: int) -> bool:
         """Whether a Cookie header has the cookie."""
@@ -87,6 +94,7 @@ class Guarded:
         answer = self._entered(scope) if scope["path"] == ENTRY else self._refused(scope)
         if answer is None:
             self._seen()
+            scope = {**scope, "path": scope["path"].removeprefix(self._keys.path)}
         await (answer or self._app)(scope, receive, _with_headers(send))
 
     def _entered(self, scope: Scope) -> Response:
@@ -96,12 +104,10 @@ class Guarded:
         if wrong is not None:
             return wrong
         cookie = self._keys.entered(QueryParams(scope["query_string"]).get("key", ""), self._port)
-        if cookie is None and not self._keys.holds(headers.get("cookie", ""), self._port):
+        if cookie is None:
             return _refusal("This address is wrong or was used before. Start duckanon explore again for a new one.")
-        answer = Response(_ENTERED, media_type="text/html")
-        if cookie is not None:
-            answer.headers["set-cookie"] = cookie
-        return answer
+        page = _ENTERED.format(path=self._keys.path)
+        return Response(page, media_type="text/html", headers={"set-cookie": cookie})
 
     def _refused(self, scope: Scope) -> Response | None:
         """The refusal of a request that must not be answered; None for one that may."""
@@ -109,7 +115,8 @@ class Guarded:
         wrong = self._wrong_place(scope, headers)
         if wrong is not None:
             return wrong
-        if not self._keys.holds(headers.get("cookie", ""), self._port):
+        is_below = scope["path"].startswith(f"{self._keys.path}/")
+        if not is_below or not self._keys.holds(headers.get("cookie", ""), self._port):
             return _refusal("Open the page by the address that duckanon explore has printed.")
         if scope["method"] == "POST":
             return self._wrong_post(headers)

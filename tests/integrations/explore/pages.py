@@ -38,10 +38,10 @@ def protected(path: Path) -> Path:
 
 
 class Client:
-    """Sends requests to a page. cookie: of a session that was entered, or nothing."""
+    """Sends requests to a page. cookie: of a session that was entered, or nothing. base: below which its page lies."""
 
     def __init__(self, port: int, cookie: str = "") -> None:
-        self.port, self.cookie = port, cookie
+        self.port, self.cookie, self.base = port, cookie, ""
         self.host = f"127.0.0.1:{port}"
 
     def send(self, method: str, address: str, body: bytes | None = None, **headers: str | None) -> tuple[int, Any, Any]:
@@ -53,7 +53,8 @@ class Client:
         sent = right | {name.replace("_", "-"): value for name, value in headers.items()}
         con = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
-            con.putrequest(method, address, skip_host=True, skip_accept_encoding=True)
+            below = address if address.startswith("/open") else self.base + address
+            con.putrequest(method, below, skip_host=True, skip_accept_encoding=True)
             for name, value in sent.items():
                 if value is not None:
                     con.putheader(name, value)
@@ -86,8 +87,9 @@ def enter(address: str) -> Client:
     """A client that has exchanged the key of an address for the cookie."""
     host, _, rest = address.removeprefix("http://").partition("/")
     client = Client(int(host.partition(":")[2]))
-    status, headers, _ = client.send("GET", f"/{rest}")
+    status, headers, body = client.send("GET", f"/{rest}")
     assert status == 200
+    client.base = body.decode().partition("url=")[2].partition('/">')[0]
     client.cookie = headers["set-cookie"].partition(";")[0]
     return client
 

@@ -120,7 +120,7 @@ function report() {
     button.disabled = true;
     const made = await worked(place, "Writing the report", (tell) => writeReport(tell));
     button.disabled = false;
-    if (made) place.replaceChildren(note(`The report has ${num(Math.round(made.bytes / 1000))} kB, and holds this release.`, "good"), el("a", { class: "button", href: "/report", download: "" }, "Download the report"));
+    if (made) place.replaceChildren(note(`The report has ${num(Math.round(made.bytes / 1000))} kB, and holds this release.`, "good"), el("a", { class: "button", href: "report", download: "" }, "Download the report"));
   } }, "Add it to the report");
   return el("section", { class: "card" }, el("h2", {}, "The privacy report"), el("p", { class: "quiet" }, "One page for the person who approves releases: policies, releases, budgets and risks, with this release among them."), el("p", {}, button), place);
 }

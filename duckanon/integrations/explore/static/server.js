@@ -20,27 +20,27 @@ async function answered(request) {
   return found;
 }
 
-export const session = () => answered(fetch("/session"));
+export const session = () => answered(fetch("session"));
 
 function post(address, body) {
   return answered(fetch(address, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }));
 }
 
-export const cancel = (job) => post("/cancel", { job });
+export const cancel = (job) => post("cancel", { job });
 
 /** The result of what was begun. tell: called with where it stands, until it has ended. */
 async function followed(job, tell) {
   while (job.state === "waiting" || job.state === "running") {
     tell?.(job);
     await pause(60);
-    job = await post("/poll", { job: job.job });
+    job = await post("poll", { job: job.job });
   }
   if (job.state === "cancelled") throw new Cancelled();
   if (job.state === "failed") throw new Problem(job.error);
   return job.result;
 }
 
-export const ask = async (question, given, tell) => followed(await post("/ask", { question, given }), tell);
-export const plan = async (kind, given) => followed(await post("/plan", { kind, given }));
-export const confirm = async (nonce, tell) => followed(await post("/confirm", { nonce }), tell);
-export const writeReport = async (tell) => followed(await post("/write-report", {}), tell);
+export const ask = async (question, given, tell) => followed(await post("ask", { question, given }), tell);
+export const plan = async (kind, given) => followed(await post("plan", { kind, given }));
+export const confirm = async (nonce, tell) => followed(await post("confirm", { nonce }), tell);
+export const writeReport = async (tell) => followed(await post("write-report", {}), tell);
