@@ -42,7 +42,7 @@ class Service:
             server_header=False,
             date_header=False,
             access_log=False,
-            log_level="warning",
+            log_level="error",
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(config)

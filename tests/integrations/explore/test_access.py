@@ -1,7 +1,10 @@
 """Who is refused: other hosts, other sites, used keys, other cookies, and requests that are not the page's own."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,3 +177,16 @@ def test_it_ends_when_nobody_uses_it(tmp_path: Path) -> None:
     thread.start()
     thread.join(20)
     assert ended == [True]
+
+
+def test_the_command_prints_the_address_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+    path = protected(tmp_path / "shop.duckdb")
+    command = [sys.executable, "-m", "duckanon.integrations.cli", "explore", str(path), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        client = enter(process.stdout.readline().split()[-1])
+        assert client.ask("profile", table="voters")["records"] == 944
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=20)
+    assert (process.returncode, rest.splitlines()[-1], errors) == (0, "Ended.", "")
