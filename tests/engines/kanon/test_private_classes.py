@@ -60,7 +60,7 @@ def optimum(table: Records, subjects: np.ndarray, k: int) -> float:
 
 @pytest.mark.parametrize("method", ["auto", "order", "exact"])
 @given(problems(most=7))
-@settings(deadline=None, max_examples=16)
+@settings(deadline=None, max_examples=10)
 def test_classes_hold_k_subjects(method: str, problem: tuple[Records, np.ndarray, int]) -> None:
     table, subjects, k = problem
     found = private_classes(table, PrivacyCriteria(k), method, subjects=subjects)
@@ -88,7 +88,7 @@ def test_the_search_finds_most_optima() -> None:
 
 
 @given(problems(most=14), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 def test_the_order_of_the_records_changes_nothing(problem: tuple[Records, np.ndarray, int], random: object) -> None:
     table, subjects, k = problem
     moved = np.arange(len(table), dtype=np.int32)
@@ -134,7 +134,7 @@ def test_too_few_units() -> None:
 
 
 @given(problems(most=12), st.data())
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 def test_sensitive_values_count_once_a_unit(problem: tuple[Records, np.ndarray, int], data: st.DataObject) -> None:
     table, subjects, k = problem
     n = len(table)
@@ -187,7 +187,7 @@ def test_one_person_of_104_stretches_no_interval() -> None:
 
 
 @given(tables(min_size=6, max_size=40), st.integers(2, 4), st.sampled_from([0, 1, 3, 10]))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 def test_no_more_are_dropped_than_allowed_and_the_others_lose_less(table: Records, k: int, allowed: int) -> None:
     gone = outliers(table, k, allowed)
     assert gone.sum() <= min(allowed, len(table) - k)
