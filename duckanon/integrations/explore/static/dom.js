@@ -38,9 +38,7 @@ export function bar(share, warn = false) {
     svg("rect", { class: "track", width: 100, height: 8, rx: 2 }), svg("rect", { class: warn ? "fill warn" : "fill", width, height: 8, rx: 2 }));
 }
 
-export function field(label, control, hint) {
-  return el("label", { class: "field" }, el("span", {}, label), control, hint ? el("small", { class: "quiet" }, hint) : null);
-}
+export const field = (label, control) => el("label", { class: "field" }, el("span", {}, label), control);
 
 export function select(values, chosen, onchange, properties = {}) {
   return el("select", { ...properties, onchange: (event) => onchange(event.target.value) },

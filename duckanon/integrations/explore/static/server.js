@@ -1,6 +1,6 @@
 // Questions to the server. Asking starts work; polling and cancelling never do.
 
-export class Problem extends Error {}
+class Problem extends Error {}
 export class Cancelled extends Error {}
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));

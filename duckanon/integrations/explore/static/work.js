@@ -9,7 +9,7 @@ const PATIENCE = 150;
  * Runs `start(tell)` with a panel in `place`. Returns the result, or undefined after an error or a cancel, which the
  * panel then tells. Another run in the same place takes over: the first one's result is dropped.
  */
-export async function worked(place, label, start, { share, final = false } = {}) {
+export async function worked(place, label, start, { final = false } = {}) {
   const mine = Symbol(label);
   place.owner = mine;
   let job = null;
@@ -24,9 +24,8 @@ export async function worked(place, label, start, { share, final = false } = {})
   const tell = (told) => {
     job = told.job;
     if (stopped) cancel(job).catch(() => {});
-    const done = share ? share(told.share ?? 0) : told.share;
-    if (done === null || done === undefined) progress.removeAttribute("value");
-    else progress.value = done;
+    if (told.share === null) progress.removeAttribute("value");
+    else progress.value = told.share;
     const now = told.state === "waiting" ? "Waiting for earlier work" : told.step || label;
     step.textContent = `${now} · ${Math.round((performance.now() - began) / 1000)} s`;
   };
