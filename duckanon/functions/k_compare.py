@@ -115,7 +115,7 @@ def _open(
 
     n, columns, limit = records.as_py(), len(request.qi) + len(request.criteria.columns), bytes_of(memory.as_py())
     criteria = bool(request.criteria.columns or request.criteria.max_suppression)
-    check(request.methods, request.k, n, request.seconds, request.options, criteria)
+    check(request.methods, request.k, n, request.options, criteria)
     check_memory("The lower bound", n, columns, int(threads.as_py()), limit, blocks=False)
     return pa.array([COLLECTIONS.open(request.how.trees_of(outside, trees))], pa.int64())
 

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from duckanon.engines.kanon.anonymize import check_k, check_method, check_options, check_seconds
+from duckanon.engines.kanon.anonymize import check_k, check_method, check_options
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.control import Control
@@ -72,10 +72,8 @@ class Comparison:
     progress: Callable[[str, float], None] = lambda _step, _share: None
 
 
-def check(
-    methods: Sequence[str], ks: Sequence[int], n: int, seconds: float | None, options: Mapping[str, int], classes: bool
-) -> None:
-    """Raise InvalidInput for a method, an option, a time limit or a k that does not fit n records.
+def check(methods: Sequence[str], ks: Sequence[int], n: int, options: Mapping[str, int], classes: bool) -> None:
+    """Raise InvalidInput for a method, an option or a k that does not fit n records.
 
     classes: whether more than k is asked of classes, which freeform methods do not make.
     """
@@ -86,8 +84,6 @@ def check(
         raise InvalidInput(
             "Freeform methods make no classes, which l, t, unit and max_suppression are about: leave them out."
         )
-    if seconds is not None and classed and not any(METHODS[name].timed for name in classed):
-        check_seconds(seconds, classed[0])
     check_options(options, classed)
     for k in ks:
         check_k(k, n)
