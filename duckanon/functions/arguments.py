@@ -139,9 +139,10 @@ def flag(given: object, argument: str) -> bool:
 def with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
     """The arguments of a call, with the `unit` of the table's policy where none is given; '' stands for records.
 
-    of: the column that names the privacy unit of a table. Raises InvalidInput if that is a quasi-identifier here.
+    A coarser release counts what the earlier one has, which mostly lacks the unit: there it has to be given. of: the
+    column that names the privacy unit of a table. Raises InvalidInput if that is a quasi-identifier here.
     """
-    if given["unit"] is not None:
+    if given["unit"] is not None or given.get("within") is not None:
         return {**given, "unit": given["unit"] or None}
     name = table(given["tbl"])
     unit = of(name)

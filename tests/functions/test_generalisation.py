@@ -400,5 +400,5 @@ def test_what_is_refused(con: duckdb.DuckDBPyConnection, function: str, given: s
 
 def test_within_takes_neither(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS SELECT i::INT AS age FROM range(20) r(i)").fetchall()
-    with pytest.raises(duckdb.Error, match="leave bands and hierarchies out"):
+    with pytest.raises(duckdb.Error, match="leave bands, hierarchies and suppress_cells out"):
         con.execute("FROM k_anonymize('t', ['age'], k := 2, bands := {'age': 5}, within := 't')").fetchall()

@@ -81,7 +81,7 @@ def copy(con: duckdb.DuckDBPyConnection, name: str, k: int = 5, drop: str = DROP
 def test_leak_4_no_other_column_becomes_a_quasi_identifier(protected: duckdb.DuckDBPyConnection) -> None:
     protected.execute(
         "CREATE TABLE wide AS FROM k_anonymize('persons', ['age', 'sex', 'person'], categorical := ['sex'], k := 5, "
-        "drop := ['name', 'county', 'state', 'insured'], weights := {'person': 1000, 'age': 1, 'sex': 1})"
+        "unit := '', drop := ['name', 'county', 'state', 'insured'], weights := {'person': 1000, 'age': 1, 'sex': 1})"
     ).fetchall()
     assert refused(protected, "publish('wide')").startswith(
         'The release has a column "person_lo", which the policy does not let out: '
