@@ -56,6 +56,9 @@ class KCompare(Request):
         weights = arguments.weights(given["weights"], columns)
         target = None if given["target"] is None else arguments.text(given["target"], "target")
         arguments.disjoint([] if target is None else [target], columns, "target")
+        criteria = privacy_criteria.read(given, columns, columns)
+        if target is not None and criteria.unit is not None and target.lower() == criteria.unit.lower():
+            raise InvalidInput(f'Column "{target}" is in both target and unit: name it in one of them.')
         return cls(
             tbl=table,
             qi=tuple(columns),
@@ -64,7 +67,7 @@ class KCompare(Request):
             target=target,
             k=tuple(arguments.whole(one, "k") for one in arguments.many(given["k"], "k")),
             methods=tuple(arguments.text(one, "methods") for one in arguments.many(given["methods"], "methods")),
-            criteria=privacy_criteria.read(given, columns, columns),
+            criteria=criteria,
             seconds=arguments.seconds(given["seconds"]),
             options=arguments.options(given["options"]),
             how=Generalisation.read(given, columns, sets),

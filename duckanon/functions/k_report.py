@@ -50,6 +50,8 @@ class KReport(Request):
             raise InvalidInput("l must be 2 or more: recursive_c leaves the l - 1 commonest values of a class out.")
         unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
         arguments.disjoint([] if unit is None else [unit], columns, "unit")
+        if unit is not None and unit.lower() in {name.lower() for name in hidden}:
+            raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
         if unit is not None and people.weight is not None:
             raise InvalidInput(
                 "weight says how many people a record stands for, and unit whose it is: give one of them (unit := '' "

@@ -93,10 +93,20 @@ class Governance:
         table: a name as the caller wrote it. place: where the caller looks it up: database, schema and path.
         """
         last = fold(parts(table)[-1])
-        if not any(fold(one.location.name) == last for _, one, _ in self.policies()):
+        named = [
+            (database, one.location)
+            for database, one, _ in self.policies()
+            if one.location.lasting and fold(one.location.name) == last
+        ]
+        if not named:
             return None
         with self.cursors.cursor() as cursor:
-            location = locate(table, {**seen(cursor, table), **place})
+            known = seen(cursor, table)
+        # What the caller's transaction has created is not seen here.
+        new = [
+            {"database": database, "schema": one.schema, "name": one.name, "definition": ""} for database, one in named
+        ]
+        location = locate(table, {**known, **place, "found": [*new, *(known["found"] or ())]})
         standing = self.ledger.state(location.database).tables.get(location.identity)
         return None if standing is None else standing.policy.privacy_unit
 

@@ -229,3 +229,26 @@ def test_the_unit_of_the_policy_is_no_quasi_identifier(protected: duckdb.DuckDBP
         protected.execute("FROM k_report('stays', ['patient'])").fetchall()
     found = protected.execute("SELECT k FROM k_report('stays', ['Patient'], unit := '')").fetchall()
     assert found == [(5,)]
+
+
+def test_the_policy_of_a_table_that_the_transaction_has_made(tmp_path: Path) -> None:
+    con = duckdb.connect(tmp_path / "new.duckdb")
+    duckanon.register(con)
+    con.execute(
+        "BEGIN; CREATE TABLE stays AS SELECT i // 5 AS patient, 30 + i // 5 AS age FROM range(50) r(i)"
+    ).fetchall()
+    con.execute("SELECT protect('stays', epsilon := 1, privacy_unit := 'patient', rows_per_unit := 5)").fetchall()
+    assert k_of(con, "stays") == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "k_report('stays', ['age'], sensitive := ['patient'])",
+        "k_compare('stays', ['age'], target := 'Patient')",
+        "k_anonymize('stays', ['age'], sensitive := ['patient'], l := 2)",
+    ],
+)
+def test_the_unit_is_nothing_else(protected: duckdb.DuckDBPyConnection, call: str) -> None:
+    with pytest.raises(duckdb.Error, match="and unit: name it in one of them"):
+        protected.execute(f"FROM {call}").fetchall()

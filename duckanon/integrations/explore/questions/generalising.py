@@ -79,10 +79,12 @@ class Generalised:
         """The columns that the release does not have."""
         return names(self.dropped) + ([self.unit.name] if self.unit else [])
 
-    def anonymize(self, k: int, *, of: str | None = None) -> str:
-        """The call of k_anonymize. of: another name of the table."""
+    def anonymize(self, k: int, *, of: str | None = None, unit: str | None = None) -> str:
+        """The call of k_anonymize. of: another name of the table. unit: of the policy, where that has no say."""
         method = None if self.method == "auto" else self.method
         arguments = {"k": k, "method": method, **self.named, "drop": self.left_out}
+        if self.unit is None:
+            arguments["unit"] = unit
         return call("k_anonymize", of or self.table.sql, names(self.qi), **arguments)
 
 
@@ -174,7 +176,9 @@ class Preview:
             f"CREATE OR REPLACE TEMP TABLE {_BEFORE} AS SELECT *, row_number() OVER () AS {identifier(_NUMBER)} "  # noqa: S608
             f"FROM {self.asked.table.sql}"
         )
-        run.rows(f"CREATE OR REPLACE TEMP TABLE {_AFTER} AS {self.asked.anonymize(self.k, of=_BEFORE)}")
+        policy = next((one for one in run.records("FROM policies()") if one["tbl"] == self.asked.table.label), None)
+        made = self.asked.anonymize(self.k, of=_BEFORE, unit=policy["privacy_unit"] if policy else None)
+        run.rows(f"CREATE OR REPLACE TEMP TABLE {_AFTER} AS {made}")
 
     def _rows(self, run: Running, columns: Sequence[Column], records: int) -> list[dict[str, Any]]:
         """Rows from the whole table, evenly apart."""
