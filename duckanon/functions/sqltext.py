@@ -1,7 +1,7 @@
 """SQL as text: names and values in quotes, calls of our functions by name, and the queries in `sql/queries`."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import Template
 
@@ -105,9 +105,13 @@ def absent(columns: Iterable[str], *, own: bool = True) -> str:
     return ", ".join(f"NULL AS {identifier(name)}" for name in once.values())
 
 
-def refusal(sentence: str) -> str:
-    """A query that raises `sentence` as DuckDB's own error and does nothing else."""
-    return f"SELECT system.main.error({literal(sentence)})"
+def refusal(sentence: str, columns: Sequence[str] = ()) -> str:
+    """A query that raises `sentence` as DuckDB's own error and does nothing else, whatever is asked of its columns.
+
+    columns: names that a statement around it may use.
+    """
+    names = ", ".join(f"NULL AS {identifier(name)}" for name in columns or ["refused"])
+    return f"SELECT {names} WHERE system.main.error({literal(sentence)}) IS NULL"
 
 
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}

@@ -17,6 +17,7 @@ from duckanon.functions.arguments import with_unit
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
 from duckanon.functions.worker_threads import on_lasting_state
+from duckanon.specification import functions
 
 # Called with what runs and the share done (0 to 1), from the thread that runs it.
 Progress = Callable[[str, float], None]
@@ -114,7 +115,7 @@ class Instance:
                     arguments = with_unit(arguments, partial(privacy_unit, place=columns[2][0].as_py()))
                 written = requests[name].read(arguments).query()
             except DuckanonError as error:
-                written = refusal(str(error))
+                written = refusal(str(error), [one.name for one in functions()[name].columns if not one.several])
             return pa.array([written] * len(columns[0]))
 
         self.create("_dk_write", answer, "VARCHAR", side_effects=False)

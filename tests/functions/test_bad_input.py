@@ -3,6 +3,7 @@
 import duckdb
 import pytest
 
+import duckanon
 from duckanon.engines.kanon.methods import METHODS
 
 PREFIX = "Invalid Input Error: "
@@ -182,3 +183,12 @@ K_COMPARE = {
 @pytest.mark.parametrize("arguments", K_COMPARE)
 def test_k_compare(people: duckdb.DuckDBPyConnection, arguments: str) -> None:
     assert sentence(people, f"FROM k_compare('people', {arguments})") == K_COMPARE[arguments]
+
+
+@pytest.mark.parametrize("asked", ["count(*)", "k", "1", "max(k) + 1"])
+def test_a_refusal_is_raised_whatever_is_asked_of_the_answer(asked: str) -> None:
+    con = duckdb.connect()
+    duckanon.register(con)
+    con.execute("CREATE TABLE t AS SELECT 1 AS age FROM range(9)").fetchall()
+    with pytest.raises(duckdb.InvalidInputException, match="l must be 2 or more"):
+        con.execute(f"SELECT {asked} FROM k_report('t', ['age'], l := 1)").fetchall()

@@ -67,27 +67,28 @@ class Pricing:
 
     def _run(self, which: Ints, prices: Floats, most: int) -> bool:
         """Improve the trees of some outputs. Returns whether all of them are optimal."""
-        edges, moves = self._edges, 0
+        edges, moves, more = self._edges, 0, 0
 
         def run(part: Ints) -> None:
             if not self._limits.expired:
                 cheapest_of(
                     part, self._program.roots, self._costs, prices, self._parents, self._by, self._above, self.logs,
-                    edges.ptr, edges.idx, edges.length, _BETWEEN, self.values, self._moves,
+                    edges.ptr, edges.idx, edges.length, more, self.values, self._moves,
                 )  # fmt: skip
 
         while len(which) and moves < most:
+            more = min(_BETWEEN, most - moves)
             pieces = min(len(which), max(8 * self._limits.threads, len(which) * edges.nodes // _NODES))
-            self._moves[which] = _BETWEEN
+            self._moves[which] = more
             spread(run, [which[piece::pieces] for piece in range(pieces)], self._limits.threads)
-            which = which[self._moves[which] >= _BETWEEN]
-            moves += _BETWEEN
+            which = which[self._moves[which] >= more]
+            moves += more
             if self._limits.expired:
                 break
         return not len(which)
 
     def run(self, prices: Floats, most: int) -> bool:
-        """Price every output: `values` and `logs`. False if some trees were stopped, after about `most` moves."""
+        """Price every output: `values`, `logs`. False if a tree was stopped after `most` moves, or by the clock."""
         self._whole = self._run(np.arange(len(self.values)), prices, most)
         return self._whole
 

@@ -55,7 +55,7 @@ def release(
         finer = None
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
-        unit = given["unit"] if given["unit"] is not None else _unit(con, found)
+        unit = given["unit"] if given["unit"] is not None or within is not None else _unit(con, found)
         before = _row(con, call("k_report", found, qi, unit=unit))
         before = {**before, **_row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")}  # noqa: S608
         made = call("k_anonymize", found, within=finer, **given)

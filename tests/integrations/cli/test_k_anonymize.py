@@ -362,3 +362,14 @@ def test_the_unit_of_a_policy(here):
     assert "each of 5 or more values of patient" in told
     assert "10 values of patient stood alone before, none after." in told
     assert "the smallest of 5" in run(*wanted, "records.csv", "--unit", "").stderr
+
+
+def test_a_coarser_release_does_not_claim_the_unit_of_the_policy(here):
+    with duckanon.connect("stays.duckdb", role="steward") as con:
+        con.execute("CREATE TABLE stays AS SELECT i // 5 AS patient, 30 + i // 5 AS age FROM range(50) r(i)").fetchall()
+        con.execute("SELECT protect('stays', epsilon := 1, privacy_unit := 'patient', rows_per_unit := 5)").fetchall()
+    wanted = ["k-anonymize", "stays.duckdb", "--table", "stays", "--qi", "age", "--drop", "patient"]
+    assert run(*wanted, "fine.parquet", "--k", "2").exit_code == 0
+    told = run(*wanted, "coarse.parquet", "--k", "20", "--within", "fine.parquet")
+    assert told.exit_code == 0, told.output
+    assert "values of patient" not in told.stderr

@@ -109,8 +109,8 @@ class Exposure:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """What a release would lose at one k, and how little any release could lose."""
+class _AtOneK:
+    """A question about a release at one k."""
 
     asked: Generalised
     k: int
@@ -119,6 +119,10 @@ class Curve:
     @classmethod
     def read(cls, choices: Choices) -> Self:
         return cls(Generalised.read(choices), choices.whole("k", 2, _LARGEST_K))
+
+
+class Curve(_AtOneK):
+    """What a release would lose at one k, and how little any release could lose."""
 
     def answer(self, run: Running) -> object:
         """A row of k_compare. A bound at k holds at every larger k, too: the page shows its running maximum."""
@@ -137,17 +141,8 @@ class Curve:
         return run.records(f"SELECT {_CURVE} {compared}")[0]
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(_AtOneK):
     """Some rows before and after k_anonymize, and what the release still tells."""
-
-    asked: Generalised
-    k: int
-    lane: ClassVar[str] = "long"
-
-    @classmethod
-    def read(cls, choices: Choices) -> Self:
-        return cls(Generalised.read(choices), choices.whole("k", 2, _LARGEST_K))
 
     def answer(self, run: Running) -> object:
         """`columns`: names with their roles. `rows`: for each its values before and after, after NULL if dropped.
