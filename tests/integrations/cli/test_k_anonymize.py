@@ -368,8 +368,8 @@ def test_a_coarser_release_does_not_claim_the_unit_of_the_policy(here):
     with duckanon.connect("stays.duckdb", role="steward") as con:
         con.execute("CREATE TABLE stays AS SELECT i // 5 AS patient, 30 + i // 5 AS age FROM range(50) r(i)").fetchall()
         con.execute("SELECT protect('stays', epsilon := 1, privacy_unit := 'patient', rows_per_unit := 5)").fetchall()
-    wanted = ["k-anonymize", "stays.duckdb", "--table", "stays", "--qi", "age", "--drop", "patient"]
-    assert run(*wanted, "fine.parquet", "--k", "2").exit_code == 0
+    wanted = ["k-anonymize", "stays.duckdb", "--table", "stays", "--qi", "age"]
+    assert run(*wanted, "fine.parquet", "--k", "2", "--drop", "patient").exit_code == 0
     told = run(*wanted, "coarse.parquet", "--k", "20", "--within", "fine.parquet")
     assert told.exit_code == 0, told.output
     assert "values of patient" not in told.stderr
