@@ -102,7 +102,7 @@ class Table:
                 raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.{hint}')
 
     def unit(self, name: str | None) -> None:
-        """Check a column that names the unit of each record, if one does: it may stand in the policy, not in the call."""
+        """Check a column that names the unit of each record, if one does: it may come from the policy."""
         if name is not None:
             self.has([name], " To count records instead of units, write unit := ''.")
             self.plain([name], "unit")
