@@ -132,7 +132,7 @@ def main(methods: Sequence[str]) -> int:
             loss = labels_loss(con, "released", n)
             print(f"| `global` | labels | {n - kept:,} | {loss:.4f} | | {took:.1f} |", flush=True)
         for method in methods:
-            for shown, more in (("labels", trees), ("values", sets)):
+            for shown, more in (("labels", trees), ("sets", sets)):
                 took = released(con, method, more)
                 by_labels = labels_loss(con, "released", n) if shown == "labels" else recoded_loss(con, "released")
                 by_values = values_loss(con, "released")
