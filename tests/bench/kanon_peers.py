@@ -23,6 +23,8 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "adult.parquet"
 NUMBERS = ["age", "education_num"]
 SETS = ["marital_status", "race", "sex", "native_country", "workclass", "occupation"]
 QI = NUMBERS + SETS
+# Seconds in which `auto` has to be better than the other programs, too.
+LIMIT = 3
 
 
 def score(cells: pd.DataFrame, domain: pd.DataFrame) -> float:
@@ -37,11 +39,14 @@ def score(cells: pd.DataFrame, domain: pd.DataFrame) -> float:
     return float(np.concatenate(parts).sum() / (len(domain) * len(QI)))
 
 
-def ours(con: duckdb.DuckDBPyConnection, domain: pd.DataFrame, k: int, method: str) -> tuple[float, float]:
+def ours(
+    con: duckdb.DuckDBPyConnection, domain: pd.DataFrame, k: int, method: str, limit: float | None = None
+) -> tuple[float, float]:
     started = time.perf_counter()
     con.execute(
-        "CREATE OR REPLACE TABLE released AS FROM k_anonymize('adult', ?, k := ?, method := ?, categorical := ?)",
-        [QI, k, method, SETS],
+        "CREATE OR REPLACE TABLE released AS "
+        "FROM k_anonymize('adult', ?, k := ?, method := ?, categorical := ?, seconds := ?)",
+        [QI, k, method, SETS, limit],
     ).fetchall()
     seconds = time.perf_counter() - started
     widths = [f"({name}_hi - {name}_lo)::DOUBLE AS {name}" for name in NUMBERS]
@@ -116,6 +121,7 @@ def main(ks: list[int]) -> int:
             for name, run in (
                 ("duckanon `order`", lambda k=k: ours(con, domain, k, "order")),
                 ("duckanon `mondrian`", lambda k=k: ours(con, domain, k, "mondrian")),
+                (f"duckanon `auto`, `seconds := {LIMIT}`", lambda k=k: ours(con, domain, k, "auto", LIMIT)),
                 ("duckanon `auto`", lambda k=k: ours(con, domain, k, "auto")),
                 ("anonypy", lambda k=k: by_anonypy(domain, k)),
                 ("anjana", lambda k=k: by_anjana(domain, k)),
