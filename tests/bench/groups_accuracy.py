@@ -53,8 +53,11 @@ def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
     real = {"h_relaxed": h_real, "c_relaxed": c_real}[name]
 
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, None, None]:
-        scales = plan(tree, groups, epsilon=epsilon, mechanism=name).scales
-        measured = measure(tree, tree.levels(groups), METHODS[name].public, scales, True, Seeded(seed))
+        planned = plan(tree, groups, epsilon=epsilon, mechanism=name)
+        ways = np.zeros(groups.shape[1], dtype=np.int64)
+        measured = measure(
+            tree, tree.levels(groups), METHODS[name].public, planned.scales, ways, None, True, Seeded(seed)
+        )
         return tuple(np.rint(np.maximum(level, 0)).astype(np.int64) for level in real(measured)), None, None
 
     return run
