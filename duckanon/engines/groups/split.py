@@ -24,6 +24,8 @@ _LOOK = Fraction(1, 50)
 _STEPS = 4
 # The middle way is for sizes with so many groups of at least that size a leaf, in units of sensitivity / epsilon.
 _MIDDLE = 0.6
+# No way gives a level less than this part of an equal share.
+LEAST = Fraction(1, 4)
 # With fewer counts there is too little to choose.
 _FEWEST = 8
 
