@@ -13,11 +13,14 @@ one-sided   t does not increase, so n_s <= (mean of t over sizes up to s) - (mea
             windows on both sides. For y the difference is below that by more than `reach` in 5 % of cases. Where
             hardly any groups are expected, long windows make this bound a fraction of the noise on one value. All
             values in both windows have noise of one scale.
+parent      a region has no more groups of a size than its parent, so the parent's upper bound holds for it too. It is
+            the shorter one for sizes that hardly any region has, whose noise is less at the parent's level (`split`).
+            The look says which sizes these are.
 
 With noise on n_s itself only the two-sided test is used, with a single draw. Intervals are cut to 0 <= n_s <= total,
 and widened to include the released number; neither lowers their coverage. Where the scale of the noise is above 2^40,
 the interval is everything that is possible, because there are at most 10^15 groups. The scales follow from the look,
-which no test uses.
+which no test uses, and whose noise is independent of all other noise.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duckanon.engines.groups.acceptance_regions import LEVEL, VARIANCES, Tables, ends, table, tables
 from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, margin, reach, variance
@@ -49,7 +53,8 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
 
     measured: noise on t_s or on n_s. levels: what is released, (regions, max_size) each.
     """
-    lows, highs = [], []
+    lows: list[Ints] = []
+    highs: list[Ints] = []
     for level, released in enumerate(levels):
         totals = None if measured.totals is None else measured.totals[level]
         most = np.full(len(released), MOST) if totals is None else totals
@@ -57,6 +62,9 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
         if max(measured.scales[level]) < _WIDEST:
             interval = _from_counts if measured.query is HISTOGRAM else _from_above
             interval(measured, level, most, low, high)
+        taken = _bounded_by_parents(measured, level)
+        if taken.any():
+            low[:, taken], high[:, taken] = 0, highs[-1][measured.hierarchy.parents[level - 1]][:, taken]
         lows.append(np.minimum(np.clip(low, 0, most[:, None]), released))
         highs.append(np.maximum(np.clip(high, 0, most[:, None]), released))
     return tuple(lows), tuple(highs)
@@ -76,6 +84,17 @@ def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, Floats, 
         return None
     summed = measured.variances(1) * tree.sizes[1]
     return np.zeros(1, dtype=np.int64), tree.up(0, measured.values[1]), summed, None if totals is None else totals[0]
+
+
+def _bounded_by_parents(measured: Measurements, level: int) -> NDArray[np.bool_]:
+    """The sizes at which the parents' upper bounds are expected to be below their own: chosen by the look alone."""
+    if measured.look is None or level == 0:
+        return np.zeros(measured.max_size, dtype=bool)
+    whole = None if measured.totals is None else measured.totals[0]
+    curve = _curve(measured.look.values[None, :], np.ones(measured.look.values.size), whole)[0, :-1]
+    above, own = (_reaches(measured, each).min(axis=(0, 1)) for each in (level - 1, level))
+    taken: NDArray[np.bool_] = above + curve / measured.hierarchy.sizes[level - 1] < own / 2
+    return taken
 
 
 def _blocks(regions: int, sizes: int) -> Iterator[slice]:
@@ -154,16 +173,20 @@ class _Tests:
 
 
 def _tests(measured: Measurements, level: int, drawn: list[Noise]) -> _Tests:
-    """drawn: the scales of each size's noise.
+    """drawn: the scales of each size's noise."""
+    places = {noise: t for t, noise in enumerate(dict.fromkeys(filter(None, drawn)))}
+    place = np.array([places.get(noise, 0) for noise in drawn])
+    return _Tests(tables(list(places)), place, _reaches(measured, level))
+
+
+def _reaches(measured: Measurements, level: int) -> Floats:
+    """What one-sided bounds allow for noise, for each pair of windows and each size.
 
     All values in a pair of windows have one scale. From size 2 on windows leave t_1 out, because it is public, or was
     used to choose the test. Only t_1 comes before size 1; where it is private it is tested with t_2 at most, around
     what the later values predict.
     """
-    known, places = (
-        measured.totals is not None,
-        {noise: t for t, noise in enumerate(dict.fromkeys(filter(None, drawn)))},
-    )
+    known = measured.totals is not None
     # For each size from 2 on (from 1 on, if t_1 is private) the values of its scale from it down to t_2, and after it.
     ways = measured.ways
     starts = np.append(0, np.flatnonzero(np.diff(ways)) + 1)
@@ -184,7 +207,7 @@ def _tests(measured: Measurements, level: int, drawn: list[Noise]) -> _Tests:
         for way in np.unique(ways[fits]):
             found = reach(measured.scales[level][way], WINDOWS[i], WINDOWS[k], 1 - LEVEL)
             reaches[i, k, fits & (ways == way)] = found
-    return _Tests(tables(list(places)), np.array([places.get(noise, 0) for noise in drawn]), reaches)
+    return reaches
 
 
 @dataclass(frozen=True, eq=False)

@@ -212,7 +212,7 @@ def plan(
     query = METHODS[mechanism].query(totals == "public", privacy, sizes)
     distances = tuple(query.distance(privacy, regions, sizes) for regions in hierarchy.sizes)
     if METHODS[mechanism].by_size and split is None and unit == "record" and query in (ABOVE, INNER):
-        divided = by_size(epsilon, hierarchy.sizes, sizes - (query is INNER))
+        divided = by_size(epsilon, hierarchy.depth, sizes - (query is INNER))
     else:
         divided = as_asked(epsilon, split, hierarchy.depth)
     planned = Plan(hierarchy, groups, mechanism, totals, query, divided, distances, intervals)

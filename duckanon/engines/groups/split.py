@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 
@@ -18,14 +19,20 @@ from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import pool_rows
 from duckanon.errors import DuckanonError, InvalidInput
 
-# The look's share of epsilon.
-_LOOK = Fraction(1, 50)
-# The ways go in so many equal steps from that for sizes without groups to that for sizes with many.
-_STEPS = 4
-# The middle way is for sizes with so many groups of at least that size a leaf, in units of sensitivity / epsilon.
-_MIDDLE = 0.6
 # No way gives a level less than this part of an equal share.
 LEAST = Fraction(1, 4)
+# The look's share of epsilon.
+_LOOK = Fraction(1, 50)
+# For sizes with many groups the root gives up to this part of an equal share to the leaves, in so many steps.
+_FROM_ROOT, _GIFTS = Fraction(11, 20), 4
+# For sizes without groups the leaves keep this part of an equal share; each level gets twice as much of the rest as the
+# one below it.
+_KEPT = Fraction(3, 10)
+# From sizes without groups to sizes with many the ways go in so many steps. The middle one is for sizes with so many
+# groups of at least that size a leaf, in units of sensitivity / epsilon.
+_STEPS, _MIDDLE = 4, 16.0
+# How much wider the root's noise may get: in equal shares, summed over sizes, per square root of the number of leaves.
+_WIDER = 0.2
 # With fewer counts there is too little to choose.
 _FEWEST = 8
 
@@ -47,10 +54,19 @@ class Split:
             raise DuckanonError("The parts of epsilon do not add up: this is a bug in duckanon, nothing was released.")
 
     def choose(self, look: Ints, leaves: int, distance: int) -> Ints:
-        """For each size the number of its way. look: the noisy t_s of the root. distance: the sensitivity of t_s."""
+        """For each size the number of its way: any choice costs the same.
+
+        look: the noisy t_s of the root. leaves: how many leaf regions there are. distance: the sensitivity of t_s. The
+        root gives as much to the leaves as its own error allows.
+        """
         falling = pool_rows(look[None, ::-1].astype(np.float64), 0.0, np.inf)[0, ::-1]
         each = falling / leaves * float(self.epsilon / distance)
-        chosen: Ints = np.rint(each / (each + _MIDDLE) * (len(self.ways) - 1)).astype(np.int64)
+        step = np.rint(each / (each + _MIDDLE) * _STEPS).astype(np.int64)
+        of_root = np.array([float(way[0]) for way in self.ways]).reshape(-1, _STEPS + 1)
+        even = float(self.epsilon - self.look) / len(self.ways[0])
+        wider = np.maximum(even / of_root[:, step] - 1, 0.0).sum(axis=1)
+        gift = np.flatnonzero(wider <= _WIDER * sqrt(leaves))[-1]
+        chosen: Ints = gift * (_STEPS + 1) + step
         return chosen
 
 
@@ -67,26 +83,28 @@ def as_asked(epsilon: Fraction, shares: tuple[Fraction, ...] | None, depth: int)
     return Split(Fraction(epsilon), (tuple(Fraction(epsilon) * share for share in shares),))
 
 
-def by_size(epsilon: Fraction, regions: tuple[int, ...], counts: int) -> Split:
-    """Ways for a look to choose from. regions: of each level, from the root. counts: how many t_s each region has.
+def by_size(epsilon: Fraction, depth: int, counts: int) -> Split:
+    """Ways for a look to choose from; equal shares where there is one level, or where there are too few counts.
 
-    One way, equal shares, where there is one level, or where there are too few counts.
+    counts: how many t_s each region has. For each gift of the root to the leaves, from none on, there are the ways from
+    sizes without groups to sizes with many.
     """
-    depth = len(regions)
     if depth == 1 or counts < _FEWEST:
         return as_asked(epsilon, None, depth)
-    many, none = _shares(regions)
-    rest = epsilon * (1 - _LOOK)
-    ways = tuple(
-        tuple(rest * (low + Fraction(step, _STEPS) * (high - low)) for high, low in zip(many, none, strict=True))
-        for step in range(_STEPS + 1)
-    )
-    return Split(epsilon, ways, epsilon * _LOOK)
+    rest, even, none = epsilon * (1 - _LOOK), Fraction(1, depth), _without_groups(depth)
+    ways = []
+    for gift in range(_GIFTS + 1):
+        given = even * _FROM_ROOT * Fraction(gift, _GIFTS)
+        many = (even - given, *[even] * (depth - 2), even + given)
+        for step in range(_STEPS + 1):
+            toward = Fraction(step, _STEPS)
+            shares = (low + toward * (high - low) for low, high in zip(none, many, strict=True))
+            ways.append(tuple(rest * share for share in shares))
+    return Split(epsilon, tuple(ways), epsilon * _LOOK)
 
 
-def _shares(regions: tuple[int, ...]) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-    """Shares of each level where a size has many groups, and where it has none: how they were found is on auto.md."""
-    depth = len(regions)
-    many = [Fraction(4 + 3 * level) for level in range(depth)]
-    none = [Fraction(depth + 2 - level) for level in range(depth - 1)] + [Fraction(1)]
-    return tuple(x / sum(many) for x in many), tuple(x / sum(none) for x in none)
+def _without_groups(depth: int) -> tuple[Fraction, ...]:
+    """Each level's share where a size has no groups."""
+    even = Fraction(1, depth)
+    parts = [Fraction(1, 2**level) for level in range(depth - 1)]
+    return (*(even + even * (1 - _KEPT) * part / sum(parts) for part in parts), even * _KEPT)
