@@ -36,13 +36,15 @@ from duckanon.engines.groups.acceptance_regions import LEVEL, VARIANCES, Tables,
 from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, margin, reach, variance
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats, pool_rows, sparse
-from duckanon.engines.groups.measurements import MOST, Measurements
+from duckanon.engines.groups.measurements import MOST, Look, Measurements
 from duckanon.engines.groups.queries import HISTOGRAM
 
 _WIDEST = 1 << 40
 # The assumed relative deviation of a number from its expectation. It only affects which test is chosen.
 _APART = 0.1
 _NEVER = 1e300
+# A parent's bound is taken where it is expected to be below this part of the region's own.
+_SHORTER = 0.8
 
 # How many cells are computed at a time.
 _BLOCK = 1 << 14
@@ -60,11 +62,13 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
         most = np.full(len(released), MOST) if totals is None else totals
         low, high = np.zeros_like(released), np.repeat(most[:, None], released.shape[1], axis=1)
         if max(measured.scales[level]) < _WIDEST:
-            interval = _from_counts if measured.query is HISTOGRAM else _from_above
-            interval(measured, level, most, low, high)
-        taken = _bounded_by_parents(measured, level)
-        if taken.any():
-            low[:, taken], high[:, taken] = 0, highs[-1][measured.hierarchy.parents[level - 1]][:, taken]
+            if measured.query is HISTOGRAM:
+                _from_counts(measured, level, most, low, high)
+            else:
+                taken = _bounded_by_parents(measured, level)
+                _from_above(measured, level, most, low, high, int(np.flatnonzero(~taken).max(initial=-1)) + 1)
+                if taken.any():
+                    low[:, taken], high[:, taken] = 0, highs[-1][:, taken][measured.hierarchy.parents[level - 1]]
         lows.append(np.minimum(np.clip(low, 0, most[:, None]), released))
         highs.append(np.maximum(np.clip(high, 0, most[:, None]), released))
     return tuple(lows), tuple(highs)
@@ -90,11 +94,20 @@ def _bounded_by_parents(measured: Measurements, level: int) -> NDArray[np.bool_]
     """The sizes at which the parents' upper bounds are expected to be below their own: chosen by the look alone."""
     if measured.look is None or level == 0:
         return np.zeros(measured.max_size, dtype=bool)
-    whole = None if measured.totals is None else measured.totals[0]
-    curve = _curve(measured.look.values[None, :], np.ones(measured.look.values.size), whole)[0, :-1]
-    above, own = (_reaches(measured, each).min(axis=(0, 1)) for each in (level - 1, level))
-    taken: NDArray[np.bool_] = above + curve / measured.hierarchy.sizes[level - 1] < own / 2
+    above, own = (_expected_bounds(measured, measured.look, each) for each in (level - 1, level))
+    taken: NDArray[np.bool_] = above < _SHORTER * own
     return taken
+
+
+def _expected_bounds(measured: Measurements, look: Look, level: int) -> Floats:
+    """Roughly what the upper bound of each size's number is in a region of this level, by the look's noisy counts."""
+    whole = None if measured.totals is None else measured.totals[0]
+    curve = _curve(look.values[None, :], np.ones(len(look.values)), whole)[0] / measured.hierarchy.sizes[level]
+    numbers = (curve[:-1] - np.append(curve[2:], 0.0)) / 2
+    one_sided = curve[:-1] + _reaches(measured, level).min(axis=(0, 1))
+    two_sided = numbers + [table(noise).even[0] if noise else 0 for noise in noises(measured, level)]
+    found: Floats = np.minimum(one_sided, two_sided)
+    return found
 
 
 def _blocks(regions: int, sizes: int) -> Iterator[slice]:
@@ -113,7 +126,8 @@ def noises(measured: Measurements, level: int) -> list[Noise]:
     return [one + other for one, other in pairwise([*first, *drawn, ()])]
 
 
-def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints) -> None:
+def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints, many: int) -> None:
+    """The intervals of the first `many` sizes, or of some more, into low and high."""
     known, values, drawn = measured.totals is not None, measured.values[level], noises(measured, level)
     # t_1 to t_(max_size + 1), the last of them zero.
     first = [most[:, None]] if known else []
@@ -138,16 +152,17 @@ def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high:
         first_share = np.maximum((seen[:, 2:] * weights[parent]).sum(axis=1) / squares, 0)
         first_unsure = 1 / squares
     of_rows = np.concatenate([[0.0] * known, row_variances, [0.0]])
-    tests = _tests(measured, level, drawn)
-    for block in _blocks(*low.shape):
+    # The sizes that are asked for, and those after them that their windows reach.
+    sizes = min(many + WINDOWS[-1], low.shape[1])
+    tests, row_variances = _tests(measured, level, drawn[:sizes]), (of_rows[:-1] + of_rows[1:])[:sizes]
+    seen, curve = seen[:, : sizes + 1], curve[:, : sizes + 1]
+    for block in _blocks(len(low), sizes):
         shares, share_variances = (
-            np.column_stack([first[block], np.repeat(other[block, None], low.shape[1] - 1, axis=1)])
+            np.column_stack([first[block], np.repeat(other[block, None], sizes - 1, axis=1)])
             for first, other in ((first_share, share), (first_unsure, unsure))
         )
-        cells = _Above(
-            seen[block], curve[parent[block]], shares, share_variances, of_rows[:-1] + of_rows[1:], most[block, None]
-        )
-        low[block], high[block] = cells.intervals(tests)
+        cells = _Above(seen[block], curve[parent[block]], shares, share_variances, row_variances, most[block, None])
+        low[block, :sizes], high[block, :sizes] = cells.intervals(tests)
 
 
 def _curve(rows: Ints, variances: Floats, whole: Ints | None) -> Floats:
@@ -173,10 +188,14 @@ class _Tests:
 
 
 def _tests(measured: Measurements, level: int, drawn: list[Noise]) -> _Tests:
-    """drawn: the scales of each size's noise."""
+    """Of the first sizes. drawn: the scales of the noise of each of them."""
     places = {noise: t for t, noise in enumerate(dict.fromkeys(filter(None, drawn)))}
     place = np.array([places.get(noise, 0) for noise in drawn])
-    return _Tests(tables(list(places)), place, _reaches(measured, level))
+    reaches = _reaches(measured, level)[:, :, : len(drawn)]
+    for k, other in enumerate(WINDOWS):
+        # No windows beyond these sizes.
+        reaches[:, k, max(0, len(drawn) - other) :] = _NEVER
+    return _Tests(tables(list(places)), place, reaches)
 
 
 def _reaches(measured: Measurements, level: int) -> Floats:

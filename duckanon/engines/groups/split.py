@@ -20,14 +20,14 @@ from duckanon.engines.groups.isotonic_regression import pool_rows
 from duckanon.errors import DuckanonError, InvalidInput
 
 # No way gives a level less than this part of an equal share.
-LEAST = Fraction(1, 4)
+LEAST = Fraction(2, 5)
 # The look's share of epsilon.
 _LOOK = Fraction(1, 50)
 # For sizes with many groups the root gives up to this part of an equal share to the leaves, in so many steps.
 _FROM_ROOT, _GIFTS = Fraction(11, 20), 4
 # For sizes without groups the leaves keep this part of an equal share; each level gets twice as much of the rest as the
 # one below it.
-_KEPT = Fraction(3, 10)
+_KEPT = Fraction(1, 2)
 # From sizes without groups to sizes with many the ways go in so many steps. The middle one is for sizes with so many
 # groups of at least that size a leaf, in units of sensitivity / epsilon.
 _STEPS, _MIDDLE = 4, 16.0

@@ -116,7 +116,7 @@ def test_tests_on_counts_from_above(case: Measurements) -> None:
     for level, values in enumerate(case.values):
         totals = np.full(len(values), MOST) if case.totals is None else case.totals[level]
         low, high = (np.zeros((len(values), case.max_size), dtype=np.int64) for _ in range(2))
-        confidence_intervals._from_above(case, level, totals, low, high)
+        confidence_intervals._from_above(case, level, totals, low, high, case.max_size)
         first = [] if case.totals is None else [totals[:, None]]
         full = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
         for region, s in np.ndindex(low.shape):

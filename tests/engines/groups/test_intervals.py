@@ -1,6 +1,7 @@
 """Intervals that hold for any data: tails and tests exactly, and all of it by counting, on the worst tables."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from duckanon.engines.groups import acceptance_regions, confidence_intervals, di
 from duckanon.engines.groups.acceptance_regions import VARIANCES, Tables, ends, table, tables
 from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, quantiles, reach
 from duckanon.engines.groups.hierarchy import Hierarchy
-from duckanon.engines.groups.release import release
+from duckanon.engines.groups.release import Totals, release
 from duckanon.engines.randomness import double_geometric
 from tests.engines.seeded import Seeded
 
@@ -202,10 +203,21 @@ def scattered(many: int) -> np.ndarray:
     return pick[rng.integers(0, 12, many)] * 1000 + pick[rng.integers(0, 12, many)] * 60
 
 
+def sparse(many: int) -> np.ndarray:
+    """Sizes up to 10 in every region, a few larger ones, and in one region many groups of one large size."""
+    rng = np.random.default_rng(7)
+    groups = np.zeros((many, 60), dtype=np.int64)
+    groups[:, :10] = rng.poisson(2000 * 0.5 ** np.arange(10), (many, 10))
+    groups[rng.integers(0, many, 30), rng.integers(10, 60, 30)] += 1
+    groups[0, 40] = 300
+    return groups
+
+
 TABLES = {
     "odd": (FLAT, odd_one_out(21)),
     "scattered": (DEEP, scattered(20)),
     "empty": (DEEP, np.full((20, 12), 80) * (np.arange(20)[:, None] % 2)),
+    "sparse": (DEEP, sparse(20)),
     "alone": (Hierarchy(), np.concatenate([scattered(1), np.zeros((1, 60), dtype=np.int64)], axis=1)),
 }
 KINDS: list[dict[str, Any]] = [
@@ -263,6 +275,31 @@ def test_narrow_intervals_are_rejected(given: dict[str, Any], monkeypatch: pytes
         lambda noises: of_noises([tuple(scale * three_quarters for scale in noise) for noise in noises]),
     )
     assert too_many(misses("scattered", 300, Fraction(1, 10), **given), 300)
+
+
+@pytest.mark.parametrize("totals", ["public", "private"])
+def test_sparse_sizes_are_bounded_by_their_parents(totals: Totals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shorter. Which sizes these are does not follow from the noise of any level: the look alone decides."""
+    tree, groups = TABLES["sparse"]
+    seen: list[np.ndarray] = []
+    real = confidence_intervals._bounded_by_parents
+
+    def chosen(measured: Any, level: int) -> Any:
+        found = real(measured, level)
+        others = tuple(values + 10**6 for values in measured.values)
+        assert (real(replace(measured, values=others), level) == found).all()
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(confidence_intervals, "_bounded_by_parents", chosen)
+    taken = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(1)).levels
+    assert seen[2].sum() > 20
+    assert not seen[0].any()
+    assert not seen[2][:2].any()
+    monkeypatch.setattr(confidence_intervals, "_bounded_by_parents", lambda *_: np.zeros(60, dtype=bool))
+    own = release(tree, groups, epsilon=Fraction(1, 10), totals=totals, source=Seeded(1)).levels
+    assert (taken[2].high - taken[2].low).mean() < 0.9 * (own[2].high - own[2].low).mean()
+    assert (taken[2].groups == own[2].groups).all()
 
 
 def test_without_noise_nothing_is_left_open() -> None:
