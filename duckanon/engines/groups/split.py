@@ -32,7 +32,7 @@ _KEPT = Fraction(1, 2)
 # groups of at least that size a leaf, in units of sensitivity / epsilon.
 _STEPS, _MIDDLE = 4, 16.0
 # How much wider the root's noise may get: in equal shares, summed over sizes, per square root of the number of leaves.
-_WIDER = 0.2
+_WIDER = 0.125
 # With fewer counts there is too little to choose.
 _FEWEST = 8
 
