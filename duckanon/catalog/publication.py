@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duckanon.catalog.policy import Policy
+from duckanon.errors import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -82,3 +83,17 @@ class Candidate:
     earlier: Sequence[Earlier] = ()
     elsewhere: Sequence[str] = ()
     content: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the records have changed since an earlier publication was made."""
+        return not all(one.same for one in self.earlier)
+
+    def check_changes(self) -> None:
+        """Raises InvalidInput if the records have changed and the steward has not accepted that."""
+        if self.changed and not self.terms.accept_changes:
+            raise InvalidInput(
+                f"{self.name} is not published: the records of {self.label} have changed since something was published "
+                "of them, and what two releases differ by may be one person. If that is acceptable, say accept_changes "
+                ":= true; the ledger then says that the audit does not cover differences."
+            )

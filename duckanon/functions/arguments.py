@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 
 
@@ -22,9 +23,9 @@ def names(given: object, argument: str, *, empty: bool) -> list[str]:
         raise InvalidInput(f"{argument} is empty: name at least one column, as in {example}.")
     seen: set[str] = set()
     for name in given:
-        if name.lower() in seen:
+        if fold(name) in seen:
             raise InvalidInput(f'Column "{name}" is named twice in {argument}: name it once.')
-        seen.add(name.lower())
+        seen.add(fold(name))
     return given
 
 
@@ -36,7 +37,7 @@ def options(given: object) -> dict[str, int]:
         name, value = pair if isinstance(pair, tuple) else (None, None)
         if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int):
             raise InvalidInput("options must give whole numbers by name, as in options := {'sets': 6}.")
-        found[name.lower()] = value
+        found[fold(name)] = value
     return found
 
 
@@ -95,27 +96,27 @@ def weights(given: object, qi: Sequence[str]) -> list[float]:
         pairs = list(zip(qi, given, strict=True))
     else:
         raise InvalidInput("weights must give numbers by name, as in weights := {'age': 2, 'zip': 1}.")
-    found = {name.lower(): 1.0 for name in qi}
+    found = {fold(name): 1.0 for name in qi}
     for name, weight in pairs:
-        if not isinstance(name, str) or name.lower() not in found:
+        if not isinstance(name, str) or fold(name) not in found:
             raise InvalidInput(f'weights names "{name}", which is not in qi: weigh quasi-identifiers only.')
         try:
-            found[name.lower()] = float(weight)  # type: ignore[arg-type]
+            found[fold(name)] = float(weight)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.') from None
     for name in qi:
-        if not math.isfinite(found[name.lower()]) or found[name.lower()] < 0:
+        if not math.isfinite(found[fold(name)]) or found[fold(name)] < 0:
             raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.')
     if not any(found.values()):
         raise InvalidInput("All weights are zero: give at least one quasi-identifier a weight above zero.")
-    return [found[name.lower()] for name in qi]
+    return [found[fold(name)] for name in qi]
 
 
 def subset(given: Sequence[str], of: Sequence[str], argument: str) -> None:
     """Check that every name in `given` is a quasi-identifier."""
-    known = {name.lower() for name in of}
+    known = {fold(name) for name in of}
     for name in given:
-        if name.lower() not in known:
+        if fold(name) not in known:
             raise InvalidInput(
                 f'Column "{name}" is in {argument} but not in qi: add it to qi, or take it out of {argument}.'
             )
@@ -123,9 +124,9 @@ def subset(given: Sequence[str], of: Sequence[str], argument: str) -> None:
 
 def disjoint(given: Sequence[str], of: Sequence[str], argument: str) -> None:
     """Check that no name in `given` is a quasi-identifier."""
-    known = {name.lower() for name in of}
+    known = {fold(name) for name in of}
     for name in given:
-        if name.lower() in known:
+        if fold(name) in known:
             raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')
 
 
@@ -146,7 +147,7 @@ def with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapp
         return {**given, "unit": given["unit"] or None}
     name = table(given["tbl"])
     unit = of(name)
-    if unit is not None and unit.lower() in {one.lower() for one in given["qi"] or () if isinstance(one, str)}:
+    if unit is not None and fold(unit) in {fold(one) for one in given["qi"] or () if isinstance(one, str)}:
         raise InvalidInput(
             f'Column "{unit}" names the privacy unit in the policy of {name}: leave it out of qi, or count records '
             "with unit := ''."

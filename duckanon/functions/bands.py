@@ -14,6 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import Table, is_date, is_number
 from duckanon.functions.sqltext import ROW, identifier
@@ -147,20 +148,20 @@ def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, 
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
     if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
         raise InvalidInput(f"bands must give a width by name, {_EXAMPLE}.")
-    own, found = {name.lower(): name for name in qi}, dict[str, Bands]()
+    own, found = {fold(name): name for name in qi}, dict[str, Bands]()
     for name, told in pairs:
-        if name.lower() not in own:
+        if fold(name) not in own:
             raise InvalidInput(f'bands names "{name}", which is not in qi: quasi-identifiers alone have bands.')
-        if name.lower() in {one.lower() for one in sets}:
+        if fold(name) in {fold(one) for one in sets}:
             raise InvalidInput(f'Column "{name}" is in both categorical and bands: name it in one of them.')
-        found[name.lower()] = _bands(own[name.lower()], told)
-    return tuple(found[name.lower()] for name in qi if name.lower() in found)
+        found[fold(name)] = _bands(own[fold(name)], told)
+    return tuple(found[fold(name)] for name in qi if fold(name) in found)
 
 
 def _bands(name: str, told: object) -> Bands:
     fields: Mapping[str, Any] = {"width": told}
     if isinstance(told, dict):
-        fields = {field.lower(): value for field, value in told.items() if value is not None}
+        fields = {fold(field): value for field, value in told.items() if value is not None}
     if not {"width"} <= set(fields) <= {"width", "bottom", "top"}:
         raise InvalidInput(
             f"The bands of \"{name}\" have a width, and may have a bottom and a top, as in {{'{name}': {{'width': 5, "

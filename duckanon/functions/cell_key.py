@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, row_type, rows
@@ -78,7 +79,7 @@ class CellKey(Request):
         table = arguments.table(given["tbl"])
         by = arguments.names(given["by"], "by", empty=True)
         key = arguments.text(given["key"], "key")
-        if key.lower() in {name.lower() for name in by}:
+        if fold(key) in {fold(name) for name in by}:
             raise InvalidInput(f'Column "{key}" is both key and in by: nobody must see record keys.')
         ptable = arguments.optional_table(given["ptable"], "ptable")
         for name in _DEFAULTS:

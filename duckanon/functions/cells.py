@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, integers, lists, one_row, row_type
@@ -87,9 +88,9 @@ def roles(given: Mapping[str, Any]) -> dict[str, Any]:
     table = arguments.table(given["tbl"])
     rows = arguments.names(given["rows"], "rows", empty=False)
     cols = arguments.names(given["cols"], "cols", empty=False)
-    both = {name.lower() for name in rows}
+    both = {fold(name) for name in rows}
     for name in cols:
-        if name.lower() in both:
+        if fold(name) in both:
             raise InvalidInput(f'Column "{name}" is in both rows and cols: name it in one of them.')
     return {"tbl": table, "rows": tuple(rows), "cols": tuple(cols)}
 
@@ -100,7 +101,7 @@ def count_column(given: object, taken: Sequence[str]) -> str | None:
         return None
     if not isinstance(given, str) or not given:
         raise InvalidInput("count must be the name of a column of counts, as in count := 'n'.")
-    if given.lower() in {name.lower() for name in taken}:
+    if fold(given) in {fold(name) for name in taken}:
         raise InvalidInput(f'Column "{given}" is both count and in rows or cols: counts are no categories.')
     return given
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
@@ -129,7 +130,7 @@ class Collection:
                 return suppressed(found.distinct).attribute(name, found.codes, weight) if found.distinct else found
             if name in banded:
                 return banded_attribute(name, *self.places(name), weight)
-            return self._attribute(name, name.lower() in categorical, weight)
+            return self._attribute(name, fold(name) in categorical, weight)
 
         return spread(one, zip(names, weights, strict=True), threads)
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, lists, row_type
@@ -48,7 +49,7 @@ class ConditionalBounds(Cells):
         told, p = roles(given), given["p"]
         if not isinstance(p, str) or not p:
             raise InvalidInput("p must be the name of the column of proportions, in quotes.")
-        if p.lower() in {name.lower() for name in [*told["rows"], *told["cols"]]}:
+        if fold(p) in {fold(name) for name in [*told["rows"], *told["cols"]]}:
             raise InvalidInput(f'Column "{p}" is both p and in rows or cols: proportions are no categories.')
         n = arguments.whole(given["n"], "n")
         if n < 1:

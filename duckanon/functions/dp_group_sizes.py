@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.accounting import Charge, epsilon, parallel, rational, sequential, written
+from duckanon.catalog.names import fold
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, one_list, struct
@@ -159,8 +160,8 @@ class DpGroupSizes(Groups):
         parts = self.written
         listed = parts.pop("regions") is not None
         for name in ("unit", "quantity", "person"):
-            parts[name] = parts[name] and parts[name].lower()
-        return {**parts, "hierarchy": [name.lower() for name in self.hierarchy], "listed": listed}
+            parts[name] = parts[name] and fold(parts[name])
+        return {**parts, "hierarchy": [fold(name) for name in self.hierarchy], "listed": listed}
 
     def __str__(self) -> str:
         """The call, as the ledger shows it."""

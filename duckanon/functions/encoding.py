@@ -101,7 +101,10 @@ def _narrow(codes: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
 def chunk(array: pa.Array) -> Chunk:
     """Some rows of a column, as they come from DuckDB."""
     kind = array.type
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_null(kind):
+        # (A column without a type: Arrow does not number its values.)
+        array = array.cast(pa.string())
+    elif pa.types.is_dictionary(kind):
         # (The order of an ENUM is that of its ordinals.)
         array = array.indices.cast(pa.int64())
     elif pa.types.is_floating(kind):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.group_counts import Groups, check_regions, check_table, query
@@ -50,7 +51,7 @@ def roles(given: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput("unit must be the name of the column that identifies a group, as in 'household_id'.")
     levels = arguments.names(given["hierarchy"], "hierarchy", empty=True)
     for name in levels:
-        if name.lower() == unit.lower():
+        if fold(name) == fold(unit):
             raise InvalidInput(f'Column "{name}" is both unit and in hierarchy: name it in one of them.')
     quantity = named(given["quantity"], "quantity", [unit, *levels])
     return {"tbl": table, "unit": unit, "hierarchy": tuple(levels), "quantity": quantity}
@@ -62,6 +63,6 @@ def named(given: object, argument: str, taken: Sequence[str]) -> str | None:
         return None
     if not isinstance(given, str) or not given:
         raise InvalidInput(f"{argument} must be the name of a column, in quotes.")
-    if given.lower() in {name.lower() for name in taken}:
+    if fold(given) in {fold(name) for name in taken}:
         raise InvalidInput(f'Column "{given}" is {argument} and something else too: name it once.')
     return given

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import ROW, identifier, literal
 
@@ -104,11 +105,11 @@ def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Label
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
     if not isinstance(pairs, list) or not all(isinstance(one, tuple) and isinstance(one[0], str) for one in pairs):
         raise InvalidInput(f"hierarchies must give a table, or a list of expressions, by name, {_EXAMPLE}.")
-    own, found = {name.lower(): name for name in qi}, dict[str, Labels]()
+    own, found = {fold(name): name for name in qi}, dict[str, Labels]()
     for name, told in pairs:
-        if name.lower() not in own:
+        if fold(name) not in own:
             raise InvalidInput(f'hierarchies names "{name}", which is not in qi: quasi-identifiers alone have one.')
-        if name.lower() in {one.lower() for one in others}:
+        if fold(name) in {fold(one) for one in others}:
             raise InvalidInput(
                 f'Column "{name}" is in hierarchies and in categorical or bands: name it in one of them.'
             )
@@ -118,5 +119,5 @@ def read(given: object, qi: Sequence[str], others: Sequence[str]) -> tuple[Label
             table, levels = None, tuple(told)
         else:
             raise InvalidInput(f'The hierarchy of "{name}" must be a table or a list of expressions, {_EXAMPLE}.')
-        found[name.lower()] = Labels(own[name.lower()], len(found) + 1, table, levels)
-    return tuple(found[name.lower()] for name in qi if name.lower() in found)
+        found[fold(name)] = Labels(own[fold(name)], len(found) + 1, table, levels)
+    return tuple(found[fold(name)] for name in qi if fold(name) in found)

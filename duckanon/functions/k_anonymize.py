@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.collection import COLLECTIONS, Collection, collected, register_collection
@@ -153,9 +154,9 @@ def check_columns(
     how: Generalisation,
 ) -> None:
     """Check the columns that k_anonymize or k_compare names. others: those that need no order."""
-    found.has([*qi, *others, *criteria.columns])
+    found.has([*qi, *others, *criteria.sensitive])
     found.plain(criteria.sensitive, "sensitive column")
-    found.plain([] if criteria.unit is None else [criteria.unit], "unit")
+    found.unit(criteria.unit)
     found.plain(qi, "quasi-identifier")
     how.check(found)
     if not how.suppress:
@@ -183,7 +184,7 @@ def records_of(
     """All rows' quasi-identifiers as the engine takes them."""
     from duckanon.engines.kanon.records import records
 
-    sets, banded = {name.lower() for name in categorical}, {one.name for one in how.bands}
+    sets, banded = {fold(name) for name in categorical}, {one.name for one in how.bands}
     return records(rows.attributes(qi, sets, weights, threads, banded, suppress=how.suppress))
 
 

@@ -169,8 +169,10 @@ class KCertificateCheck(_Records):
     def _prices(self) -> str:
         """SQL: the least price of each combination of quasi-identifiers, in grains."""
         names = ", ".join(map(identifier, self.qi))
-        price = f"greatest(least(TRY_CAST(price AS DOUBLE), {_MOST}), -{_MOST})"
-        grains = f"CAST(system.main.floor({price} * {1 << 40}) AS BIGINT)"
+        price = "TRY_CAST(price AS DOUBLE)"
+        grains = f"CAST(system.main.floor(greatest(least({price}, {_MOST}), -{_MOST}) * {1 << 40}) AS BIGINT)"
+        # (`least` passes over NULL.)
+        grains = f"CASE WHEN NOT system.main.isnan({price}) THEN {grains} END"
         return (
             f"(SELECT {names}, system.main.min({grains}) AS price "
             f"FROM (FROM {self._table} UNION ALL BY NAME SELECT {absent([*self.qi, 'price'], own=False)} WHERE false) "

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.arrow import columns_of, row_type
@@ -57,7 +58,7 @@ class KCompare(Request):
         target = None if given["target"] is None else arguments.text(given["target"], "target")
         arguments.disjoint([] if target is None else [target], columns, "target")
         criteria = privacy_criteria.read(given, columns, columns)
-        if target is not None and criteria.unit is not None and target.lower() == criteria.unit.lower():
+        if target is not None and criteria.unit is not None and fold(target) == fold(criteria.unit):
             raise InvalidInput(f'Column "{target}" is in both target and unit: name it in one of them.')
         return cls(
             tbl=table,

@@ -187,7 +187,7 @@ class LabelCell:
 
 def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) -> list[Cell]:
     """What is released of each quasi-identifier of a table."""
-    named, found = {name.lower() for name in categorical}, list[Cell]()
+    named, found = {fold(name) for name in categorical}, list[Cell]()
     for name in qi:
         own = how.of(name)
         if how.suppress:
@@ -197,7 +197,7 @@ def cells(qi: Sequence[str], categorical: Sequence[str], how: Generalisation) ->
         elif isinstance(own, Labels):
             found.append(LabelCell(own))
         else:
-            found.append(PlainCell.of(name, categorical=name.lower() in named))
+            found.append(PlainCell.of(name, categorical=fold(name) in named))
     return found
 
 

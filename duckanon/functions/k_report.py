@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_row, row_type
@@ -50,7 +51,7 @@ class KReport(Request):
             raise InvalidInput("l must be 2 or more: recursive_c leaves the l - 1 commonest values of a class out.")
         unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
         arguments.disjoint([] if unit is None else [unit], columns, "unit")
-        if unit is not None and unit.lower() in {name.lower() for name in hidden}:
+        if unit is not None and fold(unit) in {fold(name) for name in hidden}:
             raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
         if unit is not None and people.weight is not None:
             raise InvalidInput(
@@ -117,10 +118,8 @@ def check_table(request: KReport, names: list[str], types: list[str], people: li
     found = Table(request.tbl, names, types)
     found.has([*request.qi, *request.sensitive])
     found.plain(request.sensitive, "sensitive column")
-    unit = [] if request.unit is None else [request.unit]
-    found.has(unit)
-    found.plain(unit, "unit")
-    request.population.check(found, people, [*request.qi, *unit])
+    found.unit(request.unit)
+    request.population.check(found, people, [*request.qi, *([request.unit] if request.unit else [])])
 
 
 def _report(
@@ -129,7 +128,8 @@ def _report(
     from duckanon.engines.kanon.risk import report
 
     if not sizes.is_valid:
-        raise InvalidInput("The table has no rows: there is nothing to report.")
+        whose = "" if request.unit is None else ", or none with a unit"
+        raise InvalidInput(f"The table has no rows{whose}: there is nothing to report.")
     packed = members.values.flatten() if request.sensitive else None
     of_class = sizes.values.to_numpy() if packed is None else np.diff(members.values.offsets.to_numpy())
     many, subjects = times.values.to_numpy().astype(np.int64), None

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, row_type, rows
@@ -66,14 +67,14 @@ class KUtility(Request):
             raise InvalidInput("after must be the name of the release, a table or view, in quotes.")
         columns = arguments.names(given["columns"], "columns", empty=False)
         bands = arguments.names(given["bands"], "bands", empty=True)
-        known = {name.lower() for name in columns}
+        known = {fold(name) for name in columns}
         for name in bands:
-            if name.lower() not in known:
+            if fold(name) not in known:
                 raise InvalidInput(
                     f'Column "{name}" is in bands but not in columns: add it to columns, or take it out of bands.'
                 )
         target = None if given["target"] is None else arguments.text(given["target"], "target")
-        if target is not None and target.lower() not in {name.lower() for name in columns}:
+        if target is not None and fold(target) not in {fold(name) for name in columns}:
             columns = [*columns, target]
         queries = arguments.whole(given["queries"], "queries")
         if not 1 <= queries <= _MOST_QUERIES:
@@ -222,11 +223,11 @@ def _utility(
     release = Table(request.after, names.as_py(), types.as_py())
     one, other = before.values, after.values
     pairs, writers = [], []
-    in_bands = {name.lower() for name in request.bands}
+    in_bands = {fold(name) for name in request.bands}
     for i, name in enumerate(request.columns):
         form = _form(release, name) or ()
         held = [other.field(f"{end}{i}") for end in form]
-        if name.lower() in in_bands:
+        if fold(name) in in_bands:
             pair, write = _banded(name, one.field(f"own{i}"), *held)
         else:
             pair, write = _column(name, one.field(f"own{i}"), held, form == ("set",))
@@ -241,8 +242,8 @@ def _utility(
     if request.target is not None:
         from duckanon.engines.kanon.fidelity.prediction import predictions
 
-        places = {name.lower(): i for i, name in enumerate(request.columns)}
-        found += predictions(compared, places[request.target.lower()])
+        places = {fold(name): i for i, name in enumerate(request.columns)}
+        found += predictions(compared, places[fold(request.target)])
     return rows(map(asdict, found), _COLUMNS)
 
 

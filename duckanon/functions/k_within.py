@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
@@ -87,8 +88,8 @@ class Coarser(Request):
     @property
     def sets(self) -> frozenset[str]:
         """The quasi-identifiers that are released as sets, named as in `qi`."""
-        named = {name.lower() for name in self.categorical}
-        return frozenset(name for name in self.qi if name.lower() in named)
+        named = {fold(name) for name in self.categorical}
+        return frozenset(name for name in self.qi if fold(name) in named)
 
 
 def register_coarser(on: Instance) -> None:
@@ -117,10 +118,10 @@ def _check(request: Coarser, names: list[str], types: list[str], described: dict
 
 def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequence[str]) -> None:
     """Check that no column with the earlier release's cells is left: the coarser one would show them unchanged."""
-    named, gone = {name.lower() for name in qi}, {name.lower() for name in drop}
+    named, gone = {fold(name) for name in qi}, {fold(name) for name in drop}
     for name in found.names:
         left = [end for end in (f"{name}_{part}" for part in ("lo", "hi", "set", "label")) if release.holds(end)]
-        if name.lower() in named or release.holds(name) or all(end.lower() in gone for end in left):
+        if fold(name) in named or release.holds(name) or all(fold(end) in gone for end in left):
             continue
         raise InvalidInput(
             f'Column "{name}" is generalised in {release.name}: name it in qi, or what stands for it in drop.'

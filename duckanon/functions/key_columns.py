@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.schema import Table
@@ -51,5 +52,5 @@ def keys_of(rows: Collection, qi: Sequence[str], threads: int) -> list[Key]:
     """The columns of all rows; NULL is a value of its own."""
     from duckanon.engines.kanon.key_subsets import Key
 
-    found = rows.attributes(qi, {name.lower() for name in qi}, [1.0] * len(qi), threads)
+    found = rows.attributes(qi, {fold(name) for name in qi}, [1.0] * len(qi), threads)
     return [Key(one.codes.astype(np.int32, copy=False), one.distinct + 1) for one in found]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, lists, one_row, row_type
@@ -258,9 +259,9 @@ def _check_side(names: list[str], types: list[str], table: str, needed: list[str
     """Check that a table has the columns that are needed, and that some that it may have are numbers."""
     found = Table(table, names, types)
     found.has(needed)
-    known = {name.lower() for name in names}
+    known = {fold(name) for name in names}
     for name in numbers:
-        if name.lower() in known and not is_number(found.kind(name)):
+        if fold(name) in known and not is_number(found.kind(name)):
             raise InvalidInput(f'Column "{name}" of {table} is not a number: cast it to DOUBLE.')
 
 

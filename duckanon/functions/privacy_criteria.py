@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.k_report import KReport
@@ -91,14 +92,14 @@ def read(given: Mapping[str, Any], apart: Sequence[str], qi: Sequence[str]) -> C
         raise InvalidInput("l and t are conditions on sensitive columns: name them, as in sensitive := ['illness'].")
     if suppress == 1:
         raise InvalidInput("max_suppression must be below 1: a release without records is none.")
-    taken = {name.lower() for name in apart}
+    taken = {fold(name) for name in apart}
     for name in columns:
-        if name.lower() in taken:
+        if fold(name) in taken:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
     unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
     if unit is not None:
         arguments.disjoint([unit], qi, "unit")
-        if unit.lower() in {name.lower() for name in columns}:
+        if fold(unit) in {fold(name) for name in columns}:
             raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
     return Criteria(tuple(columns), least, kind, ratio, close, suppress, unit)
 

@@ -1,7 +1,9 @@
 """Whether a table is a k-anonymous copy that may be published, by its released values alone. Rows do not name records.
 
-A class is what shares all its intervals and sets. Which records are in it is not known, only that they lie inside: so
-of all records that do, the fewest units that could fill its rows must be k.
+A class is what shares all its intervals, sets and single values. Which records are in it is not known, only that they
+lie inside: so of all records that do, the fewest units that could fill its rows must be k. An end that is NULL is open,
+and an interval counts as closed, although bands end before their upper end: that more records may lie inside makes the
+count of units no larger.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import identifier
 
+# Types of the ends of bands, whatever the column's.
+_BAND_ENDS = ("BIGINT", "DATE", "DECIMAL")
 _CLASSES = "temp.main._dk_classes"
 _FITS = "temp.main._dk_fits"
 # A column of no more values is matched by value: which classes hold each value is looked up once.
@@ -27,21 +31,26 @@ _MOST_VALUES = 10_000
 class Cell:
     """What is released of one quasi-identifier.
 
-    kind: the column's type in the protected table. names: of its columns; a set has one, an interval two.
+    kind: the column's type in the protected table. names: of its columns: an interval has two, a set or a single value
+    one. keys: what the table of classes calls them. is_set: whether it is a set.
     """
 
     column: str
     kind: str
     names: tuple[str, ...]
+    keys: tuple[str, ...]
+    is_set: bool = False
 
     def _ends(self, alias: str) -> list[str]:
-        """Its columns in SQL, in the type of the protected table: copies keep an ENUM as text."""
-        kind = self.kind if len(self.names) == 2 else f"{self.kind}[]"
-        return [f"CAST({alias}.{identifier(name)} AS {kind})" for name in self.names]
+        """Its columns in SQL. Copies keep an ENUM as text, so that it is cast to the type of the protected table."""
+        ends = [f"{alias}.{key}" for key in self.keys]
+        if not self.kind.startswith("ENUM"):
+            return ends
+        return [f"CAST({end} AS {self.kind}{'[]' if self.is_set else ''})" for end in ends]
 
     def value(self) -> str:
-        """A record's value, in SQL. The cast removes a collation, since a set distinguishes spellings."""
-        return f"CAST({identifier(self.column)} AS {self.kind})"
+        """A record's value, in SQL."""
+        return identifier(self.column)
 
     def holds(self, alias: str, value: str, *, nulls: bool = True) -> str:
         """Whether a value lies inside. NULL for a cell holds everything; nulls: whether there are such cells.
@@ -49,20 +58,27 @@ class Cell:
         Without them DuckDB joins by ranges, which is faster.
         """
         ends = self._ends(alias)
-        if len(ends) == 1:
-            inside = f"system.main.list_contains({ends[0]}, {value})"
+        if self.is_set:
+            tests = [f"system.main.list_contains({ends[0]}, {value})"]
+        elif len(ends) == 1:
+            tests = [f"{value} = {ends[0]}"]
         else:
-            inside = f"{value} BETWEEN {ends[0]} AND {ends[1]}"
-        return f"({ends[0]} IS NULL OR {inside})" if nulls else inside
+            tests = [f"{value} >= {ends[0]}", f"{value} <= {ends[1]}"]
+        if nulls:
+            tests = [f"({end} IS NULL OR {test})" for end, test in zip(ends, tests, strict=True)]
+        return " AND ".join(tests)
 
     def inside(self, inner: str, outer: str) -> str:
         """Whether one table's cell lies inside another's."""
         one, other = self._ends(inner), self._ends(outer)
-        if len(one) == 1:
-            within = f"system.main.list_has_all({other[0]}, {one[0]})"
+        if self.is_set:
+            tests = [f"system.main.list_has_all({other[0]}, {one[0]})"]
+        elif len(one) == 1:
+            tests = [f"{one[0]} = {other[0]}"]
         else:
-            within = f"{one[0]} >= {other[0]} AND {one[1]} <= {other[1]}"
-        return f"({other[0]} IS NULL OR ({one[0]} IS NOT NULL AND {within}))"
+            tests = [f"{one[0]} >= {other[0]}", f"{one[1]} <= {other[1]}"]
+        # (An inner end that is NULL is inside no value: the test is NULL.)
+        return " AND ".join(f"({end} IS NULL OR {test})" for end, test in zip(other, tests, strict=True))
 
 
 def check_records(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
@@ -72,10 +88,8 @@ def check_records(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     """
     cells = _cells(candidate.policy, candidate.columns, candidate.source)
     hidden = _hidden(candidate, cells)
-    _check_halves(con, candidate, cells)
-    names = [name for cell in cells for name in cell.names]
-    _make_classes(con, _CLASSES, candidate.release, names)
-    _check_numbers(con, candidate, names)
+    _make_classes(con, _CLASSES, candidate.release, cells)
+    _check_numbers(con, candidate, cells)
     _check_matched(con, candidate, cells, hidden)
     _check_units(con, candidate)
 
@@ -92,7 +106,7 @@ def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earli
     if first.copy is None or not {fold(one) for one in [*map(identifier, names), *hidden]} <= have:
         return False
     try:
-        _make_classes(con, "temp.main._dk_first", first.copy, names)
+        _make_classes(con, "temp.main._dk_first", first.copy, cells)
         inside = " AND ".join(cell.inside("a", "b") for cell in cells)
         con.execute(
             "CREATE OR REPLACE TEMP TABLE _dk_map AS SELECT a.c AS first, system.main.min(b.c) AS second, "
@@ -104,11 +118,11 @@ def is_within(con: duckdb.DuckDBPyConnection, candidate: Candidate, first: Earli
             return False
         old = (
             f"SELECT {', '.join(['second', *(f'r.{one}' for one in hidden)])} FROM {first.copy} AS r "
-            f"JOIN temp.main._dk_first AS c ON {_same(names)} JOIN temp.main._dk_map AS m ON m.first = c.c"
+            f"JOIN temp.main._dk_first AS c ON {_same(cells)} JOIN temp.main._dk_map AS m ON m.first = c.c"
         )
         new = (
             f"SELECT {', '.join(['c.c', *(f'r.{one}' for one in hidden)])} FROM {candidate.release} AS r "
-            f"JOIN {_CLASSES} AS c ON {_same(names)}"
+            f"JOIN {_CLASSES} AS c ON {_same(cells)}"
         )
         return equal(con, old, new)
     except duckdb.Error:
@@ -147,25 +161,35 @@ def _cells(policy: Policy, columns: Mapping[str, str], source: Mapping[str, str]
             "The policy names no quasi_identifiers, so no k-anonymous table can be published: protect the table with "
             "them, or name the value column of a table of counts or shares."
         )
-    found = []
+    found = list[Cell]()
     for wanted in policy.quasi_identifiers:
         if fold(wanted) not in kinds:
             raise InvalidInput(f'The protected table has no column "{wanted}" any more, which its policy names.')
         name, kind = kinds[fold(wanted)]
-        for parts, type_ in (((f"{name}_lo", f"{name}_hi"), kind), ((f"{name}_set",), f"{kind}[]")):
-            if not all(fold(part) in own for part in parts):
-                continue
-            named = tuple(own[fold(part)] for part in parts)
-            if any(columns[part] != type_ for part in named):
-                raise InvalidInput(f'What the release says of "{name}" must be of the type that k_anonymize gives it.')
-            found.append(Cell(name, kind, named))
-            break
+        for parts in ((f"{name}_lo", f"{name}_hi"), (f"{name}_set",), (name,)):
+            if all(fold(part) in own for part in parts):
+                found.append(_cell(len(found), name, kind, tuple(own[fold(part)] for part in parts), columns))
+                break
         else:
+            labels = ""
+            if fold(f"{name}_label") in own:
+                labels = " Labels of hierarchies cannot be checked: release an interval, a set or bands of it."
             raise InvalidInput(
                 f'The release says nothing of "{name}", which the policy calls a quasi-identifier: k_anonymize with '
                 f"all of them ({', '.join(policy.quasi_identifiers)}), or name the value column of a table of counts "
-                "or shares."
+                f"or shares.{labels}"
             )
+    return found
+
+
+def _cell(at: int, name: str, kind: str, parts: tuple[str, ...], columns: Mapping[str, str]) -> Cell:
+    """The cell of a quasi-identifier whose columns are `parts`. Raises InvalidInput for one of another type."""
+    keys = tuple(f"k{at}_{end}" for end in range(len(parts)))
+    found = Cell(name, kind, parts, keys, is_set=fold(parts[0]) == fold(f"{name}_set"))
+    types = {columns[part] for part in parts}
+    bands = len(parts) == 2 and len(types) == 1 and next(iter(types)).split("(")[0] in _BAND_ENDS
+    if types != {f"{kind}[]" if found.is_set else kind} and not bands:
+        raise InvalidInput(f'What the release says of "{name}" must be of the type that k_anonymize gives it.')
     return found
 
 
@@ -189,28 +213,29 @@ def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
     return found
 
 
-def _check_halves(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> None:
-    halves = [cell.names for cell in cells if len(cell.names) == 2]
-    tests = [f"({identifier(lo)} IS NULL) <> ({identifier(hi)} IS NULL)" for lo, hi in halves]
-    if tests and _count(con, f"{candidate.release} WHERE {' OR '.join(tests)}"):
-        raise InvalidInput("Some intervals have one end only: both ends are values, or both are NULL.")
-
-
-def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, names: Sequence[str]) -> None:
-    keys = ", ".join(map(identifier, names))
+def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, cells: Sequence[Cell]) -> None:
+    """A table of the classes: their cells, a hash of these, how many rows have them (n), and a number (c)."""
+    keys = ", ".join(
+        f"{identifier(name)} AS {key}" for cell in cells for name, key in zip(cell.names, cell.keys, strict=True)
+    )
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *, system.main.row_number() OVER () AS c FROM "
-        f"(SELECT {keys}, system.main.count(*) AS n FROM {relation} GROUP BY {keys})"
+        f"(SELECT {keys}, {_hash('r', cells)} AS h, system.main.count(*) AS n FROM {relation} AS r GROUP BY ALL)"
     ).fetchall()
 
 
-def _check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Sequence[str]) -> None:
+def _hash(alias: str, cells: Sequence[Cell]) -> str:
+    """SQL: a hash of the cells of a row. It distinguishes what a collation takes for equal and a reader does not."""
+    return f"system.main.hash({', '.join(f'{alias}.{identifier(name)}' for cell in cells for name in cell.names)})"
+
+
+def _check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> None:
     """Refuse a class_id from which more follows than from the released values."""
     own = next((name for name in candidate.columns if fold(name) == "class_id"), None)
     if own is None:
         return
-    cells = {fold(name) for name in names}
-    order = [f"{identifier(name)} ASC NULLS LAST" for name in candidate.columns if fold(name) in cells]
+    names = {fold(name) for cell in cells for name in cell.names}
+    order = [f"{identifier(name)} ASC NULLS LAST" for name in candidate.columns if fold(name) in names]
     wrong = _count(
         con,
         f"(SELECT {identifier(own)} AS told, system.main.dense_rank() OVER (ORDER BY {', '.join(order)}) AS place FROM "
@@ -236,10 +261,9 @@ def _check_matched(
         f"FROM (SELECT {', '.join(people)}, system.main.count(*) AS m FROM {candidate.of} GROUP BY ALL) AS a "
         f"JOIN {classes} AS b ON {tests} GROUP BY {grouped}"
     ).fetchall()
-    names = [name for cell in cells for name in cell.names]
     rows = (
         f"SELECT {', '.join(['c.c', *(f'r.{one}' for one in shown)])}, system.main.count(*) AS rows FROM "
-        f"{candidate.release} AS r JOIN {_CLASSES} AS c ON {_same(names)} GROUP BY ALL"
+        f"{candidate.release} AS r JOIN {_CLASSES} AS c ON {_same(cells)} GROUP BY ALL"
     )
     same = " AND ".join(["a.c = b.c", *(f"a.{one} IS NOT DISTINCT FROM b.{one}" for one in kept)])
     fits = f"SELECT {', '.join(['c', *kept])}, system.main.sum(m) AS m FROM {_FITS} GROUP BY ALL"
@@ -254,7 +278,8 @@ def _check_matched(
 def _matching(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> tuple[str, str]:
     """A relation of classes, and the condition on which a record (v0, ...) lies inside all cells of one of them."""
     sizes = [_count(con, f"(SELECT DISTINCT {identifier(cell.column)} FROM {candidate.of})") for cell in cells]
-    nulls = [bool(_count(con, f"{_CLASSES} WHERE {identifier(cell.names[0])} IS NULL")) for cell in cells]
+    none = [" OR ".join(f"{key} IS NULL" for key in cell.keys) for cell in cells]
+    nulls = [bool(_count(con, f"{_CLASSES} WHERE {test}")) for test in none]
     tests = [cell.holds("b", f"v{at}", nulls=nulls[at]) for at, cell in enumerate(cells)]
     few = [at for at, size in enumerate(sizes) if size <= _MOST_VALUES]
     if not few:
@@ -292,8 +317,11 @@ def _check_units(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         )
 
 
-def _same(names: Sequence[str]) -> str:
-    return " AND ".join(f"r.{identifier(name)} IS NOT DISTINCT FROM c.{identifier(name)}" for name in names)
+def _same(cells: Sequence[Cell]) -> str:
+    """SQL: whether row r is in class c."""
+    ends = [(name, key) for cell in cells for name, key in zip(cell.names, cell.keys, strict=True)]
+    same = (f"r.{identifier(name)} IS NOT DISTINCT FROM c.{key}" for name, key in ends)
+    return " AND ".join([f"{_hash('r', cells)} = c.h", *same])
 
 
 def _count(con: duckdb.DuckDBPyConnection, relation: str) -> int:

@@ -165,6 +165,7 @@ def _judged(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> Row:
     check_publishable(candidate)
     terms, reason = candidate.terms, None
     try:
+        candidate.check_changes()
         check_table(con, candidate, half_up=True)
     except InvalidInput as refused:
         reason = str(refused)

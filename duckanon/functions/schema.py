@@ -94,12 +94,18 @@ class Table:
     def holds(self, name: str) -> bool:
         return fold(name) in self._types
 
-    def has(self, wanted: Sequence[str]) -> None:
-        """Check that every wanted column exists."""
+    def has(self, wanted: Sequence[str], hint: str = "") -> None:
+        """Check that every wanted column exists. hint: a sentence for where it does not, after a blank."""
         for name in wanted:
             if fold(name) not in self._types:
                 known = ", ".join(self.names[:30]) + (", ..." if len(self.names) > 30 else "")
-                raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.')
+                raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.{hint}')
+
+    def unit(self, name: str | None) -> None:
+        """Check a column that names the unit of each record, if one does: it may come from the policy."""
+        if name is not None:
+            self.has([name], " To count records instead of units, write unit := ''.")
+            self.plain([name], "unit")
 
     def plain(self, wanted: Sequence[str], role: str, *, lists: bool = False) -> None:
         """Check that each wanted column has a plain type: one that can be compared and is not nested.
@@ -128,7 +134,7 @@ class Table:
     def apart(self, kept: Sequence[str], released: Sequence[str]) -> None:
         """Check that the columns which a result keeps have other names than those which it adds, in lower case."""
         for name in kept:
-            if name.lower() in released:
+            if fold(name) in released:
                 raise InvalidInput(f'The result would have two columns "{name}": rename the column of the table.')
 
     def ordered(self, qi: Sequence[str], categorical: Sequence[str]) -> None:

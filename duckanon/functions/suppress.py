@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, lists, row_type
@@ -230,9 +231,9 @@ def _apart(rows: Sequence[str], cols: Sequence[str], value: str | None, unit: st
     for name, part in named:
         if name is None:
             continue
-        if name.lower() in taken:
-            raise InvalidInput(f'Column "{name}" is in both {taken[name.lower()]} and {part}: name it in one of them.')
-        taken[name.lower()] = part
+        if fold(name) in taken:
+            raise InvalidInput(f'Column "{name}" is in both {taken[fold(name)]} and {part}: name it in one of them.')
+        taken[fold(name)] = part
 
 
 def _rules(given: object) -> tuple[str, ...]:
@@ -240,9 +241,9 @@ def _rules(given: object) -> tuple[str, ...]:
     known = ", ".join(map(literal, _RULES))
     found = []
     for one in arguments.many(given, "rule"):
-        if not isinstance(one, str) or one.lower() not in _RULES:
+        if not isinstance(one, str) or fold(one) not in _RULES:
             raise InvalidInput(f"rule must be one of {known}, or a list of them.")
-        found.append(one.lower())
+        found.append(fold(one))
     return tuple(found)
 
 

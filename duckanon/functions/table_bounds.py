@@ -58,9 +58,9 @@ class PublishedTable:
         """From a struct. argument: which one it is in; example: how it is written. Raises InvalidInput."""
         if not isinstance(given, dict):
             raise InvalidInput(f"{argument} must be made of structs, as in {example}.")
-        fields = {name.lower(): value for name, value in given.items()}
+        fields = {fold(name): value for name, value in given.items()}
         for name in given:
-            if name.lower() not in _FIELDS:
+            if fold(name) not in _FIELDS:
                 raise InvalidInput(f'A table has a field "{name}": its fields are {", ".join(_FIELDS[:-1])} and base.')
         told = {name: fields.get(name) for name in _FIELDS}
         for name in ("tbl", "value"):

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import TYPES, integers
@@ -102,12 +103,12 @@ class TableDesigns(Request):
 
 def _among(given: object, variables: list[str], argument: str) -> tuple[int, ...]:
     """The positions of some variables among all."""
-    places = {name.lower(): i for i, name in enumerate(variables)}
+    places = {fold(name): i for i, name in enumerate(variables)}
     named = arguments.names(given, argument, empty=True)
     for name in named:
-        if name.lower() not in places:
+        if fold(name) not in places:
             raise InvalidInput(f'Column "{name}" is in {argument} but not in variables: add it, or take it out.')
-    return tuple(places[name.lower()] for name in named)
+    return tuple(places[fold(name)] for name in named)
 
 
 def check_table(request: TableDesigns, names: list[str], types: list[str]) -> None:

@@ -166,7 +166,7 @@ class Publications:
                 columns=columns,
                 content=fingerprint(cursor, STAGED, columns),
             )
-            _check_changes(candidate)
+            candidate.check_changes()
             audit(cursor, candidate)
             cursor.execute(f"DROP TABLE {STAGED}").fetchall()
         return candidate, records
@@ -178,7 +178,7 @@ class Publications:
         audit.
         """
         basis, terms = _basis(location, audited), candidate.terms
-        changes = _changed(candidate)
+        changes = candidate.changed
 
         def line(state: LedgerState) -> Mapping[str, Any]:
             if _basis(location, state) != basis:
@@ -338,20 +338,6 @@ def _sorted(source: Location, candidate: Candidate) -> str:
     return f"SELECT {shown} FROM {quoted(source.path)} ORDER BY {', '.join(f'{one} ASC NULLS LAST' for one in order)}"
 
 
-def _changed(candidate: Candidate) -> bool:
-    """Whether the records have changed since an earlier publication was made."""
-    return not all(one.same for one in candidate.earlier)
-
-
-def _check_changes(candidate: Candidate) -> None:
-    if _changed(candidate) and not candidate.terms.accept_changes:
-        raise InvalidInput(
-            f"{candidate.name} is not published: the records of {candidate.label} have changed since something was "
-            "published of them, and what two releases differ by may be one person. If that is acceptable, say "
-            "accept_changes := true; the ledger then says that the audit does not cover differences."
-        )
-
-
 def _what(candidate: Candidate, changes: bool) -> str:
     more = "; changed records were accepted, and the audit does not cover differences" if changes else ""
     return f"publish: {_told(candidate)}{more}"
@@ -368,7 +354,7 @@ def _told(candidate: Candidate) -> str:
 def _said(candidate: Candidate) -> str:
     more = (
         " The records had changed since something was published of them, and the audit does not cover differences."
-        if _changed(candidate)
+        if candidate.changed
         else ""
     )
     return f"{_told(candidate)}, is published: analysts read it as {candidate.name}.{more}"

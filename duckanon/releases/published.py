@@ -55,7 +55,9 @@ def answer(conditionals: Sequence[Conditional], publications: Sequence[Publicati
 
 
 def count_columns(context: RuleContext, found: Counts, node: Node, source: str) -> Node | None:
-    """The query's own columns over a source with the keys k0, ... and the count n."""
+    """The query's own columns over a source with the keys k0, ... and the count n; None if one is something else."""
+    if any(role.what == "derived" for role in found.columns):
+        return None
     shown = [
         f"{_shown(found, role, given)} AS {quoted([name])}"
         for role, name, given in zip(

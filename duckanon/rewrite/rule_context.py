@@ -101,8 +101,10 @@ class RuleContext:
                 yield part
 
     def alone(self, part: Node) -> Sequence[Finding]:
-        """The findings about a SELECT inside the query, taken by itself."""
-        return self.recognised(with_above(part, part))
+        """The findings about a SELECT inside the query, taken by itself; none if one is about a part of it only."""
+        query = with_above(part, part)
+        found = self.recognised(query)
+        return found if all(one.node is query for one in found) else ()
 
     def aggregates(self, grouped: Grouped) -> Aggregates:
         """The aggregates by keys of a SELECT inside the query. Raises NotFollowed."""

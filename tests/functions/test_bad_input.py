@@ -109,6 +109,16 @@ def test_an_empty_table(people: duckdb.DuckDBPyConnection) -> None:
     assert said == "The table has no rows: there is nothing to anonymise."
     assert sentence(people, "FROM k_compare('nobody', ['age'])") == said
     assert sentence(people, "FROM k_report('nobody', ['age'])") == "The table has no rows: there is nothing to report."
+    people.execute("CREATE VIEW unknown AS SELECT *, NULL::INTEGER AS person FROM people").fetchall()
+    said = sentence(people, "FROM k_report('unknown', ['age'], unit := 'person')")
+    assert said == "The table has no rows, or none with a unit: there is nothing to report."
+
+
+def test_names_are_folded_as_duckdb_folds_them(people: duckdb.DuckDBPyConnection) -> None:
+    people.execute('CREATE TABLE two AS SELECT age, age + 1 AS "Ä", since AS "ä" FROM people').fetchall()
+    query = """SELECT * EXCLUDE (class_id) FROM k_anonymize('two', ['AGE', 'Ä'], k := 3, drop := ['ä'])"""
+    found = people.execute(query)
+    assert [column[0] for column in found.description] == ["AGE_lo", "AGE_hi", "Ä_lo", "Ä_hi"]
 
 
 @pytest.mark.parametrize("function", ["k_anonymize", "k_report", "k_compare"])

@@ -70,6 +70,11 @@ def test_zero_has_no_sign() -> None:
     assert found.codes.tolist() == [0, 0, 1]
 
 
+def test_a_column_without_a_type() -> None:
+    found = encode("x", pa.nulls(3), categorical=True)
+    assert (found.codes.tolist(), found.distinct) == ([0, 0, 0], 0)
+
+
 def test_slices_of_a_column() -> None:
     for values in (pa.array([9, 5, None, 7, 5]), pa.array([Decimal(9), Decimal(5), None, Decimal(7), Decimal(5)])):
         found = encode("x", values.slice(1, 3), categorical=False)

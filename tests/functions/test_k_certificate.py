@@ -68,9 +68,10 @@ def test_missing_and_repeated_prices(people: duckdb.DuckDBPyConnection) -> None:
         "sum(records) FILTER (WHERE age IS NULL) FROM proof"
     ).fetchall()
     people.execute("CREATE OR REPLACE TABLE part AS FROM proof WHERE age IS NOT NULL")
-    # Of several prices the least counts; NULL, infinity and what is no number are none.
+    # Of several prices the least counts; NULL and NaN are none.
     people.execute("INSERT INTO part SELECT * REPLACE (price + 1 AS price) FROM part")
     people.execute("INSERT INTO part SELECT * REPLACE (NULL AS price) FROM part")
+    people.execute("INSERT INTO part SELECT * REPLACE ('nan'::DOUBLE AS price) FROM proof")
     found = checked(people, "people", "part", ARGUMENTS)
     assert found["valid"]
     assert found["unpriced"] == several

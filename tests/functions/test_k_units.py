@@ -172,6 +172,23 @@ def test_the_dearest_records_are_dropped() -> None:
     assert found == [(1,)]
 
 
+def test_which_records_are_dropped_does_not_depend_on_other_columns() -> None:
+    con = duckanon.connect()
+    con.execute(
+        "CREATE TABLE t AS SELECT i AS id, hash(i) % 20 AS a, hash(i + 5000) % 9 AS b, hash(i * 7) % 5 AS c "
+        "FROM range(300) r(i)"
+    ).fetchall()
+    qi = ["a", "b", "c"]
+    query = f"SELECT count(*), sum(hash(a, b, c)) FROM k_anonymize('t', {qi}, k := 4, suppress_cells := true, {{}})"
+    share = "max_suppression := 0.05"
+    found = {con.execute(query.format(f"{share}{drop}")).fetchone() for drop in ("", ", drop := ['id']")}
+    assert len(found) == 1
+    ((gone,),) = con.execute(
+        f"SELECT suppressed FROM k_compare('t', {qi}, k := 4, suppress_cells := true, {share}, methods := ['auto'])"
+    ).fetchall()
+    assert {300 - gone} == {kept for kept, _ in found}
+
+
 def test_one_level_for_each_column_counts_patients() -> None:
     con = duckdb.connect()
     duckanon.register(con)

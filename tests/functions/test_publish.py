@@ -203,7 +203,10 @@ def test_what_a_k_anonymous_table_must_be(protected: duckdb.DuckDBPyConnection) 
     for change, sentence in (
         ("SELECT * REPLACE (class_id + 1 AS class_id) FROM ka", "class_id must number the classes"),
         ("SELECT * REPLACE (row_number() OVER () AS class_id) FROM ka", "class_id must number the classes"),
-        ("SELECT * REPLACE (NULL::BIGINT AS age_lo) FROM ka", "Some intervals have one end only"),
+        (
+            "SELECT * EXCLUDE (class_id) REPLACE (NULL::BIGINT AS age_lo, 19::BIGINT AS age_hi) FROM ka",
+            "no record of main.persons",
+        ),
         ("SELECT * REPLACE (age_lo::INTEGER AS age_lo) FROM ka", 'What the release says of "age" must be of the type'),
         ("FROM ka UNION ALL FROM ka", "no record of main.persons stands behind"),
         ("SELECT * REPLACE (age_lo + 100 AS age_lo, age_hi + 100 AS age_hi) FROM ka", "no record of main.persons"),
@@ -215,6 +218,43 @@ def test_what_a_k_anonymous_table_must_be(protected: duckdb.DuckDBPyConnection) 
     protected.execute("CREATE OR REPLACE TABLE kz AS SELECT * EXCLUDE (class_id) FROM ka WHERE class_id > 1").fetchall()
     assert said(protected, "publish('kz')").endswith("analysts read it as kz.")
     assert "is published already (kz)" in refused(protected, call)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "refused_too"),
+    [
+        (
+            "bands := {'age': 10}",
+            "SELECT 0::BIGINT AS age_lo, 200::BIGINT AS age_hi, NULL::VARCHAR[] AS sex_set, disease FROM one",
+            "bands := {'age': 15}",
+        ),
+        ("bands := {'age': {'width': 10, 'bottom': 30, 'top': 50}}", None, "bands := {'age': 20}"),
+        ("suppress_cells := true", None, "bands := {'age': 10}"),
+    ],
+)
+def test_bands_and_suppressed_values(
+    protected: duckdb.DuckDBPyConnection, first: str, second: str | None, refused_too: str
+) -> None:
+    def made(name: str, how: str) -> str:
+        sets = "" if "suppress" in how else ", categorical := ['sex']"
+        protected.execute(
+            f"CREATE TABLE {name} AS FROM k_anonymize('persons', ['age', 'sex'], k := 5, method := 'order', "
+            f"drop := {DROP}, {how}{sets})"
+        ).fetchall()
+        return f"publish('{name}')"
+
+    assert said(protected, made("one", first)).endswith("analysts read it as one.")
+    assert "is published already (one)" in refused(protected, made("other", refused_too))
+    if second is not None:
+        protected.execute(f"CREATE TABLE coarse AS {second}").fetchall()
+        assert said(protected, "publish('coarse')").endswith("analysts read it as coarse.")
+
+
+def test_values_that_stand_alone_are_not_published_as_they_are(protected: duckdb.DuckDBPyConnection) -> None:
+    protected.execute("CREATE TABLE bare AS SELECT age, sex, disease FROM persons").fetchall()
+    assert "are not proven to hold 5" in refused(protected, "publish('bare')")
+    protected.execute("CREATE TABLE coded AS SELECT age AS age_label, sex, disease FROM persons").fetchall()
+    assert "Labels of hierarchies cannot be checked" in refused(protected, "publish('coded')")
 
 
 def test_rows_without_a_unit_and_classes_that_hold_everything(con: duckdb.DuckDBPyConnection) -> None:

@@ -59,6 +59,15 @@ def test_next_tables_are_those_that_publish_takes(told: duckdb.DuckDBPyConnectio
     said(told, counts(told, "n", "sex"))
 
 
+def test_nothing_is_next_where_the_records_have_changed(told: duckdb.DuckDBPyConnection) -> None:
+    said(told, counts(told, "n", "sex"))
+    told.execute("INSERT INTO persons SELECT * REPLACE (999 AS person) FROM persons LIMIT 1").fetchall()
+    asked = "SELECT publishable, reason FROM next_tables('persons', candidates := [{vars: ['age']}])"
+    ((publishable, reason),) = told.execute(asked).fetchall()
+    assert not publishable
+    assert reason.removeprefix("The table") == refused(told, counts(told, "m", "age")).removeprefix("m")
+
+
 def test_what_is_proposed_tells_something_new(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE t AS SELECT i % 2 AS a, i % 3 AS b, i AS c FROM range(60) r(i)").fetchall()
     con.execute("SELECT protect('t', epsilon := 1, public := ['a', 'b', 'c'])").fetchall()

@@ -183,6 +183,21 @@ def test_decimals_of_doubles(con: duckdb.DuckDBPyConnection) -> None:
     assert [str(value) for (value,) in found] == ["4.35"]
 
 
+@pytest.mark.parametrize("power", [24, 28, 33])
+def test_large_sums(con: duckdb.DuckDBPyConnection, power: int) -> None:
+    con.execute(
+        f"CREATE TABLE t AS SELECT i % 4 AS r, i // 4 % 4 AS c, {2**power}::BIGINT * (1 + i * 37 % 101) AS v "
+        "FROM range(48) x(i)"
+    ).fetchall()
+    rows = con.execute(
+        "SELECT r, c, suppressed, true_value, lower, upper "
+        "FROM suppress('t', ['r'], ['c'], value := 'v', rule := 'p%', audit := true)"
+    ).fetchall()
+    gone = [row[3:] for row in rows if row[2] and row[4] is not None]
+    assert gone
+    assert all(lower < true and (upper is None or true < upper) for true, lower, upper in gone)
+
+
 REFUSED = [
     (
         "['a'], ['b'], value := 'negative'",

@@ -128,7 +128,7 @@ def test_tables_of_every_kind(wards: duckdb.DuckDBPyConnection) -> None:
         ("[{tbl: 'ws', vars: ['ward', 'sex'], value: 'n'}, {tbl: 'wx', vars: ['ward', 'ill'], value: 'n'}]", "",
          "The tables 'ws' and 'wx' contradict each other: no records have them all."),
         ("[{tbl: 'ws', vars: ['ward', 'sex'], value: 'n'}]", ", n := 40",
-         "The counts of the table ws add up to another number of records than n or another table."),
+         "The counts of the table ws add up to another number of records than n: correct one of them."),
         ("[{tbl: 'p', vars: ['ill'], given: ['ward'], value: 'p'}]", "",
          "The shares of 'p' are DOUBLE, and no table tells how many records there are: give n."),
         ("[{tbl: 'd', vars: ['ill'], given: ['ward'], value: 'p', digits: 2}]", "",
@@ -184,3 +184,19 @@ def test_the_czech_autoworkers(con: duckdb.DuckDBPyConnection) -> None:
     rows = [part.split() for part in UPPER.replace("\n", "|").split("|") if part.strip()]
     published = np.array(rows, dtype=np.int64).reshape((2,) * 6).transpose(0, 1, 2, 3, 4, 5)
     assert found == [(0, upper, True) for upper in published.ravel().tolist()]
+
+
+@pytest.mark.parametrize("target", [["c"], ["b"], ["a", "c"], ["b", "c"]])
+@pytest.mark.parametrize("rows", ["('x', 0, 1.0), ('x', 1, 0.7), ('y', 1, 0.3)", "('x', 1, 0.5), ('y', 1, 0.5)"])
+def test_shares_that_contradict_counts_are_noticed_for_any_target(
+    con: duckdb.DuckDBPyConnection, rows: str, target: list[str]
+) -> None:
+    con.execute("CREATE TABLE counted AS FROM (VALUES (0, 0, 1), (0, 1, 1), (1, 1, 1)) t(a, c, n)").fetchall()
+    con.execute(f"CREATE TABLE shared AS SELECT b, c, s::DOUBLE AS s FROM (VALUES {rows}) t(b, c, s)").fetchall()
+    tables = [
+        "{tbl: 'counted', vars: ['a', 'c'], value: 'n'}",
+        "{tbl: 'shared', vars: ['b'], given: ['c'], value: 's', digits: 1}",
+    ]
+    for listed in (tables, tables[::-1]):
+        with pytest.raises(duckdb.InvalidInputException, match="contradict each other"):
+            con.execute(f"FROM table_bounds([{', '.join(listed)}], target := {target})").fetchall()

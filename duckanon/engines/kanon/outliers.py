@@ -22,10 +22,11 @@ _ROUNDS = 4
 def outliers(
     records: Records, k: int, allowed: int, content: Hashes | None = None, threads: int = 1
 ) -> npt.NDArray[np.bool_]:
-    """At most `allowed` of n records that cost most. Shape (n,); at least k are left.
+    """At most `allowed` of n records that cost most, of equals the first. Shape (n,); at least k are left.
 
-    A record costs what its class, as `order` finds it, loses with it more than without it. None is dropped that costs
-    no more than the mean loss of a record: without it the others' mean would not fall.
+    records: in an order that depends on what they hold alone. A record costs what its class, as `order` finds it, loses
+    with it more than without it. None is dropped that costs no more than the mean loss of a record: without it the
+    others' mean would not fall.
     """
     gone = np.zeros(len(records), np.bool_)
     allowed = min(allowed, len(records) - k)
@@ -34,7 +35,7 @@ def outliers(
         some = records.take(kept, threads)
         mine = None if content is None else content[kept]
         cost, mean = _costs(some, anonymize(some, k, "order", content=mine, control=Control(threads)))
-        dearest = np.lexsort((np.zeros(len(cost)) if mine is None else mine, -cost))[: -(-allowed // left)]
+        dearest = np.argsort(-cost, kind="stable")[: -(-allowed // left)]
         dearest = dearest[cost[dearest] > mean]
         gone[kept[dearest]] = True
         allowed -= len(dearest)

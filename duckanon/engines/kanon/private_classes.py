@@ -92,12 +92,12 @@ def private_classes(
 
 
 def _canonical(records: Records, subjects: Codes | None, content: Hashes | None) -> Order:
-    """An order of the records that depends on what they hold alone."""
+    """An order of the records that depends on what they hold alone. Their content contains their subject."""
     words = pack(records, records.by_variance)
-    if subjects is not None:
-        words.append(((subjects.astype(np.int64) + 1).astype(np.uint64), int(subjects.max() + 1).bit_length()))
     if content is not None:
         words.append((content, 64))
+    elif subjects is not None:
+        words.append(((subjects.astype(np.int64) + 1).astype(np.uint64), int(subjects.max() + 1).bit_length()))
     return argsort_words(words)
 
 

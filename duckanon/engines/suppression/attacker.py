@@ -58,7 +58,7 @@ class Attacker:
         self._room = {way: share * room[self._cells] for way, room in problem.room.items()}
         self._share, self._whole = share, bool((share == 1.0).all())
         equations, none = problem.table.equations, np.zeros(len(self._cells))
-        self._program = Program(none, none, none, primal=True)
+        self._program = Program(none, none, none, primal=True, largest=problem.largest)
         self._program.add(equations[:, self._cells], np.zeros(equations.shape[0]), np.zeros(equations.shape[0]))
 
     def attack(self, target: Target) -> Attack:

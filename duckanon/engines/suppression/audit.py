@@ -95,7 +95,9 @@ class _Audit:
         self._equations: csr_array = among[used]
         self._right = right[used]
         self._columns = self._equations.tocsc()
-        self._program = Program(np.zeros(len(self._cells)), self._least.astype(np.float64), self._most, primal=True)
+        least, finite = self._least.astype(np.float64), self._most[np.isfinite(self._most)]
+        largest = float(max(np.abs(one).max(initial=1.0) for one in (self._right, least, finite)))
+        self._program = Program(np.zeros(len(self._cells)), least, self._most, primal=True, largest=largest)
         self._program.add(self._equations, self._right.astype(np.float64), self._right.astype(np.float64))
 
     def end(self, cell: int, sign: int) -> tuple[float, bool]:

@@ -47,7 +47,9 @@ class PTable:
         if given.ndim != 2 or len(given) < 2 or given.shape[1] % 2 == 0 or not np.isfinite(given).all():
             raise InvalidInput("A ptable has a row for each count from 0 on, and columns for changes from -d to d.")
         if (given < 0).any() or (np.abs(given.sum(axis=1) - 1) > _ROUNDED).any():
-            raise InvalidInput("Each row of a ptable holds probabilities that add up to 1.")
+            raise InvalidInput(
+                "The probabilities of a ptable add up to 1 for each count from 0 to its largest, and none is left out."
+            )
         most = given.shape[1] // 2
         changes = np.arange(-most, most + 1)
         results = np.arange(len(given))[:, None] + changes

@@ -42,6 +42,12 @@ class Problem:
         return {UP: self.most - self.table.flat, DOWN: (self.table.flat - self.least).astype(np.float64)}
 
     @property
+    def largest(self) -> float:
+        """The largest of the finite rooms and of the demands."""
+        rooms = (room[np.isfinite(room)].max(initial=1.0) for room in self.room.values())
+        return float(max(*rooms, self.lower.max(initial=1), self.upper.max(initial=1)))
+
+    @property
     def demand(self) -> dict[int, Ints]:
         """How far attackers must not be able to exclude that a cell deviates, by direction."""
         return {UP: self.upper, DOWN: self.lower}

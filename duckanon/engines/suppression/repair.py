@@ -33,7 +33,7 @@ class _Flows:
         self._open = np.ones(len(self._cells))
         equations = problem.table.equations[:, self._cells]
         none = np.zeros(2 * len(self._cells))
-        self._program = Program(none, none, none, primal=True)
+        self._program = Program(none, none, none, primal=True, largest=problem.largest)
         right = np.zeros(equations.shape[0])
         self._program.add(csr_array(hstack([equations, -equations])), right, right)
 

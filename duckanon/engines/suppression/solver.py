@@ -19,6 +19,8 @@ Bools = npt.NDArray[np.bool_]
 
 # Nodes of a search tree, after which the best found so far is taken.
 _NODES = 5000
+# HiGHS takes programs with larger numbers for unbounded: its tolerances are absolute.
+_LARGEST = 20
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,12 @@ class Program:
     One thread and no clock: the same calls give the same answers.
     """
 
-    def __init__(self, cost: Floats, lower: Floats, upper: Floats, *, primal: bool) -> None:
-        """primal: simplex for bounds and costs that change while 0 stays feasible; or else dual, for rows that come."""
+    def __init__(self, cost: Floats, lower: Floats, upper: Floats, *, primal: bool, largest: float = 1.0) -> None:
+        """primal: simplex for bounds and costs that change while 0 stays feasible; or else dual, for rows that come.
+
+        largest: of the finite bounds that columns and rows will have. HiGHS gets all of them divided by a power of two,
+        which rounds nothing and leaves the duals as they are.
+        """
         import highspy
 
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -47,13 +53,15 @@ class Program:
         for option, value in options.items():
             self._highs.setOptionValue(option, value)
         self._all = np.arange(len(cost), dtype=np.int32)
-        self._highs.addVars(len(cost), lower, upper)
+        self._unit = 2.0 ** max(0, int(np.frexp(largest)[1]) - _LARGEST)
+        self._highs.addVars(len(cost), lower / self._unit, upper / self._unit)
         self.price(cost)
 
     def add(self, rows: csr_array, lower: Floats, upper: Floats) -> None:
         """Add rows with lower <= rows x <= upper."""
         starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
-        self._highs.addRows(rows.shape[0], lower, upper, rows.nnz, starts, indices, rows.data.astype(np.float64))
+        bounds = lower / self._unit, upper / self._unit
+        self._highs.addRows(rows.shape[0], *bounds, rows.nnz, starts, indices, rows.data.astype(np.float64))
 
     def price(self, cost: Floats) -> None:
         """New costs of all columns."""
@@ -64,10 +72,7 @@ class Program:
 
     def bound(self, lower: Floats, upper: Floats) -> None:
         """New bounds of all columns."""
-        self._highs.changeColsBounds(len(self._all), self._all, lower, upper)
-
-    def bound_one(self, column: int, lower: float, upper: float) -> None:
-        self._highs.changeColBounds(column, lower, upper)
+        self._highs.changeColsBounds(len(self._all), self._all, lower / self._unit, upper / self._unit)
 
     def solve(self) -> Optimum | None:
         """The optimum, or None where there is none. Raises DuckanonError if the solver gives up."""
@@ -82,10 +87,12 @@ class Program:
             if status in self._solved:
                 break
         else:
-            raise DuckanonError("The linear program of the suppression was not solved: give a larger step.")
+            raise DuckanonError(
+                "The linear program of the suppression was not solved: sum larger units, such as thousands."
+            )
         answer = self._highs.getSolution()
-        value = float(self._highs.getInfo().objective_function_value)
-        return Optimum(np.array(answer.col_value), np.array(answer.row_dual), value)
+        value = float(self._highs.getInfo().objective_function_value) * self._unit
+        return Optimum(np.array(answer.col_value) * self._unit, np.array(answer.row_dual), value)
 
 
 def whole_optimum(cost: Floats, lower: Floats, upper: Floats, rows: csr_array, right: Ints) -> Ints | None:

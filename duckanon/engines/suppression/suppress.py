@@ -155,7 +155,7 @@ class _Search:
             found = audited(self._problem, pattern)
             if not under_protected(self._problem, found).any():
                 return pattern, found
-        raise Infeasible("In whole units no pattern protects all cells: give a smaller step, or keep fewer cells.")
+        raise Infeasible("In whole units no pattern protects all cells: take smaller units, or keep fewer cells.")
 
     def _repaired(self, pattern: Bools) -> Bools:
         """A pattern that protects, near this one; cells that the relaxation suppresses in part are cheap."""

@@ -20,7 +20,8 @@ _SECONDS = 5.0
 
 
 def check_consistency(releases: Releases) -> None:
-    """Raises InvalidInput if two tables of counts differ in the counts of the variables that they share.
+    """Raises InvalidInput if two tables of counts differ in the counts of the variables that they share, or a table of
+    shares cannot have the counts of another table.
 
     Also if they contradict n, or nothing tells the number of records.
     """
@@ -30,6 +31,13 @@ def check_consistency(releases: Releases) -> None:
         if _differ(one, other, shared):
             raise _sentence([one, other])
     releases.total()
+    for shares in releases.tables:
+        if not isinstance(shares.content, Counts):
+            for other in tables:
+                two = tuple(table for table in releases.tables if table is shares or table is other)
+                linked = set(shares.scope) & set(other.scope)
+                if linked and _contradictory(replace(releases, tables=two), shares.scope):
+                    raise _sentence(two)
 
 
 def _differ(one: Released, other: Released, shared: Sequence[int]) -> bool:

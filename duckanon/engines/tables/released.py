@@ -144,8 +144,10 @@ class Releases:
                 continue
             least, most = int(table.content.lower.sum()), bounded_sum(table.content.upper)
             if least > upper or most < lower:
+                other = "another table" if self.n is None else "n"
                 raise InvalidInput(
-                    f"The counts of the table {table.name} add up to another number of records than n or another table."
+                    f"The counts of the table {table.name} add up to another number of records than {other}: correct "
+                    "one of them."
                 )
             lower, upper = max(lower, least), min(upper, most)
         if upper == UNBOUNDED:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from duckanon import __version__
 from duckanon.errors import InvalidInput
@@ -28,8 +29,18 @@ if TYPE_CHECKING:
 
     from duckanon.connection import Connection
 
+
+class _Commands(TyperGroup):
+    """All commands. Ctrl-C is told in one word wherever it comes: typer would say nothing."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with one_sentence():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="duckanon",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -73,7 +73,7 @@ CONDITIONAL = shares("c", [1], [0], AB, [Fraction(1, 2), Fraction(1, 2), Fractio
         (Releases((2, 2), (CONDITIONAL,), 1), [0, 1], "The table 'c' contradicts itself or the number of records"),
         (Releases((2, 2), (a(3, 4), b(4, 4))), [0, 1], "The tables 'a' and 'b' contradict each other: no records have"),
         (Releases((2, 2), (a(3, 4),), 8), [0], "The counts of the table a add up to another number of records than n"),
-        (Releases((2, 2), (b(2, 5), a(3, 4), CONDITIONAL), 7), [0, 1], "The tables 'a' and 'c' contradict each other"),
+        (Releases((2, 2), (b(2, 5), a(3, 4), CONDITIONAL), 7), [0, 1], "The tables 'b' and 'c' contradict each other"),
     ],
 )
 def test_what_cannot_be_bounded(releases: Releases, target: list[int], message: str) -> None:

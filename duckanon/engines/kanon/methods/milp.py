@@ -106,18 +106,23 @@ class _Model:
             self.loss.append(a.weight * loss)
 
     def solve(self, seconds: float | None) -> float:
-        """Run the solver; a lower bound on the optimum."""
+        """Run the solver as far as its limits allow; a lower bound on the optimum."""
         self.program += self.pulp.lpSum(self.loss)
         # Threads are left to HiGHS: its one pool a process refuses every number but the first it was given.
         limits: dict[str, Any] = {"mip_max_nodes": _NODES} if seconds is None else {"timeLimit": seconds}
-        self.program.solve(self.pulp.HiGHS(msg=False, gapRel=1e-9, **limits))
-        return float(self.program.solverModel.getInfo().mip_dual_bound)
+        solver = self.pulp.HiGHS(msg=False, gapRel=1e-9, **limits)
+        # (The steps of `solve` but the last: PuLP does not know how HiGHS says that a limit on nodes ended the search.)
+        for step in (solver.createAndConfigureSolver, solver.buildSolverModel, solver.callSolver):
+            step(self.program)
+        self.solved = self.program.solverModel
+        return float(self.solved.getInfo().mip_dual_bound)
 
     def labels(self) -> Labels:
         """Records that are equivalent, directly or by way of others (Definition 6)."""
-        labels = np.arange(self.n, dtype=np.int32)
+        labels, found = np.arange(self.n, dtype=np.int32), self.solved.getSolution()
+        values = found.col_value if found.value_valid else [0.0] * self.solved.getNumCol()
         for (i, h), v in self.same.items():
-            if (v.varValue or 0) > 0.5:
+            if values[v.index] > 0.5:
                 labels[labels == labels[h]] = labels[i]
         return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 

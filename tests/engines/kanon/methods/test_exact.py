@@ -47,6 +47,16 @@ def test_milp_is_the_optimum(records: Records, k: int, seed: int) -> None:
     assert np.bincount(found.labels).min() >= k
 
 
+def test_milp_returns_what_it_has_at_its_limit_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("duckanon.engines.kanon.methods.milp"), "_NODES", 1)
+    drawn = np.random.default_rng(3)
+    some = records([attribute(name, drawn.permutation(14).astype(float)) for name in "ab"])
+    start = dealt(14, 3, 1)
+    found = milp(some, 3, start, Control())
+    assert np.bincount(found.labels).min() >= 3
+    assert found.bound <= found.loss <= total_loss(some.space, start)
+
+
 def test_table_2a_is_solved() -> None:
     proven: list[float] = []
     table = fars()
