@@ -246,9 +246,13 @@ def releaser(charge_and_draw: ChargeAndDraw) -> Callable[..., pa.Array]:
         parents = _parents(ranks, len(request.hierarchy))
         counts = _matrix(request, leaves, sizes, groups, len(parents[-1]) if parents else 1)
         planned = plan(_hierarchy(parents), counts, **request.engine)
-        # Regions of a level are disjoint, levels are not.
-        levels = zip(planned.charges, planned.hierarchy.sizes, strict=True)
-        cost = sequential(parallel(repeat(each, regions)) for each, regions in levels)
+        # Regions of a level are disjoint, levels are not. Each size is measured in one of the ways.
+        regions_of = planned.hierarchy.sizes
+        ways = (
+            sequential(parallel(repeat(each, regions)) for each, regions in zip(way, regions_of, strict=True))
+            for way in planned.split.ways
+        )
+        cost = sequential([planned.split.look, parallel(ways)])
         charge = Charge(cost, str(request), request.neighbours(), f"one {request.person or 'record'}")
         if charge.epsilon != request.epsilon:
             raise DuckanonError(

@@ -354,7 +354,9 @@ class GroupSizesQuestion(PaidQuestion):
     @property
     def scale(self) -> Fraction:
         """The largest scale of noise that the engine can need for any level."""
-        smallest = min(map(Fraction, self.split)) if self.split else Fraction(1, len(self.hierarchy) + 1)
+        from duckanon.engines.groups.split import LEAST
+
+        smallest = min(map(Fraction, self.split)) if self.split else LEAST / (len(self.hierarchy) + 1)
         return 2 * self.contributions / (self.epsilon * smallest)
 
     @property

@@ -1,13 +1,14 @@
 """L1 errors of all mechanisms, side by side, in the layout of Table 7 of Fioretto, Van Hentenryck and Zhu 2021.
 
-Run: python -m tests.bench.groups_accuracy [FILE] [--epsilon 0.1,0.5,1] [--runs 30] [--slow 1] [--only auto,c_dp]
-    [--split 3,3,4] [--bound 1] [--dearer 1.5]
+Run: python -m tests.bench.groups_accuracy [FILE] [--table census] [--epsilon 0.1,0.5,1] [--runs 30] [--slow 1]
+    [--only auto,c_dp] [--split 3,3,4] [--bound 1] [--dearer 1.5]
 
-Data as `groups_data` makes it; FILE is us_county_households_2010_h13.csv, for the real counties instead of made-up
-ones. `#CV`: parents and sizes whose children do not add up. `cover`: per cent of the numbers > 0 within their 95 %
-interval, a level each; `auto`'s by its model (the guaranteed ones: `groups_intervals`). The integer programs cannot be
-run at this size, and the relaxations get fewer runs. Two lines are no release: the relaxations as the paper rounds
-them, and the chain with the paper's noise, which is not private.
+Data as `groups_data` makes it: census, companies or schools; FILE is us_county_households_2010_h13.csv, for the real
+counties instead. A second table has the earth mover's distances, level by level: how many groups have to move by how
+many sizes, that is the L1 errors of t_s, in thousands. `#CV`: parents and sizes whose children do not add up. `cover`:
+per cent of the numbers > 0 within their 95 % interval, a level each; `auto`'s by its model (the guaranteed ones:
+`groups_intervals`). The integer programs cannot be run at this size, and the relaxations get fewer runs. Two lines are
+no release: the relaxations as the paper rounds them, and the chain with the paper's noise, which is not private.
 """
 
 import argparse
@@ -22,16 +23,17 @@ import numpy as np
 from duckanon.engines.groups import methods
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 from duckanon.engines.groups.methods import METHODS
-from duckanon.engines.groups.queries import CHAIN
+from duckanon.engines.groups.queries import ABOVE, CHAIN
 from duckanon.engines.groups.relaxed_least_squares import c_real, h_real
 from duckanon.engines.groups.release import Intervals, measure, plan, release
-from tests.bench.groups_data import census, households
+from tests.bench.groups_data import census, companies, households, schools
 from tests.engines.seeded import Seeded
 
 Levels = tuple[Ints, ...]
 Run = Callable[[Fraction, int], tuple[Levels, Levels | None, Levels | None]]
 FAST = ("auto", "topdown", "h_dp", "c_dp", "chain")
 SLOW = ("h_relaxed", "c_relaxed")
+MADE = {"census": census, "companies": companies, "schools": schools}
 PRINTED = "chain, noise as printed: NOT PRIVATE"
 
 
@@ -53,22 +55,32 @@ def rounded(tree: Hierarchy, groups: Ints, name: str) -> Run:
     real = {"h_relaxed": h_real, "c_relaxed": c_real}[name]
 
     def run(epsilon: Fraction, seed: int) -> tuple[Levels, None, None]:
-        scales = plan(tree, groups, epsilon=epsilon, mechanism=name).scales
-        measured = measure(tree, tree.levels(groups), METHODS[name].public, scales, True, Seeded(seed))
+        planned = plan(tree, groups, epsilon=epsilon, mechanism=name)
+        ways = np.zeros(groups.shape[1], dtype=np.int64)
+        measured = measure(
+            tree, tree.levels(groups), METHODS[name].public, planned.scales, ways, None, True, Seeded(seed)
+        )
         return tuple(np.rint(np.maximum(level, 0)).astype(np.int64) for level in real(measured)), None, None
 
     return run
+
+
+def levels_of(tree: Hierarchy) -> str:
+    return " | ".join(f"level {level + 1}" for level in range(tree.depth))
 
 
 def violations(tree: Hierarchy, levels: Levels) -> int:
     return sum(int((tree.up(level, lower) != upper).sum()) for level, (upper, lower) in enumerate(pairwise(levels)))
 
 
-def line(tree: Hierarchy, truth: Levels, label: str, run: Run, epsilon: str, runs: int) -> list[float]:
-    errors, covers, broken = [], [], []
+def line(tree: Hierarchy, truth: Levels, label: str, run: Run, epsilon: str, runs: int) -> list[list[float]]:
+    """Prints a line of the first table, and returns means level by level: L1 errors, and earth mover's distances."""
+    errors, moves, covers, broken = [], [], [], []
     for seed in range(runs):
         levels, low, high = run(Fraction(epsilon), seed)
-        errors.append([np.abs(ours - level).sum() / 1000 for ours, level in zip(levels, truth, strict=True)])
+        both = list(zip(levels, truth, strict=True))
+        errors.append([np.abs(ours - level).sum() / 1000 for ours, level in both])
+        moves.append([np.abs(ABOVE.of(ours) - ABOVE.of(level)).sum() / 1000 for ours, level in both])
         broken.append(violations(tree, levels))
         if low is not None and high is not None:
             covers.append(
@@ -84,12 +96,13 @@ def line(tree: Hierarchy, truth: Levels, label: str, run: Run, epsilon: str, run
         f"| {epsilon} | {label} | {shown} | {np.mean(broken):,.0f} | {cover} | {runs} |",
         flush=True,
     )
-    return mean.tolist()
+    return [mean.tolist(), np.mean(moves, axis=0).tolist()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--table", choices=MADE, default="census")
     parser.add_argument("--epsilon", default="0.1,0.5,1")
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--slow", type=int, default=1)
@@ -100,12 +113,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.dearer is not None:
         methods._DEARER = options.dearer
-    tree, groups = households(options.file) if options.file else census()
+    tree, groups = households(options.file) if options.file else MADE[options.table]()
     assert all((order == np.arange(len(order))).all() for order in tree.order)
     truth = tree.levels(groups)
     print(f"Levels of {', '.join(map(str, tree.sizes))} regions, {groups.shape[1]} sizes, {groups.sum():,} groups.\n")
-    print("| ε | mechanism | level 1 | level 2 | level 3 | #CV | cover | runs |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print(f"| ε | mechanism | {levels_of(tree)} | #CV | cover | runs |")
+    print(f"|---|---|{'---|' * tree.depth}---|---|---|", flush=True)
+    moved = []
     wanted = options.only.split(",") if options.only else [*FAST, PRINTED, *SLOW]
     chain = METHODS["chain"]
     shares = [Fraction(share) for share in options.split.split(",")] if options.split else []
@@ -124,11 +138,14 @@ def main() -> None:
                     line(tree, truth, f"{name}, rounded one by one", rounded(tree, groups, name), epsilon, options.slow)
             else:
                 run = released(tree, groups, name, options.bound, split if name == "auto" else None)
-                means[name] = line(tree, truth, f"`{name}`", run, epsilon, options.runs)
+                means[name], moves = line(tree, truth, f"`{name}`", run, epsilon, options.runs)
+                moved.append(f"| {epsilon} | `{name}` | {' | '.join(f'{each:,.2f}' for each in moves)} |")
         for other in ("c_dp", "topdown"):
             if "auto" in means and other in means:
-                ratios = ", ".join(f"{a / b:.2f}" for a, b in zip(means["auto"], means[other], strict=True))
-                print(f"| {epsilon} | `auto` / `{other}` | {ratios} | | | | | |", flush=True)
+                ratios = " | ".join(f"{a / b:.2f}" for a, b in zip(means["auto"], means[other], strict=True))
+                print(f"| {epsilon} | `auto` / `{other}` | {ratios} | | | |", flush=True)
+    print(f"\nEarth mover's distances.\n\n| ε | mechanism | {levels_of(tree)} |\n|---|---|{'---|' * tree.depth}")
+    print("\n".join(moved))
 
 
 if __name__ == "__main__":

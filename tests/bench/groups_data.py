@@ -1,9 +1,14 @@
-"""Group sizes with the census's shape: made up from a seed, or the real counties of 2010 if their file is at hand."""
+"""Group sizes with the census's shape: made up from a seed, or the real counties of 2010 if their file is at hand.
+
+And two made-up tables of other depth and breadth, `companies` and `schools`, for which nothing was tuned.
+"""
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
 
@@ -53,3 +58,35 @@ def households(path: Path, seed: int = 1) -> tuple[Hierarchy, Ints]:
             groups[county, min(4 + extra, SIZES - 1)] += 1
     _outliers(groups, rng)
     return Hierarchy((np.zeros(len(names), dtype=np.int64), states)), groups
+
+
+def companies(seed: int = 1) -> tuple[Hierarchy, Ints]:
+    """Companies by employees, up to 500: a power law. 7 countries, 70 provinces, 840 towns."""
+    sizes = np.arange(1, 501)
+    return _nested((7, 70, 840), sizes**-2.2, 2_500_000, 0.15, seed)
+
+
+def schools(seed: int = 1) -> tuple[Hierarchy, Ints]:
+    """Classes by pupils, up to 40: most have about 22. 150 districts of one country."""
+    sizes = np.arange(1, 41)
+    return _nested((150,), np.exp(-((sizes - 22) ** 2) / 72), 400_000, 0.1, seed)
+
+
+def _nested(
+    regions: tuple[int, ...], shape: NDArray[Any], total: int, apart: float, seed: int
+) -> tuple[Hierarchy, Ints]:
+    """Leaves of log-normal population. Each region has its own shape around its parent's, `apart` from it.
+
+    regions: of each level below the root.
+    """
+    rng = np.random.default_rng(seed)
+    parents, shapes, above = [], shape[None, :], 1
+    for many in regions:
+        parent = np.sort(np.concatenate([np.arange(above), rng.integers(0, above, many - above)]))
+        shapes = shapes[parent] * rng.lognormal(0, apart, (many, len(shape)))
+        parents.append(parent.astype(np.int64))
+        above = many
+    weight = rng.lognormal(0, 1.2, above)
+    numbers = (total * weight / weight.sum()).astype(np.int64)
+    groups = np.array([rng.multinomial(n, own / own.sum()) for n, own in zip(numbers, shapes, strict=True)])
+    return Hierarchy(tuple(parents)), groups.astype(np.int64)

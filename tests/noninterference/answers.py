@@ -25,6 +25,7 @@ from duckanon.catalog.names import quoted
 from duckanon.engines.groups import release
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.measurements import Measurements
+from duckanon.engines.groups.split import Split
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.releases import mechanisms
 from duckanon.releases.mechanisms import draw
@@ -38,6 +39,7 @@ from duckanon.releases.paid_questions import (
     Sums,
     Units,
 )
+from tests.engines.groups.plain import privacy_loss
 from tests.engines.seeded import Seeded
 
 # One of each kind, and each part of the order of contribution in one of them.
@@ -142,10 +144,11 @@ def drawn(con: duckdb.DuckDBPyConnection, one: PaidQuestion, seed: int) -> Drawn
         answer = draw(con, one, Seeded(seed))
     fixed = answer.drop_columns(["groups", "low", "high"])
     ((measured, truth),) = seen
+    exact, values = [measured.query.of(one) for one in truth], list(measured.values)
+    if measured.look is not None:
+        exact, values = [*exact, exact[0][0]], [*values, measured.look.values]
     assert np.array_equal(np.sort(truth[-1].reshape(-1)), np.sort(mechanisms.exact(con, one)[0].reshape(-1)))
-    return Drawn(
-        form, (answer.schema, fixed.to_pylist()), [measured.query.of(one) for one in truth], list(measured.values)
-    )
+    return Drawn(form, (answer.schema, fixed.to_pylist()), exact, values)
 
 
 @contextmanager
@@ -166,16 +169,27 @@ def _noised() -> Iterator[dict[int, np.ndarray[Any, Any]]]:
 
 @contextmanager
 def _measured() -> Iterator[list[tuple[Measurements, Any]]]:
-    """What is measured meanwhile: the noisy values, and the true numbers of groups at each level."""
+    """What is measured meanwhile: the noisy values, and the true numbers of groups at each level.
+
+    A look at the root chooses ways by its noisy values alone. Here every look chooses the same: the values of two
+    databases have the same noise only where their scales are the same.
+    """
     seen: list[tuple[Measurements, Any]] = []
+    looks: list[Any] = []
     real = release.measure
+
+    def choose(split: Split, look: Any, leaves: int, distance: int) -> Any:
+        looks.append(look)
+        return np.arange(len(look)) % len(split.ways)
 
     def measure(hierarchy: Any, truth: Any, *more: Any) -> Measurements:
         found = real(hierarchy, truth, *more)
+        assert looks == [] if found.look is None else looks.pop() is found.look.values
+        assert np.array_equal(found.ways, np.arange(len(found.ways)) % len(found.scales[0]))
         seen.append((found, truth))
         return found
 
-    with mock.patch.object(release, "measure", measure):
+    with mock.patch.object(release, "measure", measure), mock.patch.object(Split, "choose", choose):
         yield seen
 
 
@@ -193,24 +207,24 @@ def coupled(first: Drawn, second: Drawn) -> str | None:
 
 
 def levels(con: duckdb.DuckDBPyConnection, one: GroupSizesQuestion) -> tuple[release.Plan, list[np.ndarray[Any, Any]]]:
-    """What is measured at each level, without noise, and the plan with the noise that it gets."""
+    """The groups of each level, and the plan with the noise that what is measured of them gets."""
     leaves = mechanisms.form(con, one)
     ranks = mechanisms._ranks(leaves, len(one.hierarchy))
     parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
     plan = release.plan(Hierarchy(parents), mechanisms.exact(con, one)[0].reshape(len(leaves), -1), **one.engine)
     tree = plan.hierarchy.ordered
-    truth = tree.levels(plan.groups[plan.hierarchy.order[-1]])
-    return plan, [plan.query.of(level) for level in truth]
+    return plan, list(tree.levels(plan.groups[plan.hierarchy.order[-1]]))
 
 
-def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> list[tuple[int, Fraction]]:
-    """For each level, by how much the exact values move (L1) with a change of records, and what the noise is made for.
+def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> list[tuple[Fraction, Fraction]]:
+    """For each measure, by how much a change of records moves the exact values (L1), and what the noise is made for.
 
-    change: SQL that adds or removes one privacy unit; it is rolled back.
+    Of group sizes, the privacy loss of all levels together, and epsilon. change: SQL that adds or removes one privacy
+    unit; it is rolled back.
     """
     if isinstance(one, GroupSizesQuestion):
         plan, before = levels(con, one)
-        made = [scale * charge for scale, charge in zip(plan.scales, plan.charges, strict=True)]
+        made = [one.epsilon]
     else:
         assert isinstance(one, AggregatesQuestion)
         before = mechanisms.exact(con, one)
@@ -225,7 +239,10 @@ def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> lis
         after = levels(con, one)[1] if isinstance(one, GroupSizesQuestion) else mechanisms.exact(con, one)
     finally:
         con.rollback()
-    distances = [int(np.abs(a - b).sum()) for a, b in zip(before, after, strict=True)]
+    if isinstance(one, GroupSizesQuestion):
+        distances = [privacy_loss(plan, before, after)]
+    else:
+        distances = [Fraction(int(np.abs(a - b).sum())) for a, b in zip(before, after, strict=True)]
     return list(zip(distances, made, strict=True))
 
 
@@ -258,9 +275,9 @@ def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None 
     most: how many units are tried; None: all.
     """
     for unit in units(con, one)[:most]:
-        for level, (distance, made) in enumerate(moved(con, one, without(one, unit))):
+        for measure, (distance, made) in enumerate(moved(con, one, without(one, unit))):
             if distance > made:
-                return f"without {unit}, level {level} moves by {distance}; the noise is made for {made}"
+                return f"without {unit}, measure {measure} moves by {distance}; the noise is made for {made}"
     return None
 
 

@@ -24,6 +24,7 @@ from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
+from tests.engines.groups.plain import privacy_loss
 from tests.releases.plain import hashed
 
 Record = dict[str, Any]
@@ -239,20 +240,19 @@ def test_the_order_of_records_does_not_matter(con: duckdb.DuckDBPyConnection, ca
     assert case.exact(con).tolist() == shuffled.exact(con).tolist()
 
 
-def moved(con: duckdb.DuckDBPyConnection, case: Case, other: Case, mechanism: str) -> list[tuple[int, Fraction]]:
-    """For each level how far what is measured moves (L1), and what its noise is made for."""
+def loss(
+    con: duckdb.DuckDBPyConnection, case: Case, other: Case, mechanism: str = "auto"
+) -> tuple[Fraction, release.Plan]:
+    """The largest log-ratio of an outcome between the two, and the plan."""
     asked, found = replace(case.asked, mechanism=mechanism), []
     leaves = mechanisms.form(con, asked)
     ranks = mechanisms._ranks(leaves, len(asked.hierarchy))
     parents = tuple(mechanisms._parents(upper, lower) for upper, lower in pairwise(ranks))
     for one in (case, other):
         plan = release.plan(Hierarchy(parents), one.exact(con), **asked.engine)
-        levels = plan.hierarchy.ordered.levels(plan.groups[plan.hierarchy.order[-1]])
-        found.append([plan.query.of(level) for level in levels])
-    made = [scale * charge for scale, charge in zip(plan.scales, plan.charges, strict=True)]
-    distances = [int(np.abs(a - b).sum()) for a, b in zip(*found, strict=True)]
-    assert mechanism != "auto" or max(plan.scales) <= asked.scale
-    return list(zip(distances, made, strict=True))
+        found.append(plan.hierarchy.ordered.levels(plan.groups[plan.hierarchy.order[-1]]))
+    assert mechanism != "auto" or max(map(max, plan.scales)) <= asked.scale
+    return privacy_loss(plan, *found), plan
 
 
 @settings(max_examples=40)
@@ -261,8 +261,7 @@ def test_no_unit_moves_it_further_than_the_noise_is_made_for(con: duckdb.DuckDBP
     for unit in list(case.units())[:3]:
         other = case.without(unit)
         for mechanism in ("auto", "h_relaxed", "c_relaxed"):
-            for distance, made in moved(con, case, other, mechanism):
-                assert distance <= made
+            assert loss(con, case, other, mechanism)[0] <= case.asked.epsilon
         if case.asked.is_unit or case.asked.units is not None:
             assert np.abs(case.exact(con) - other.exact(con)).sum() <= 1
 
@@ -289,8 +288,9 @@ def test_the_sensitivity_is_reached(
     con: duckdb.DuckDBPyConnection, asked: GroupSizesQuestion, before: list[Record], added: list[Record], distance: int
 ) -> None:
     case = Case(asked, [*before, *added], [])
-    ((found, made),) = moved(con, case, Case(asked, before, []), "auto")
-    assert found == distance <= made
+    found, plan = loss(con, case, Case(asked, before, []))
+    (made,) = plan.distances
+    assert found == asked.epsilon * Fraction(distance, made) <= asked.epsilon
 
 
 def test_all_neighbours_of_small_tables(con: duckdb.DuckDBPyConnection) -> None:

@@ -8,14 +8,14 @@ Source: Pratt 1961; Yu and Hoff 2018, for a normal prior.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from math import ceil
+from math import ceil, sqrt
 
 import numpy as np
 
-from duckanon.engines.groups.discrete_laplace import beyond, quantiles
+from duckanon.engines.groups.discrete_laplace import Noise, beyond, quantiles
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats
 
@@ -32,69 +32,99 @@ _FINE, _FAR = 16, 14
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """What `ends` needs of one scale. Rows: draws of noise (1, 2), then the prior's variance, VARIANCES or wider.
+class Table:
+    """What `ends` needs of one noise.
 
-    width: of a bin, in whole numbers. even: how far the even split goes on either side. lo, hi: of each bin of d, from
-    `start` on, that many bins below what was expected. first, last: for each bin of the noisy value the first and the
-    last bin of d with something accepted, from `start` on too. half: half the expected length.
+    scale: the root mean square of its draws'. width: of a bin, in whole numbers. even: how far the even split goes on
+    either side. For each variance of the prior, VARIANCES or wider: half, half the expected length; lo, hi: of each
+    bin of d, from `start` bins below what was expected on; first, last: for each bin of the noisy value the first and
+    the last bin of d with something accepted, 0 being the bin of what was expected.
     """
 
+    scale: float
     width: int
     start: int
-    even: Ints
+    even: tuple[int, int]
+    half: Floats
     lo: Ints
     hi: Ints
     first: Ints
     last: Ints
-    half: Floats
 
 
-@lru_cache(maxsize=16)
-def tables(scale: Fraction) -> Tables:
-    """Acceptance regions and their inversion for noise of this scale."""
-    b = float(scale)
+@lru_cache(maxsize=64)
+def table(noise: Noise) -> Table:
+    """Acceptance regions and their inversion for this noise."""
+    b = sqrt(sum(float(scale) ** 2 for scale in noise) / len(noise))
     width = max(1, round(b / _FINE))
-    sides = [_sides(scale, terms) for terms in (1, 2)]
-    farthest = ceil((_FAR + 1) * b) + 1 + max(int(side.max()) for pair in sides for side in pair)
+    down, up = _sides(noise)
+    farthest = ceil((_FAR + 1) * b) + 1 + int(max(down.max(), up.max()))
     start = ceil(2 * farthest / width) + 2
     bins = np.arange(-start, start)
-    wanted = [_splits(terms) for terms in (1, 2)]
+    wanted, half = _splits(len(noise))
     # Where in the splits' own table, which is in scales, the bins' middles are.
     place = np.rint((bins * width + (width - 1) / 2) / b * _FINE).astype(np.int64) + _FAR * _FINE
     inside = (place >= 0) & (place <= 2 * _FAR * _FINE)
-    lo = np.empty((2, len(VARIANCES) + 1, 2 * start), dtype=np.int64)
-    hi, first, last = np.empty_like(lo), np.empty_like(lo), np.empty_like(lo)
-    half = np.empty(lo.shape[:2])
-    for t, (down, up) in enumerate(sides):
-        for v in range(len(VARIANCES) + 1):
-            chosen = np.full(len(bins), _EVEN)
-            chosen[inside] = wanted[t][0][v, place[inside]]
-            lo[t, v], hi[t, v] = down[chosen], up[chosen]
-            half[t, v] = max(wanted[t][1][v] * b, 0.5)
-            first[t, v], last[t, v] = _inverse(bins, width, lo[t, v], hi[t, v])
-    even = np.array([[down[_EVEN], up[_EVEN]] for down, up in sides])
-    return Tables(width, start, even, lo, hi, first, last, half)
+    chosen = np.full((len(VARIANCES) + 1, len(bins)), _EVEN)
+    chosen[:, inside] = wanted[:, place[inside]]
+    lo, hi = down[chosen], up[chosen]
+    met = [_inverse(bins, width, *pair) for pair in zip(lo, hi, strict=True)]
+    first, last = (np.array(part) for part in zip(*met, strict=True))
+    even = int(down[_EVEN]), int(up[_EVEN])
+    return Table(b, width, start, even, np.maximum(half * b, 0.5), lo, hi, first, last)
 
 
-def _sides(scale: Fraction, terms: int) -> tuple[Ints, Ints]:
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of several noises, by their places t. lo, hi, first, last: flat, one after another; t from base[t]."""
+
+    scale: Floats
+    width: Ints
+    start: Ints
+    even: Ints
+    half: Floats
+    base: Ints
+    lo: Ints
+    hi: Ints
+    first: Ints
+    last: Ints
+
+
+def tables(noises: Sequence[Noise]) -> Tables:
+    """The tables of these noises."""
+    found = [table(noise) for noise in noises]
+    flat = (np.concatenate([getattr(one, name).reshape(-1) for one in found]) for name in ("lo", "hi", "first", "last"))
+    return Tables(
+        np.array([one.scale for one in found]),
+        np.array([one.width for one in found]),
+        np.array([one.start for one in found]),
+        np.array([one.even for one in found]),
+        np.array([one.half for one in found]),
+        np.cumsum([0, *(one.lo.size for one in found)])[:-1],
+        *flat,
+    )
+
+
+def _sides(noise: Noise) -> tuple[Ints, Ints]:
     """For each split the smallest lo and hi with P(X < -lo) + P(X > hi) <= 1 - LEVEL.
 
     lo gets its part of the 5 %; hi gets the rest, with what lo, being a whole number, could not use.
     """
-    lo = quantiles(scale, terms, (1 - LEVEL) * _SPLITS)
-    return lo, quantiles(scale, terms, (1 - LEVEL) - beyond(scale, terms, lo))
+    lo = quantiles(noise, (1 - LEVEL) * _SPLITS)
+    return lo, quantiles(noise, (1 - LEVEL) - beyond(noise, lo))
 
 
 def _inverse(bins: Ints, width: int, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
     """For each bin of noisy values the first and the last bin of d of which any accepts any of it.
 
     A bin z holds z * width .. z * width + width - 1; it meets all that bin d accepts, d * width - lo to
-    (d + 1) * width - 1 + hi, or does not.
+    (d + 1) * width - 1 + hi, or does not. The first bin that reaches up to z may begin above it; then it is not the
+    first that accepts z, but lies before that one, and the interval is a little longer than it need be.
     """
     lowest, highest = (bins * width - lo) // width, ((bins + 1) * width - 1 + hi) // width
-    met = (lowest[None, :] <= bins[:, None]) & (bins[:, None] <= highest[None, :])
-    return met.argmax(axis=1), len(bins) - 1 - met[:, ::-1].argmax(axis=1)
+    first = np.searchsorted(np.maximum.accumulate(highest), bins)
+    last = np.searchsorted(np.minimum.accumulate(lowest[::-1])[::-1], bins, side="right") - 1
+    return bins[first], bins[last]
 
 
 @lru_cache(maxsize=2)
@@ -128,17 +158,19 @@ def _tail(x: Floats, terms: int) -> Floats:
     return np.where(x > 0, beyond, 1 - beyond)
 
 
-def ends(z: Ints, t: Ints | int, v: Ints | int, table: Tables) -> tuple[Ints, Ints]:
+def ends(z: Ints, t: Ints | int, v: Ints | int, tables: Tables) -> tuple[Ints, Ints]:
     """The ends of all numbers d that accept z, or of a little more: a bin that accepts z in part counts as a whole.
 
-    z: noisy values less what was expected. t, v: the row of the tables for each of them: draws of noise less one, and
-    the place of the prior's variance. Beyond the tables the split is even, as it is long before their ends.
+    z: noisy values less what was expected. t, v: for each of them the place of its noise in the tables, and that of the
+    prior's variance. Beyond the tables the split is even, as it is long before their ends.
     """
-    row = z // table.width + table.start
-    far = (row < table.start // 2) | (row >= 2 * table.start - table.start // 2)
-    row = np.where(far, table.start, row)
-    one, other = table.first[t, v, row], table.last[t, v, row]
-    low, high = (one - table.start) * table.width, (other - table.start) * table.width
-    low = np.minimum(np.maximum(low, z - table.hi[t, v, one]), low + table.width - 1)
-    high = np.maximum(np.minimum(high + table.width - 1, z + table.lo[t, v, other]), high)
-    return np.where(far, z - table.even[t, 1], low), np.where(far, z + table.even[t, 0], high)
+    width, start = tables.width[t], tables.start[t]
+    bin_of = z // width
+    far = (bin_of < start // 2 - start) | (bin_of >= start - start // 2)
+    middle = tables.base[t] + (2 * v + 1) * start
+    at = middle + np.where(far, 0, bin_of)
+    first, last = tables.first[at], tables.last[at]
+    low, high = first * width, last * width
+    low = np.minimum(np.maximum(low, z - tables.hi[middle + first]), low + width - 1)
+    high = np.maximum(np.minimum(high + width - 1, z + tables.lo[middle + last]), high)
+    return np.where(far, z - tables.even[t, 1], low), np.where(far, z + tables.even[t, 0], high)

@@ -1,9 +1,10 @@
 """The default mechanism: empirical Bayes from the root down, rounded to whole numbers that add up.
 
-Noise is added to t_s = n_s + n_(s+1) + ..., or to n_s where that needs much less noise (`Mechanism.query`). The root is
-estimated by isotonic regression (Hay et al. 2010). Then, level by level, each region's numbers are shrunk toward its
-parent's shape, the more the larger the known variance of the noise is (`empirical_bayes`). The children of a parent
-then become the nearest table of whole numbers that adds up to the parent's numbers and to the children's totals
+Noise is added to t_s = n_s + n_(s+1) + ..., or to n_s where that needs much less noise (`Mechanism.query`). On t_s it
+may have another scale for each size, chosen by a first look at the root (`split`), which is used as a measurement too.
+The root is estimated by isotonic regression (Hay et al. 2010). Then, level by level, each region's numbers are shrunk
+toward its parent's shape, the more the larger the known variance of the noise is (`empirical_bayes`). The children of a
+parent then become the nearest table of whole numbers that adds up to the parent's numbers and to the children's totals
 (`controlled_rounding`).
 """
 
@@ -12,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from duckanon.engines.groups.acceptance_regions import LEVEL
-from duckanon.engines.groups.confidence_intervals import tail
+from duckanon.engines.groups.confidence_intervals import noises, tail
 from duckanon.engines.groups.controlled_rounding import column, fit, project_to_sum
-from duckanon.engines.groups.discrete_laplace import margin, variance
+from duckanon.engines.groups.discrete_laplace import Noise, margin, variance
 from duckanon.engines.groups.empirical_bayes import Cells, cells, posterior_cells
 from duckanon.engines.groups.hierarchy import Ints
-from duckanon.engines.groups.isotonic_regression import Floats, sparse, whole_rows
+from duckanon.engines.groups.isotonic_regression import Floats, pool_rows, sparse
 from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
 from duckanon.engines.groups.queries import HISTOGRAM
 from duckanon.engines.groups.region_totals import share_out
@@ -30,12 +31,18 @@ _WIDTH = 1.96
 def auto(measured: Measurements) -> Estimate:
     """The mechanism described at the top of this module. Where totals are public, every region keeps its own."""
     tree, plain = measured.hierarchy, measured.query is HISTOGRAM
-    curves, variances = upwards(tree, measured.values, tuple(map(variance, measured.scales)))
+    curves, variances = upwards(tree, *_with_look(measured))
+    if plain:
+        above = _plain_root(curves[0][0], variances[0][0, 0], measured.total)
+    else:
+        above = _root(curves[0], variances[0], measured.total)
     if measured.totals is not None and not plain:
+        # t_1 has no noise, and so no variance that anything would use.
         curves = tuple(np.column_stack([known, curve]) for known, curve in zip(measured.totals, curves, strict=True))
-    above = _plain_root(curves[0][0], variances[0][0], measured.total) if plain else _root(curves[0], measured.total)
-    low, high = _root_interval(measured, above)
-    spread = np.full(above.shape, measured.query.terms * variance(measured.scales[0]))
+        variances = tuple(np.column_stack([np.ones(len(each)), each]) for each in variances)
+    drawn = [measured.scales[0]] * measured.max_size if plain else noises(measured, 0)
+    low, high = _root_interval(measured, above, drawn)
+    spread = np.array([[sum(map(variance, noise)) for noise in drawn]])
     lows, highs = [low], [high]
     for level, families in enumerate(tree.starts):
         parent, curve, blur = tree.parents[level], curves[level + 1], variances[level + 1]
@@ -60,13 +67,26 @@ def _whole(numbers: Floats) -> Ints:
     return np.clip(numbers, 0, MOST).astype(np.int64)
 
 
-def _root(curve: Floats, total: int | None) -> Ints:
-    """The root's groups from noisy t_s, (1, max_size): differences of the nearest non-increasing whole numbers."""
-    if total is None:
-        steps = whole_rows(np.rint(curve[:, ::-1]).astype(np.int64), 0, MOST)[:, ::-1]
-    else:
-        inner = whole_rows(np.rint(curve[:, :0:-1]).astype(np.int64), 0, total)[:, ::-1]
-        steps = np.column_stack([np.array([[total]]), inner])
+def _with_look(measured: Measurements) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """The values and their variances, level by level; the look is averaged into the root's, by inverse variances."""
+    values: list[Floats] = [level.astype(np.float64) for level in measured.values]
+    variances = [measured.variances(level) for level in range(len(values))]
+    if measured.look is not None:
+        own, of_look = variances[0], variance(measured.look.scale)
+        values[0] = (values[0] * of_look + measured.look.values * own) / (own + of_look)
+        variances[0] = own * of_look / (own + of_look)
+    return tuple(values), tuple(variances)
+
+
+def _root(curve: Floats, variances: Floats, total: int | None) -> Ints:
+    """The root's groups from noisy t_s, (1, values): differences of the nearest non-increasing whole numbers.
+
+    A public t_1 is not among them. variances: of the values.
+    """
+    backward = np.ascontiguousarray(curve[:, ::-1]), 0.0, float(MOST if total is None else total)
+    steps = _whole(np.rint(pool_rows(*backward, 1 / variances[:, ::-1])))[:, ::-1]
+    if total is not None:
+        steps = np.column_stack([np.array([[total]]), steps])
     return -np.diff(steps, axis=1, append=0)
 
 
@@ -83,14 +103,18 @@ def _plain_root(noisy: Floats, noise: float, total: int | None) -> Ints:
     return whole[None, :]
 
 
-def _root_interval(measured: Measurements, groups: Ints) -> tuple[Ints, Ints]:
-    """The root's intervals, from the noise alone: cut to what is possible, and widened to include the release."""
+def _root_interval(measured: Measurements, groups: Ints, drawn: list[Noise]) -> tuple[Ints, Ints]:
+    """The root's intervals, from the noise alone: cut to what is possible, and widened to include the release.
+
+    drawn: the scales of the noise in each size's number.
+    """
     total, noisy = measured.total, measured.histogram(0)
-    q = margin(measured.scales[0], measured.query.terms, LEVEL)
+    margins = {noise: margin(noise, LEVEL) if noise else 0 for noise in set(drawn)}
+    q = np.array([margins[noise] for noise in drawn])
     low = np.minimum(np.maximum(noisy - q, 0), groups)
     high = np.maximum(noisy + q, 0)
     if measured.query is not HISTOGRAM:
-        bound = tail(measured.values[0], measured.scales[0])
+        bound = tail(measured.values[0], measured.variances(0))
         high = np.minimum(high, bound if total is None else np.column_stack([np.array([[total]]), bound]))
     if total is not None:
         high = np.minimum(high, total)

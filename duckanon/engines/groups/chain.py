@@ -25,7 +25,7 @@ def chain(measured: Measurements) -> Estimate:
     # The last leaf below each region, from the leaves up.
     last = np.arange(measured.hierarchy.sizes[-1])
     for level in reversed(range(measured.hierarchy.depth)):
-        trust = 1 / variance(measured.scales[level])
+        trust = 1 / variance(measured.scales[level][0])
         sums[:, last] += trust * measured.values[level]
         weights[:, last] += trust
         if level:

@@ -7,35 +7,44 @@ chosen test accepts the true number with probability at least 95 %, and so the i
 table and epsilon. Regions that differ from their parents get a worse choice: longer intervals, which still hold.
 The tests, for n_s = t_s - t_(s+1):
 
-two-sided   the noise in y_s - y_(s+1), y being the noisy t, has exactly known tails: `acceptance_regions`.
+two-sided   the noise in y_s - y_(s+1), y being the noisy t, has exactly known tails: `acceptance_regions`. The two
+            may have noise of different scales.
 one-sided   t does not increase, so n_s <= (mean of t over sizes up to s) - (mean of t over sizes from s + 1), for any
-            windows on both sides. For y the difference is below that by more than `reaches` in 5 % of cases. Where
-            hardly any groups are expected, long windows make this bound a fraction of the noise on one value.
+            windows on both sides. For y the difference is below that by more than `reach` in 5 % of cases. Where
+            hardly any groups are expected, long windows make this bound a fraction of the noise on one value. All
+            values in both windows have noise of one scale.
+parent      a region has no more groups of a size than its parent, so the parent's upper bound holds for it too. It is
+            the shorter one for sizes that hardly any region has, whose noise is less at the parent's level (`split`).
+            The look says which sizes these are.
 
 With noise on n_s itself only the two-sided test is used, with a single draw. Intervals are cut to 0 <= n_s <= total,
 and widened to include the released number; neither lowers their coverage. Where the scale of the noise is above 2^40,
-the interval is everything that is possible, because there are at most 10^15 groups.
+the interval is everything that is possible, because there are at most 10^15 groups. The scales follow from the look,
+which no test uses, and whose noise is independent of all other noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
+from itertools import pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
-from duckanon.engines.groups.acceptance_regions import LEVEL, VARIANCES, Tables, ends, tables
-from duckanon.engines.groups.discrete_laplace import WINDOWS, margin, reaches, variance
+from duckanon.engines.groups.acceptance_regions import LEVEL, VARIANCES, Tables, ends, table, tables
+from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, margin, reach, variance
 from duckanon.engines.groups.hierarchy import Ints
 from duckanon.engines.groups.isotonic_regression import Floats, pool_rows, sparse
-from duckanon.engines.groups.measurements import MOST, Measurements
+from duckanon.engines.groups.measurements import MOST, Look, Measurements
 from duckanon.engines.groups.queries import HISTOGRAM
 
 _WIDEST = 1 << 40
 # The assumed relative deviation of a number from its expectation. It only affects which test is chosen.
 _APART = 0.1
 _NEVER = 1e300
+# A parent's bound is taken where it is expected to be below this part of the region's own.
+_SHORTER = 0.8
 
 # How many cells are computed at a time.
 _BLOCK = 1 << 14
@@ -46,33 +55,59 @@ def guaranteed(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
 
     measured: noise on t_s or on n_s. levels: what is released, (regions, max_size) each.
     """
-    lows, highs = [], []
+    lows: list[Ints] = []
+    highs: list[Ints] = []
     for level, released in enumerate(levels):
         totals = None if measured.totals is None else measured.totals[level]
         most = np.full(len(released), MOST) if totals is None else totals
         low, high = np.zeros_like(released), np.repeat(most[:, None], released.shape[1], axis=1)
-        if measured.scales[level] < _WIDEST:
-            interval = _from_counts if measured.query is HISTOGRAM else _from_above
-            interval(measured, level, most, low, high)
+        if max(measured.scales[level]) < _WIDEST:
+            if measured.query is HISTOGRAM:
+                _from_counts(measured, level, most, low, high)
+            else:
+                taken = _bounded_by_parents(measured, level)
+                _from_above(measured, level, most, low, high, int(np.flatnonzero(~taken).max(initial=-1)) + 1)
+                if taken.any():
+                    low[:, taken], high[:, taken] = 0, highs[-1][:, taken][measured.hierarchy.parents[level - 1]]
         lows.append(np.minimum(np.clip(low, 0, most[:, None]), released))
         highs.append(np.maximum(np.clip(high, 0, most[:, None]), released))
     return tuple(lows), tuple(highs)
 
 
-def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, float, Ints | None] | None:
+def _elsewhere(measured: Measurements, level: int) -> tuple[Ints, Ints, Floats, Ints | None] | None:
     """Noisy values, independent of the level's own, by which its tests may be chosen.
 
     They are the parents' or, for the root, the sum of its children's; None if the root is the only level. Returns which
-    row is for which region, the rows, the variance of their noise, and their totals where public.
+    row is for which region, the rows, the variances of a row's noise, and their totals where public.
     """
     tree, totals = measured.hierarchy, measured.totals
     if level:
         known = None if totals is None else totals[level - 1]
-        return tree.parents[level - 1], measured.values[level - 1], variance(measured.scales[level - 1]), known
+        return tree.parents[level - 1], measured.values[level - 1], measured.variances(level - 1), known
     if tree.depth == 1:
         return None
-    summed = variance(measured.scales[1]) * tree.sizes[1]
+    summed = measured.variances(1) * tree.sizes[1]
     return np.zeros(1, dtype=np.int64), tree.up(0, measured.values[1]), summed, None if totals is None else totals[0]
+
+
+def _bounded_by_parents(measured: Measurements, level: int) -> NDArray[np.bool_]:
+    """The sizes at which the parents' upper bounds are expected to be below their own: chosen by the look alone."""
+    if measured.look is None or level == 0:
+        return np.zeros(measured.max_size, dtype=bool)
+    above, own = (_expected_bounds(measured, measured.look, each) for each in (level - 1, level))
+    taken: NDArray[np.bool_] = above < _SHORTER * own
+    return taken
+
+
+def _expected_bounds(measured: Measurements, look: Look, level: int) -> Floats:
+    """Roughly what the upper bound of each size's number is in a region of this level, by the look's noisy counts."""
+    whole = None if measured.totals is None else measured.totals[0]
+    curve = _curve(look.values[None, :], np.ones(len(look.values)), whole)[0] / measured.hierarchy.sizes[level]
+    numbers = (curve[:-1] - np.append(curve[2:], 0.0)) / 2
+    one_sided = curve[:-1] + _reaches(measured, level).min(axis=(0, 1))
+    two_sided = numbers + [table(noise).even[0] if noise else 0 for noise in noises(measured, level)]
+    found: Floats = np.minimum(one_sided, two_sided)
+    return found
 
 
 def _blocks(regions: int, sizes: int) -> Iterator[slice]:
@@ -84,122 +119,182 @@ def _blocks(regions: int, sizes: int) -> Iterator[slice]:
 # --- noise on t_s -----------------------------------------------------------------------------------------------------
 
 
-def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints) -> None:
-    known, values, scale = measured.totals is not None, measured.values[level], measured.scales[level]
+def noises(measured: Measurements, level: int) -> list[Noise]:
+    """For each size the scales of the draws in n_s = t_s - t_(s+1). t_1 may be public; t after the last size is 0."""
+    drawn: list[Noise] = [(measured.scales[level][way],) for way in measured.ways]
+    first: list[Noise] = [()] if measured.totals is not None else []
+    return [one + other for one, other in pairwise([*first, *drawn, ()])]
+
+
+def _from_above(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints, many: int) -> None:
+    """The intervals of the first `many` sizes, or of some more, into low and high."""
+    known, values, drawn = measured.totals is not None, measured.values[level], noises(measured, level)
     # t_1 to t_(max_size + 1), the last of them zero.
     first = [most[:, None]] if known else []
     seen = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
+    if not any(drawn):
+        low[:] = high[:] = seen[:, :1]
+        return
     found = _elsewhere(measured, level)
     if found is None:
-        _alone(seen, known, scale, low, high)
+        _alone(seen, drawn, low, high)
         return
-    parent, rows, row_variance, whole = found
-    curve, noise = _curve(rows, whole), variance(scale)
+    parent, rows, row_variances, whole = found
+    curve, variances = _curve(rows, row_variances, whole), measured.variances(level)
     whole_of = np.maximum(curve[:, 0], 1.0)[parent]
     share, unsure = np.maximum(seen[:, 0], 0) / whole_of, np.zeros(len(seen))
     first_share, first_unsure = share, unsure
     if not known:
         # y_1 estimates the total. Size 1 is tested by y_1, so there the later values do, by least squares.
-        unsure = noise / whole_of**2
-        squares = np.maximum((curve[:, 2:] ** 2).sum(axis=1), 1e-6)[parent]
-        first_share = np.maximum((seen[:, 2:] * curve[parent, 2:]).sum(axis=1) / squares, 0)
-        first_unsure = noise / squares
-    for block in _blocks(*low.shape):
+        unsure = variances[0] / whole_of**2
+        weights = curve[:, 2:] / np.append(variances, 1.0)[2:]
+        squares = np.maximum((curve[:, 2:] * weights).sum(axis=1), 1e-6 / variances[0])[parent]
+        first_share = np.maximum((seen[:, 2:] * weights[parent]).sum(axis=1) / squares, 0)
+        first_unsure = 1 / squares
+    of_rows = np.concatenate([[0.0] * known, row_variances, [0.0]])
+    # The sizes that are asked for, and those after them that their windows reach.
+    sizes = min(many + WINDOWS[-1], low.shape[1])
+    tests, row_variances = _tests(measured, level, drawn[:sizes]), (of_rows[:-1] + of_rows[1:])[:sizes]
+    seen, curve = seen[:, : sizes + 1], curve[:, : sizes + 1]
+    for block in _blocks(len(low), sizes):
         shares, share_variances = (
-            np.column_stack([first[block], np.repeat(other[block, None], low.shape[1] - 1, axis=1)])
+            np.column_stack([first[block], np.repeat(other[block, None], sizes - 1, axis=1)])
             for first, other in ((first_share, share), (first_unsure, unsure))
         )
-        test = _Above(
-            seen[block], known, curve[parent[block]], shares, share_variances, row_variance, most[block, None], scale
-        )
-        low[block], high[block] = test.intervals()
+        cells = _Above(seen[block], curve[parent[block]], shares, share_variances, row_variances, most[block, None])
+        low[block, :sizes], high[block, :sizes] = cells.intervals(tests)
 
 
-def _curve(rows: Ints, whole: Ints | None) -> Floats:
+def _curve(rows: Ints, variances: Floats, whole: Ints | None) -> Floats:
     """t_1 to t_(max_size + 1) of each row: the decreasing sequence nearest to the noisy values."""
-    falling = pool_rows(np.ascontiguousarray(rows[:, ::-1]).astype(np.float64), 0.0, np.inf)[:, ::-1]
+    backward = np.ascontiguousarray(rows[:, ::-1]).astype(np.float64)
+    falling = pool_rows(backward, 0.0, np.inf, 1 / variances[::-1])[:, ::-1]
     if whole is not None:
         falling = np.column_stack([whole, np.minimum(falling, whole[:, None])])
     return np.column_stack([falling, np.zeros(len(rows))])
 
 
 @dataclass(frozen=True, eq=False)
-class _Above:
-    """The tests of some regions' cells.
+class _Tests:
+    """The tests of each size at one level.
 
-    seen: t_1 to t_(sizes + 1), (regions, sizes + 1). known: whether t_1 is public, and so without noise. curve: what is
-    expected of `seen` where the region has its parent's total. shares, share_variances: (regions, sizes), the
-    estimated shares of the parent's total, and their variances. row_variance: of the curve's values. most: the largest
-    possible numbers, (regions, 1).
+    tables, place: the two-sided ones, and the place of each size's noise in them. reaches: of each pair of windows,
+    (windows, windows, sizes): what the one-sided bound allows for noise; _NEVER for windows that do not fit.
+    """
+
+    tables: Tables
+    place: Ints
+    reaches: Floats
+
+
+def _tests(measured: Measurements, level: int, drawn: list[Noise]) -> _Tests:
+    """Of the first sizes. drawn: the scales of the noise of each of them."""
+    places = {noise: t for t, noise in enumerate(dict.fromkeys(filter(None, drawn)))}
+    place = np.array([places.get(noise, 0) for noise in drawn])
+    reaches = _reaches(measured, level)[:, :, : len(drawn)]
+    for k, other in enumerate(WINDOWS):
+        # No windows beyond these sizes.
+        reaches[:, k, max(0, len(drawn) - other) :] = _NEVER
+    return _Tests(tables(list(places)), place, reaches)
+
+
+def _reaches(measured: Measurements, level: int) -> Floats:
+    """What one-sided bounds allow for noise, for each pair of windows and each size.
+
+    All values in a pair of windows have one scale. From size 2 on windows leave t_1 out, because it is public, or was
+    used to choose the test. Only t_1 comes before size 1; where it is private it is tested with t_2 at most, around
+    what the later values predict.
+    """
+    known = measured.totals is not None
+    # For each size from 2 on (from 1 on, if t_1 is private) the values of its scale from it down to t_2, and after it.
+    ways = measured.ways
+    starts = np.append(0, np.flatnonzero(np.diff(ways)) + 1)
+    many = np.diff(np.append(starts, len(ways)))
+    at, start = np.arange(len(ways)), np.repeat(starts, many)
+    before, after = at - start + 1, np.repeat(starts + many, many) - at - 1
+    if not known:
+        before[1 : many[0]] -= 1
+        after[0] = min(1, after[0])
+    least = np.ones(len(ways), dtype=np.int64)
+    if known:
+        # Before size 1 there is only the public t_1: no noise.
+        before, after, least = np.append(0, before), np.append(many[0], after), np.append(0, least)
+        ways = np.append(ways[0], ways)
+    reaches = np.full((len(WINDOWS), len(WINDOWS), len(ways)), _NEVER)
+    for i, k in np.ndindex(reaches.shape[:2]):
+        fits = (least <= WINDOWS[i]) & (WINDOWS[i] <= before) & (WINDOWS[k] <= after)
+        for way in np.unique(ways[fits]):
+            found = reach(measured.scales[level][way], WINDOWS[i], WINDOWS[k], 1 - LEVEL)
+            reaches[i, k, fits & (ways == way)] = found
+    return reaches
+
+
+@dataclass(frozen=True, eq=False)
+class _Above:
+    """Some regions' cells.
+
+    seen: t_1 to t_(sizes + 1), (regions, sizes + 1). curve: what is expected of `seen` where the region has its
+    parent's total. shares, share_variances: (regions, sizes), the estimated shares of the parent's total, and their
+    variances. row_variances: (sizes,), of the parents' numbers. most: the largest possible numbers, (regions, 1).
     """
 
     seen: Ints
-    known: bool
     curve: Floats
     shares: Floats
     share_variances: Floats
-    row_variance: float
+    row_variances: Floats
     most: Ints
-    scale: Fraction
 
-    def intervals(self) -> tuple[Ints, Ints]:
+    def intervals(self, tests: _Tests) -> tuple[Ints, Ints]:
         """Each cell's interval, by the test whose interval is expected to be shorter."""
-        terms = _terms(self.shares.shape[1], self.known)
-        table, most = tables(self.scale), self.most.astype(np.float64)
+        most = self.most.astype(np.float64)
         shape = self.curve[:, :-1] - self.curve[:, 1:]
         mean = np.minimum(self.shares * shape, most)
-        spread = (
-            _spread(mean) + self.shares * self.shares * terms * self.row_variance + shape * shape * self.share_variances
-        )
-        v = np.searchsorted(VARIANCES * float(self.scale) ** 2, spread)
-        half = table.half[terms - 1, v]
+        spread = _spread(mean) + self.shares * self.shares * self.row_variances + shape * shape * self.share_variances
+        v = _prior(spread, tests.tables.scale[tests.place])
+        half = tests.tables.half[tests.place, v]
         two_sided = np.minimum(mean + half, most) - np.maximum(mean - half, 0.0)
-        bound, expected = self._bounds()
-        low, high = _two_sided(self.seen[:, :-1] - self.seen[:, 1:], mean, terms - 1, v, table)
+        bound, expected = self._bounds(tests.reaches)
+        low, high = _two_sided(self.seen[:, :-1] - self.seen[:, 1:], mean, tests.place, v, tests.tables)
         one_sided = two_sided >= np.minimum(expected, most)
-        low, high = np.where(one_sided, 0, low), np.where(one_sided, np.floor(bound).astype(np.int64), high)
-        if terms[0] == 0:
-            low[:, 0] = high[:, 0] = self.seen[:, 0]
-        return low, high
+        return np.where(one_sided, 0, low), np.where(one_sided, np.floor(bound).astype(np.int64), high)
 
-    def _bounds(self) -> tuple[Floats, Floats]:
+    def _bounds(self, reaches: Floats) -> tuple[Floats, Floats]:
         """One-sided upper bounds of n_s, with the windows whose expected bound is least; and that expectation."""
-        sizes = self.shares.shape[1]
-        reach = reaches(self.scale, 1 - LEVEL)
-        # Sums of t_2 to t_s, observed, and expected for a share of 1. From size 2 on windows leave t_1 out, because it
-        # is public, or was used to choose the test.
+        # Sums of t_2 to t_s, observed, and expected for a share of 1.
         own, sums = self.seen[:, :-1].copy(), self.curve[:, :-1].copy()
         own[:, 0], sums[:, 0] = 0, 0.0
         own, sums = np.cumsum(own, axis=1), np.cumsum(sums, axis=1)
         expected, chosen = np.full(self.shares.shape, _NEVER), np.zeros(self.shares.shape, dtype=np.int64)
-        for i, many in enumerate(WINDOWS):
-            for k, other in enumerate(WINDOWS):
-                # Only t_1 comes before size 1. Where t_1 is private it is tested with t_2, around what the later values
-                # predict.
-                if many == (0 if self.known else 1) and other <= sizes - 1 and (self.known or other <= 1):
-                    found = self.shares[:, :1] * self.curve[:, :1]
-                    found = found - self._expected(sums, slice(0, 1), other, self.shares[:, :1]) + reach[i, k]
-                    _keep_least(expected[:, :1], chosen[:, :1], found, i * len(WINDOWS) + k)
-                if 0 < many < sizes - other:
-                    places = slice(many, sizes - other)
-                    shares = self.shares[:, places]
-                    found = self._expected(sums, slice(0, sizes - other - many), many, shares)
-                    found = found - self._expected(sums, places, other, shares) + reach[i, k]
-                    _keep_least(expected[:, places], chosen[:, places], found, i * len(WINDOWS) + k)
-        windows, place = np.array(WINDOWS), np.arange(sizes)
+        for pair, (many, other) in enumerate(product(WINDOWS, WINDOWS)):
+            reach = reaches.reshape(-1, reaches.shape[-1])[pair]
+            if reach[0] < _NEVER:
+                found = self.shares[:, :1] * self.curve[:, :1]
+                found = found - self._expected(sums, 0, 1, other) + reach[0]
+                _keep_least(expected[:, :1], chosen[:, :1], found, pair)
+            fits = np.flatnonzero(reach[1:] < _NEVER) + 1
+            if len(fits):
+                first, end = int(fits[0]), int(fits[-1]) + 1
+                shares = self.shares[:, first:end]
+                found = shares / many * (sums[:, first:end] - sums[:, first - many : end - many])
+                found = found - self._expected(sums, first, end, other) + reach[first:end]
+                _keep_least(expected[:, first:end], chosen[:, first:end], found, pair)
+        windows, place = np.array(WINDOWS), np.arange(self.shares.shape[1])
         back, ahead = windows[chosen // len(WINDOWS)], windows[chosen % len(WINDOWS)]
         before = (own - np.take_along_axis(own, np.maximum(place - back, 0), axis=1)) / np.maximum(back, 1)
         before[:, 0] = self.seen[:, 0]
-        after = (np.take_along_axis(own, np.minimum(place + ahead, sizes - 1), axis=1) - own) / np.maximum(ahead, 1)
+        after = (np.take_along_axis(own, np.minimum(place + ahead, len(place) - 1), axis=1) - own) / np.maximum(
+            ahead, 1
+        )
         # Outward by more than the rounding error.
-        bound = before - after + reach.reshape(-1)[chosen] + 1e-9 + 1e-15 * (np.abs(before) + np.abs(after))
-        return np.where(expected < _NEVER, bound, 0.0), expected
+        reach = reaches.reshape(-1)[chosen * len(place) + place]
+        return before - after + reach + 1e-9 + 1e-15 * (np.abs(before) + np.abs(after)), expected
 
-    def _expected(self, sums: Floats, places: slice, many: int, shares: Floats) -> Floats:
-        """The expected mean of the `many` values of t after each of these places; zero for no values."""
+    def _expected(self, sums: Floats, first: int, end: int, many: int) -> Floats:
+        """The expected mean of the `many` values of t after each of the sizes first .. end - 1; zero for no values."""
         if many == 0:
             return np.zeros((1, 1))
-        return shares * (sums[:, places.start + many : places.stop + many] - sums[:, places]) / many
+        return self.shares[:, first:end] * (sums[:, first + many : end + many] - sums[:, first:end]) / many
 
 
 def _keep_least(expected: Floats, chosen: Ints, found: Floats, which: int) -> None:
@@ -209,40 +304,36 @@ def _keep_least(expected: Floats, chosen: Ints, found: Floats, which: int) -> No
     np.copyto(chosen, which, where=less)
 
 
-def _terms(sizes: int, known: bool) -> Ints:
-    """How many draws of noise are in n_s = t_s - t_(s+1), by size. t_1 may be public; t after the last size is 0."""
-    terms = np.full(sizes, 2)
-    terms[0] -= known
-    terms[-1] -= 1
-    return terms
-
-
 def _spread(mean: Floats) -> Floats:
     """The assumed variance of a number around its expectation; at least that of rounding."""
     return mean + (_APART * mean) ** 2 + 0.25
 
 
-def _two_sided(noisy: Ints, mean: Floats, t: Ints | int, v: Ints, table: Tables) -> tuple[Ints, Ints]:
+def _prior(spread: Floats, scale: Floats) -> Ints:
+    """The place of the assumed variance in the tables of a noise of this scale."""
+    return np.searchsorted(VARIANCES, spread / (scale * scale))
+
+
+def _two_sided(noisy: Ints, mean: Floats, t: Ints | int, v: Ints, tables: Tables) -> tuple[Ints, Ints]:
     middle = np.rint(mean).astype(np.int64)
-    low, high = ends(noisy - middle, t, v, table)
+    low, high = ends(noisy - middle, t, v, tables)
     return low + middle, high + middle
 
 
-def _alone(seen: Ints, known: bool, scale: Fraction, low: Ints, high: Ints) -> None:
+def _alone(seen: Ints, drawn: list[Noise], low: Ints, high: Ints) -> None:
     """Intervals where the root is the only level: values of smaller sizes choose the test.
 
     If the values of t 16 to 31 sizes before are hardly above zero, the mean of the 16 values before t_s is an upper
-    bound of t_s, and so of n_s. Elsewhere the test is two-sided and symmetric. seen: (1, sizes + 1).
+    bound of t_s, and so of n_s. Elsewhere the test is two-sided and symmetric. seen: (1, sizes + 1). drawn: as in
+    `noises`; all scales are equal.
     """
-    sizes, even = seen.shape[1] - 1, tables(scale).even
-    terms = _terms(sizes, known)
+    sizes, scale = seen.shape[1] - 1, drawn[-1][0]
+    even = np.array([table(noise).even for noise in drawn])
     difference = seen[0, :-1] - seen[0, 1:]
-    low[0], high[0] = difference - even[terms - 1, 1], difference + even[terms - 1, 0]
-    if terms[0] == 0:
-        low[0, 0] = high[0, 0] = difference[0]
+    low[0], high[0] = difference - even[:, 1], difference + even[:, 0]
     runs = np.lib.stride_tricks.sliding_window_view(seen[0, :sizes], 16).mean(axis=1) if sizes > 32 else np.empty(0)
     places = np.flatnonzero(runs[1 : len(runs) - 16] <= 2 * float(scale)) + 32
-    bound = runs[places - 15] + reaches(scale, 1 - LEVEL)[3, 0]
+    bound = runs[places - 15] + reach(scale, 16, 0, 1 - LEVEL)
     low[0, places], high[0, places] = 0, np.floor(bound + 1e-9 + 1e-15 * np.abs(bound)).astype(np.int64)
 
 
@@ -250,22 +341,22 @@ def _alone(seen: Ints, known: bool, scale: Fraction, low: Ints, high: Ints) -> N
 
 
 def _from_counts(measured: Measurements, level: int, most: Ints, low: Ints, high: Ints) -> None:
-    values, scale = measured.values[level], measured.scales[level]
+    values, noise = measured.values[level], measured.scales[level]
     found = _elsewhere(measured, level)
     if found is None:
-        even = tables(scale).even[0]
-        low[:], high[:] = values - even[1], values + even[0]
+        below, above = table(noise).even
+        low[:], high[:] = values - above, values + below
         return
-    parent, rows, row_variance, _ = found
-    fitted = [sparse(row.astype(float), row_variance) for row in rows]
+    parent, rows, row_variances, _ = found
+    fitted = [sparse(row.astype(float), float(row_variances[0])) for row in rows]
     shape, shape_variances = (np.array(part) for part in zip(*fitted, strict=True))
     for block in _blocks(*low.shape):
         given = values[block], measured.totals is not None, most[block, None], shape[parent[block]]
-        low[block], high[block] = _of_counts(*given, shape_variances[parent[block]], scale)
+        low[block], high[block] = _of_counts(*given, shape_variances[parent[block]], noise)
 
 
 def _of_counts(
-    seen: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, scale: Fraction
+    seen: Ints, known: bool, most: Ints, shape: Floats, shape_variances: Floats, noise: Noise
 ) -> tuple[Ints, Ints]:
     """Two-sided intervals of some regions. shape, shape_variances: of each region's parent.
 
@@ -279,11 +370,11 @@ def _of_counts(
         rest = np.maximum(_before(square) + squares[:, 1:], 1e-9 * squares[:, :1] + 1e-6)
         # Sums before a size and after it, because a difference of two float sums would still contain rounding errors
         # that depend on the size.
-        share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(scale) / rest
+        share, unsure = np.maximum(_before(product) + products[:, 1:], 0.0) / rest, variance(noise[0]) / rest
     mean = np.minimum(share * shape, most)
     spread = _spread(mean) + share * share * shape_variances + shape * shape * unsure
-    v = np.searchsorted(VARIANCES * float(scale) ** 2, spread)
-    return _two_sided(seen, mean, 0, v, tables(scale))
+    found = tables([noise])
+    return _two_sided(seen, mean, 0, _prior(spread, found.scale), found)
 
 
 def _later(values: Floats) -> Floats:
@@ -301,26 +392,31 @@ def from_noise(measured: Measurements, levels: tuple[Ints, ...]) -> tuple[tuple[
     """95 % intervals around the noisy values, cut to what is possible and widened to include the released numbers."""
     low, high = [], []
     for level, (noisy, released) in enumerate(zip(measured.histograms(), levels, strict=True)):
-        q = margin(measured.scales[level], measured.query.terms, LEVEL)
+        q = margin(measured.scales[level] * measured.query.terms, LEVEL)
         most = np.iinfo(np.int64).max if measured.totals is None else measured.totals[level][:, None]
         low.append(np.minimum(np.clip(noisy - q, 0, most), released))
         high.append(np.maximum(np.clip(noisy + q, 0, most), released))
     return tuple(low), tuple(high)
 
 
-def tail(above: Ints, scale: Fraction) -> Ints:
+def tail(above: Ints, variances: Floats) -> Ints:
     """Upper bounds of t_s. t does not increase, so without noise the mean of a run of values up to s is above t_s.
 
     Runs have 16, 64, 256, ... values; three standard deviations of the noise are added. above: noisy t_s, (regions,
-    values). Without a run of 16 there is no bound: 2^62.
+    values). variances: of a row's noise. Without a run of 16 there is no bound: 2^62.
     """
     bound = np.full(above.shape, np.inf)
-    sums = np.cumsum(above, axis=1, dtype=np.float64)
+    sums, spread = np.cumsum(above, axis=1, dtype=np.float64), np.cumsum(variances)[None, :]
     run = 16
     while run <= above.shape[1]:
-        means = (sums[:, run - 1 :] - np.column_stack([np.zeros(len(above)), sums[:, :-run]])) / run
-        reach = 3 * np.sqrt(variance(scale) / run)
-        bound[:, run - 1 :] = np.minimum(bound[:, run - 1 :], np.maximum(means, 0) + reach)
+        mean, variance = (_run_means(one, run) for one in (sums, spread))
+        bound[:, run - 1 :] = np.minimum(bound[:, run - 1 :], np.maximum(mean, 0) + 3 * np.sqrt(variance / run))
         run *= 4
     found: Ints = np.ceil(np.minimum(bound, 2.0**62)).astype(np.int64)
+    return found
+
+
+def _run_means(sums: Floats, run: int) -> Floats:
+    """Means of so many adjacent values, from the running sums of all."""
+    found: Floats = (sums[:, run - 1 :] - np.column_stack([np.zeros(len(sums)), sums[:, :-run]])) / run
     return found

@@ -3,6 +3,7 @@
 Tails are never taken to be smaller than they are.
 
 X has P(v) = (1 - a) / (1 + a) a^|v| with a = exp(-1 / scale), as `randomness.double_geometric` draws it.
+The noise of one number is a single draw or the difference of two, which may have different scales: a tuple of scales.
 """
 
 from __future__ import annotations
@@ -20,58 +21,69 @@ from duckanon.engines.groups.isotonic_regression import Floats
 WINDOWS = (0, 1, 4, 16, 64, 256)
 # A bound on the rounding error of probabilities here.
 _SLACK = 1e-9
+# If the chances 1 - a of two scales are nearer to each other than that both get the larger scale. X is symmetric and
+# unimodal, so this makes tails larger (Birnbaum 1948), not smaller.
+_NEAR = 1.01
+Noise = tuple[Fraction, ...]
 # Noise of a larger scale is approximated on a lattice of several units.
 _LATTICE = 256
 
 
-def beyond(scale: Fraction, terms: int, v: Ints) -> Floats:
-    """P(X > v), v >= 0, X one draw or (terms 2) the difference of two.
+def beyond(noise: Noise, v: Ints) -> Floats:
+    """P(X > v), v >= 0, X one draw or the difference of two.
 
-    P(X >= k) = a^k / (1 + a) for k > 0. The difference has P(X = v) = ((1 - a) / (1 + a))^2 a^|v| (|v| + c) with
-    c = (1 + a^2) / (1 - a^2), so P(X >= k) = a^k ((k + c) (1 - a) + a) / (1 + a)^2.
+    P(X >= k) = a^k / (1 + a) for k > 0. The difference of two of one scale has
+    P(X = v) = ((1 - a) / (1 + a))^2 a^|v| (|v| + c) with c = (1 + a^2) / (1 - a^2), so
+    P(X >= k) = a^k ((k + c) (1 - a) + a) / (1 + a)^2. With b of the other, b < a, it is, by partial fractions,
+    P(X >= k) = (a^(k+1) (1 - b)^2 / (1 + a) - b^(k+1) (1 - a)^2 / (1 + b)) / ((a - b) (1 - a b)).
     """
-    a, rest, k = exp(-1 / scale), -expm1(-1 / scale), v + 1.0
-    power = np.exp(-k / float(scale))
-    if terms == 1:
+    wide, narrow, k = max(noise), min(noise), v + 1.0
+    a, rest = exp(-1 / wide), -expm1(-1 / wide)
+    power = np.exp(-k / float(wide))
+    if len(noise) == 1:
         return np.asarray(power / (1 + a))
-    return np.asarray(power * (k * rest + (1 + a * a) / (1 + a) + a) / (1 + a) ** 2)
+    b, other = exp(-1 / narrow), -expm1(-1 / narrow)
+    if other < _NEAR * rest:
+        return np.asarray(power * (k * rest + (1 + a * a) / (1 + a) + a) / (1 + a) ** 2)
+    # 1 - a and 1 - b have small relative errors, and are not near to each other, so differences lose nothing.
+    both = power * a * other**2 / (1 + a) - np.exp(-(k + 1) / float(narrow)) * rest**2 / (1 + b)
+    return np.asarray(both / ((other - rest) * (rest + other - rest * other)))
 
 
-def quantiles(scale: Fraction, terms: int, chances: Floats) -> Ints:
+def quantiles(noise: Noise, chances: Floats) -> Ints:
     """For each chance p < 1/2 the smallest v >= 0 with P(X > v) <= p, X as in `beyond`."""
     allowed = chances * (1 - _SLACK)
     low, high = np.full(len(chances), -1), np.full(len(chances), 1)
-    while (beyond(scale, terms, high) > allowed).any():
+    while (beyond(noise, high) > allowed).any():
         high *= 2
     while (high - low > 1).any():
         middle = (low + high) // 2
-        enough = beyond(scale, terms, middle) <= allowed
+        enough = beyond(noise, middle) <= allowed
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return high
 
 
-@lru_cache(maxsize=64)
-def reaches(scale: Fraction, chance: float) -> Floats:
-    """reaches[i, k] = q with P(N > q) <= chance, N = (mean of WINDOWS[i] draws) - (mean of WINDOWS[k] more draws).
+@lru_cache(maxsize=1024)
+def reach(scale: Fraction, many: int, other: int, chance: float) -> float:
+    """A q with P(N > q) <= chance, N = (mean of so many draws) - (mean of so many other draws), each as in WINDOWS.
 
     q is exact up to 1/500 of the scale, upward. Wide noise: a geometric draw of scale b is floor(b E), E exponential,
     so with c = ceil(b / _LATTICE) a draw of scale b lies in c G .. c G + c - 1, G geometric of scale b / c. So
     X <= c X' + c - 1 and X >= c X' - (c - 1), X' of scale b / c: its means stand for those of X, c - 1 wider a side.
     """
+    if many < other:
+        # X is symmetric, so either may come first.
+        return reach(scale, other, many, chance)
+    if many == 0:
+        return 0.0
     unit = ceil(scale / _LATTICE)
     narrow = float(scale) / unit
-    sums = {many: _sum(narrow, many) for many in WINDOWS if many}
-    found = np.zeros((len(WINDOWS), len(WINDOWS)))
-    for i, many in enumerate(WINDOWS):
-        for k, other in enumerate(WINDOWS[: i + 1]):
-            if many:
-                sides = 1 if other == 0 else 2
-                q = _difference(sums[many], many, sums.get(other), other, narrow, chance)
-                # X is symmetric, so either may come first.
-                found[i, k] = found[k, i] = unit * q + sides * (unit - 1)
-    return found
+    sides = 1 if other == 0 else 2
+    q = _difference(_sum(narrow, many), many, _sum(narrow, other) if other else None, other, narrow, chance)
+    return unit * q + sides * (unit - 1)
 
 
+@lru_cache(maxsize=16)
 def _sum(scale: float, many: int) -> Floats:
     """P(S = v) for v in -h..h, S the sum of so many draws, by its characteristic function (Fourier).
 
@@ -124,6 +136,6 @@ def variance(scale: Fraction) -> float:
     return max(2 * a / expm1(-1 / scale) ** 2, 1e-12)
 
 
-def margin(scale: Fraction, terms: int, level: float) -> int:
-    """The smallest q with P(|X| <= q) >= level, X being one draw, or (terms = 2) the difference of two."""
-    return int(quantiles(scale, terms, np.array([(1 - level) / 2]))[0])
+def margin(noise: Noise, level: float) -> int:
+    """The smallest q with P(|X| <= q) >= level, X being one draw, or the difference of two."""
+    return int(quantiles(noise, np.array([(1 - level) / 2]))[0])

@@ -46,8 +46,8 @@ class Cells:
 
     start: region c has the cells start[c]:start[c + 1]. size: of each cell, from 0. expected: w m_s.
     chance: w m_s (1 - w). seen: the observation of each cell less what is expected of it: the noisy cumulative count
-    t_s, averaged over sizes between which t_s cannot change; or the noisy n_s, if `plain`. blur: the variance of the
-    observation's noise.
+    t_s, averaged over sizes between which t_s cannot change, by inverse variances; or the noisy n_s, if `plain`. blur:
+    the variance of the observation's noise.
     """
 
     start: Ints
@@ -62,7 +62,7 @@ class Cells:
 def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Floats, plain: bool = False) -> Cells:
     """The cells of a level. above: the groups of the parents, (parents, max_size).
 
-    noisy: t_s or, if `plain`, n_s; (regions, max_size). variances: of the noise, one a region.
+    noisy: t_s or, if `plain`, n_s; (regions, max_size). variances: of its noise, (regions, max_size).
     """
     whole = above.sum(axis=1)[parent]
     share = np.divide(totals, whole, out=np.zeros(len(parent)), where=whole > 0)
@@ -72,28 +72,31 @@ def cells(above: Ints, parent: Ints, totals: Ints, noisy: Floats, variances: Flo
     expected = table[region, size]
     chance = expected * (1 - share[region])
     if plain:
-        return Cells(start, size, expected, chance, noisy[region, size] - expected, variances[region], plain)
+        seen, blur = noisy[region, size] - expected, variances[region, size]
+        return Cells(start, size, expected, chance, seen, blur, plain)
     # The expected t_s: the total less the expected numbers of all smaller sizes.
     left = np.cumsum(np.column_stack([totals.astype(np.float64), -table[:, :-1]]), axis=1)[region, size]
     first = np.concatenate([[0], size[:-1] + 1])
     first[start[:-1][np.diff(start) > 0]] = 0
-    sums = _run_sums(noisy, region, first, size)
-    observations = size - first + 1
-    return Cells(start, size, expected, chance, sums / observations - left, variances[region] / observations, plain)
+    mean, blur = _run_means(noisy, variances, region, first, size)
+    return Cells(start, size, expected, chance, mean - left, blur, plain)
 
 
-def _run_sums(noisy: Floats, region: Ints, first: Ints, last: Ints) -> Floats:
-    """Sums of noisy[region, first], ..., noisy[region, last], added from the left.
+def _run_means(noisy: Floats, variances: Floats, region: Ints, first: Ints, last: Ints) -> tuple[Floats, Floats]:
+    """Means of noisy[region, first], ..., noisy[region, last], weighted by inverse variances, and their variances.
 
     Where the parent has no groups of a size, t_s does not change, so its observations are averaged.
     """
-    sums = noisy[region, first]
+    weights = 1 / variances[region, first]
+    sums = noisy[region, first] * weights
     longer, ahead = np.flatnonzero(last > first), 1
     while len(longer):
-        sums[longer] += noisy[region[longer], first[longer] + ahead]
+        at = region[longer], first[longer] + ahead
+        sums[longer] += noisy[at] / variances[at]
+        weights[longer] += 1 / variances[at]
         ahead += 1
         longer = longer[last[longer] - first[longer] >= ahead]
-    return sums
+    return sums / weights, 1 / weights
 
 
 def posterior_cells(found: Cells, sizes: int) -> tuple[Floats, Floats]:

@@ -50,9 +50,10 @@ def _pool(values: Floats, weights: Floats, fitted: Floats, spare: Floats, size: 
                 at += 1
 
 
-def pool_rows(values: Floats, low: float, high: float) -> Floats:
-    """`pool` with equal weights, cut to [low, high], which keeps it the nearest there."""
-    return np.clip(pool(values, np.ones(values.shape)), low, high)
+def pool_rows(values: Floats, low: float, high: float, weights: Floats | None = None) -> Floats:
+    """`pool`, cut to [low, high], which keeps it the nearest there. weights: of a row's values; None: equal ones."""
+    every = np.ones(values.shape) if weights is None else np.broadcast_to(weights, values.shape)
+    return np.clip(pool(values, every), low, high)
 
 
 def whole_rows(values: Ints, low: int, high: int) -> Ints:

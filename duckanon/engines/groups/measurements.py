@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from duckanon.engines.groups.discrete_laplace import variance
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
+from duckanon.engines.groups.isotonic_regression import Floats
 from duckanon.engines.groups.queries import Query
 
 # The most groups that a table may have, so that sums of counts and noise are exact in floats. A public constant.
@@ -13,24 +17,40 @@ MOST = 10**15
 
 
 @dataclass(frozen=True, eq=False)
+class Look:
+    """A first measurement of the root, by which `Split.choose` chose. values: int64, with noise of this scale."""
+
+    values: Ints
+    scale: Fraction
+
+
+@dataclass(frozen=True, eq=False)
 class Measurements:
     """Noisy values of one query at every level.
 
-    values: one int64 array a level, root to leaves, shaped as the query makes them. scales: of the noise, one a level.
-    totals: the number of groups of each region, one int64 array a level, where that is public; else None.
+    values: one int64 array a level, root to leaves, shaped as the query makes them. scales: of the noise, for each
+    level one for each way of `Split`. ways: which of them, for each value of a row; zeros if there is one way. look: by
+    which the ways were chosen, if there are several. totals: the number of groups of each region, one int64 array a
+    level, where that is public; else None.
     """
 
     hierarchy: Hierarchy
     max_size: int
     query: Query
     values: tuple[Ints, ...]
-    scales: tuple[Fraction, ...]
+    scales: tuple[tuple[Fraction, ...], ...]
+    ways: Ints
     totals: tuple[Ints, ...] | None
+    look: Look | None = None
 
     @property
     def total(self) -> int | None:
         """G, the number of all groups, where it is public."""
         return None if self.totals is None else int(self.totals[0][0])
+
+    def variances(self, level: int) -> Floats:
+        """The variance of the noise on each value of a row."""
+        return np.array([variance(scale) for scale in self.scales[level]])[self.ways]
 
     def histograms(self) -> tuple[Ints, ...]:
         """Noisy numbers of groups, (regions, max_size) a level: unbiased, neither consistent nor non-negative."""

@@ -27,7 +27,8 @@ class Mechanism(registry.Method[Callable[[Measurements], Estimate]]):
     public, private: what is measured when the regions' totals are public, or private (None: not supported). The query
     holds the derivation of the sensitivity. refuse: raises InvalidInput where the number of regions of each level, the
     number of sizes and the scales of noise are too much for it. plain: what is measured instead where that needs
-    `_DEARER` times less noise, or less still. model: whether the mechanism has intervals of its own.
+    `_DEARER` times less noise, or less still. model: whether the mechanism has intervals of its own. by_size: whether
+    noise on t_s may have another scale for each size (`split`).
     """
 
     public: Query
@@ -35,6 +36,7 @@ class Mechanism(registry.Method[Callable[[Measurements], Estimate]]):
     refuse: Callable[[tuple[int, ...], int, tuple[Fraction, ...]], None] = lambda _regions, _sizes, _scales: None
     plain: Query | None = None
     model: bool = False
+    by_size: bool = False
 
     def query(self, public: bool, privacy: Privacy, sizes: int) -> Query:
         """What is measured: chosen by the noise that it needs, from public facts alone.
@@ -64,6 +66,7 @@ METHODS = registry.by_name(
         limits="O(cells)",
         plain=HISTOGRAM,
         model=True,
+        by_size=True,
     ),
     Mechanism(
         name="topdown",

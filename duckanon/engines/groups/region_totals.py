@@ -20,8 +20,8 @@ def share_out(
 ) -> tuple[Ints, Floats]:
     """Whole totals >= 0 that add up to each parent's, near their generalised least-squares estimates; their variances.
 
-    above: the parents' groups. noisy: t_s, or n_s if `plain`, of each region with `variances`. families: where each
-    parent's children begin and end.
+    above: the parents' groups. noisy: t_s, or n_s if `plain`, of each region, each with its variance. families: where
+    each parent's children begin and end.
     """
     whole = above.sum(axis=1)
     estimate = _estimate_plain if plain else _estimate
@@ -44,13 +44,13 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
         for _ in range(2):
             squares, products = 0.0, 0.0
             curve, walk, seen, expected = 1.0, 0.0, 0.0, 0.0
-            pooled, sights = 0.0, 0
+            pooled, weights = 0.0, 0.0
             for s in range(above.shape[1]):
-                pooled += noisy[c, s]
-                sights += 1
+                pooled += noisy[c, s] / variances[c, s]
+                weights += 1 / variances[c, s]
                 if above[p, s] > 0:
-                    total = walk + variances[c] / sights
-                    off_seen, off_expected = pooled / sights - seen, curve - expected
+                    total = walk + 1 / weights
+                    off_seen, off_expected = pooled / weights - seen, curve - expected
                     gain = 0.0
                     if total > 0:
                         squares += off_expected * off_expected / total
@@ -61,7 +61,7 @@ def _estimate(above: Ints, whole: Ints, parent: Ints, noisy: Floats, variances: 
                     part = above[p, s] / whole[p]
                     walk = walk * (1 - gain) + guess * part + _APART * (guess * part) ** 2
                     curve -= part
-                    pooled, sights = 0.0, 0
+                    pooled, weights = 0.0, 0.0
             # t after the last size is exactly zero: one more observation, without noise.
             if walk > 0:
                 squares += expected * expected / walk
@@ -96,12 +96,12 @@ def _estimate_plain(above: Ints, whole: Ints, parent: Ints, noisy: Floats, varia
                 if above[p, s] > 0:
                     part = above[p, s] / whole[p]
                     own = guess * part + _PLAIN_APART * (guess * part) ** 2
-                    total = own + variances[c]
+                    total = own + variances[c, s]
                     squares += part * part / total
                     products += part * noisy[c, s] / total
                     moved += part * own / total
                     pinned += own * noisy[c, s] / total
-                    left += own * variances[c] / total
+                    left += own * variances[c, s] / total
             squares += moved * moved / left
             products += moved * pinned / left
             found[c], variance_of[c] = products / squares, 1 / squares

@@ -22,19 +22,19 @@ from duckanon.engines.groups.measurements import Estimate, Measurements
 
 
 def upwards(
-    hierarchy: Hierarchy, values: tuple[NDArray[Number], ...], variances: tuple[float, ...]
+    hierarchy: Hierarchy, values: tuple[NDArray[Number], ...], variances: tuple[Floats, ...]
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """The mean of each region's own values and the sum of its children's, weighted by inverse variances, leaves first.
 
-    values: one array a level, a row a region, each with the level's variance.
-    Returns the combined values, and each row's variance, level by level.
+    values: one array a level, a row a region. variances: one array a level, of each value of a row, or of all, (1,).
+    Returns the combined values, and their variances, level by level: (regions, values of a row), or (regions, 1).
     """
     combined: list[Floats] = [values[-1].astype(np.float64)]
-    summed = [np.full(len(values[-1]), variances[-1])]
+    summed: list[Floats] = [np.tile(variances[-1], (len(values[-1]), 1))]
     for level in reversed(range(hierarchy.depth - 1)):
         own, below = variances[level], hierarchy.up(level, summed[-1])
         trust = below / (own + below)
-        combined.append(trust[:, None] * values[level] + (1 - trust)[:, None] * hierarchy.up(level, combined[-1]))
+        combined.append(trust * values[level] + (1 - trust) * hierarchy.up(level, combined[-1]))
         summed.append(trust * own)
     return tuple(reversed(combined)), tuple(reversed(summed))
 
@@ -49,8 +49,8 @@ def downwards(
     found = [root]
     for level, parent in enumerate(hierarchy.parents):
         lower, variance = combined[level + 1], variances[level + 1]
-        missing = (found[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, variance)[:, None]
-        found.append(lower + variance[:, None] * missing[parent])
+        missing = (found[-1] - hierarchy.up(level, lower)) / hierarchy.up(level, variance)
+        found.append(lower + variance * missing[parent])
     return tuple(found)
 
 
@@ -105,7 +105,7 @@ def _nearest(
     within `_CLOSE`.
     """
     tree = measured.hierarchy
-    even = (1.0,) * tree.depth
+    even = (np.ones(1),) * tree.depth
     points = tuple(level.astype(np.float64) for level in measured.values)
     corrections = tuple(np.zeros_like(level) for level in points)
     for _ in range(_ROUNDS):

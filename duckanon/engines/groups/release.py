@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from duckanon.engines.groups.confidence_intervals import from_noise, guaranteed
 from duckanon.engines.groups.hierarchy import Hierarchy, Ints
-from duckanon.engines.groups.measurements import MOST, Estimate, Measurements
+from duckanon.engines.groups.measurements import MOST, Estimate, Look, Measurements
 from duckanon.engines.groups.methods import METHODS, Mechanism
-from duckanon.engines.groups.queries import Privacy, Query, Unit
+from duckanon.engines.groups.queries import ABOVE, INNER, Privacy, Query, Unit
+from duckanon.engines.groups.split import Split, as_asked, by_size
 from duckanon.engines.randomness import Entropy, Source, check_scale, double_geometric
 from duckanon.engines.registry import named
 from duckanon.errors import DuckanonError, InvalidInput
@@ -49,13 +50,10 @@ class LevelRelease:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """A differentially private release.
-
-    levels: one a level, from the root to the leaves. charges: the epsilon spent on each level; they add up to epsilon.
-    """
+    """A differentially private release. levels: one a level, from the root to the leaves. split: of epsilon."""
 
     levels: tuple[LevelRelease, ...]
-    charges: tuple[Fraction, ...]
+    split: Split
 
 
 def release(
@@ -76,7 +74,8 @@ def release(
 
     groups: int64 of shape (leaves, max_size); groups[r, s - 1] is the number of groups of size s in leaf region r.
     totals: whether the number of groups of each region is public (and then kept), or private. Neighbours: RELATIONS.
-    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one; None: equal ones.
+    split: positive shares of epsilon, one a level from the root to the leaves, that add up to one, alike for all sizes;
+    None: equal ones or, for `auto`, chosen for each size (`split`).
     sensitivity: by how many sizes one record can move a group. contributions: how many records a privacy unit has at
     most. unit: 'record', its records lie in any groups; 'group', they are one whole group, in one leaf region. More
     than one record a unit, and groups as units, need private totals. What noise follows: `queries`.
@@ -111,8 +110,8 @@ def check(
     contributions: int = 1,
     unit: Unit = "record",
     intervals: Intervals = "guaranteed",
-) -> tuple[Fraction, ...]:
-    """The charge for each of the `depth` levels. Raises InvalidInput for whatever can be refused without the data."""
+) -> None:
+    """Raises InvalidInput for whatever can be refused without the data, the number of levels being `depth`."""
     chosen = _mechanism(mechanism, totals)
     if sensitivity < 1:
         raise InvalidInput("One person must be able to move a group by at least one size: sensitivity >= 1.")
@@ -121,15 +120,15 @@ def check(
         raise InvalidInput("intervals must be 'guaranteed' or 'model'.")
     if intervals == "model" and not chosen.model:
         raise InvalidInput(f"{mechanism} has no model: its intervals are 'guaranteed'.")
-    return _charges(epsilon, split, depth)
+    as_asked(epsilon, split, depth)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A release whose checks have all passed: it can be charged, and then drawn.
 
-    groups: int64 of shape (leaves, max_size). query: what gets noise. charges, scales: of each level, the epsilon and
-    the scale of the noise.
+    groups: int64 of shape (leaves, max_size). query: what gets noise. split: of epsilon. distances: the sensitivity of
+    the query at each level.
     """
 
     hierarchy: Hierarchy
@@ -137,9 +136,16 @@ class Plan:
     mechanism: str
     totals: Totals
     query: Query
-    charges: tuple[Fraction, ...]
-    scales: tuple[Fraction, ...]
+    split: Split
+    distances: tuple[int, ...]
     intervals: Intervals
+
+    @property
+    def scales(self) -> tuple[tuple[Fraction, ...], ...]:
+        """The scales of the noise: for each level one for each way of the split."""
+        return tuple(
+            tuple(distance / way[level] for way in self.split.ways) for level, distance in enumerate(self.distances)
+        )
 
     def _intervals(
         self, measured: Measurements, levels: tuple[Ints, ...], estimate: Estimate
@@ -152,13 +158,21 @@ class Plan:
         """Draw the noise and compute the release. source: of randomness; None: the operating system."""
         tree = self.hierarchy.ordered
         truth = tree.levels(self.groups[self.hierarchy.order[-1]])
-        measured = measure(tree, truth, self.query, self.scales, self.totals == "public", source or Entropy())
+        measured = self._measured(tree, truth, source or Entropy())
         estimate = METHODS[self.mechanism].run(measured)
         levels = tree.levels(estimate.leaves)
         _check(levels, measured)
         low, high = self._intervals(measured, levels, estimate)
         found = zip(self.hierarchy.order, levels, low, high, strict=True)
-        return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), self.charges)
+        return Release(tuple(LevelRelease(*_renumbered(order, *arrays)) for order, *arrays in found), self.split)
+
+    def _measured(self, tree: Hierarchy, truth: tuple[Ints, ...], source: Source) -> Measurements:
+        """Look at the root, if the split has a look, and then measure every level in the ways that this chose."""
+        ways, look = np.zeros(self.query.of(truth[0]).shape[1], dtype=np.int64), None
+        if self.split.look:
+            look = look_at_root(truth[0], self.query, self.distances[0] / self.split.look, source)
+            ways = self.split.choose(look.values, tree.sizes[-1], self.distances[0])
+        return measure(tree, truth, self.query, self.scales, ways, look, self.totals == "public", source)
 
 
 def plan(
@@ -174,13 +188,15 @@ def plan(
     unit: Unit = "record",
     intervals: Intervals = "guaranteed",
 ) -> Plan:
-    """Check everything that a release may be refused for, and compute its charges. Arguments are those of `release`.
+    """Check everything that a release may be refused for, and divide epsilon. Arguments are those of `release`.
 
-    The levels' charges add up (sequential composition). The regions of a level are disjoint; the sensitivity is that of
-    the whole level. Refusals depend on the arguments and on the shape of `groups`, not on its contents, except for what
-    no table of records can have: a number below zero, or more than 10^15 groups.
+    Levels add up (sequential composition). The regions of a level are disjoint; the sensitivity is that of the whole
+    level. A split by size is only for t_s, of which one record moves the same sizes at every level, and for records:
+    where a group is the unit it moves all sizes up to its own. Refusals depend on the arguments and on the shape of
+    `groups`, not on its contents, except for what no table of records can have: a number below zero, or more than 10^15
+    groups.
     """
-    charges = check(
+    check(
         epsilon=epsilon,
         mechanism=mechanism,
         totals=totals,
@@ -194,13 +210,16 @@ def plan(
     _check_groups(hierarchy, groups)
     sizes, privacy = groups.shape[1], Privacy(sensitivity, contributions, unit)
     query = METHODS[mechanism].query(totals == "public", privacy, sizes)
-    scales = tuple(
-        Fraction(query.distance(privacy, regions, sizes)) / charge
-        for regions, charge in zip(hierarchy.sizes, charges, strict=True)
-    )
-    check_scale(max(scales))
-    METHODS[mechanism].refuse(hierarchy.sizes, sizes, scales)
-    return Plan(hierarchy, groups, mechanism, totals, query, charges, scales, intervals)
+    distances = tuple(query.distance(privacy, regions, sizes) for regions in hierarchy.sizes)
+    if METHODS[mechanism].by_size and split is None and unit == "record" and query in (ABOVE, INNER):
+        divided = by_size(epsilon, hierarchy.depth, sizes - (query is INNER))
+    else:
+        divided = as_asked(epsilon, split, hierarchy.depth)
+    planned = Plan(hierarchy, groups, mechanism, totals, query, divided, distances, intervals)
+    widest = tuple(map(max, planned.scales))
+    check_scale(max(widest))
+    METHODS[mechanism].refuse(hierarchy.sizes, sizes, widest)
+    return planned
 
 
 def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
@@ -211,21 +230,35 @@ def _renumbered(order: Ints, *arrays: Ints) -> tuple[Ints, ...]:
     return found
 
 
+def look_at_root(root: Ints, query: Query, scale: Fraction, source: Source) -> Look:
+    """The query of the root, with noise of this scale."""
+    exact = query.of(root)
+    return Look((exact + double_geometric(scale, exact.shape, source))[0], scale)
+
+
 def measure(
     hierarchy: Hierarchy,
     truth: tuple[Ints, ...],
     query: Query,
-    scales: tuple[Fraction, ...],
+    scales: tuple[tuple[Fraction, ...], ...],
+    ways: Ints,
+    look: Look | None,
     public: bool,
     source: Source,
 ) -> Measurements:
-    """The query of every level, with noise of its level's scale on each of its values."""
+    """The query of every level, with noise on each of its values. Arguments as in `Measurements`."""
     values = []
-    for level, scale in zip(truth, scales, strict=True):
+    for level, of_ways in zip(truth, scales, strict=True):
         exact = query.of(level)
-        values.append(exact + double_geometric(scale, exact.shape, source))
+        if len(of_ways) == 1:
+            values.append(exact + double_geometric(of_ways[0], exact.shape, source))
+            continue
+        for way in np.unique(ways):
+            own = exact[:, ways == way]
+            exact[:, ways == way] = own + double_geometric(of_ways[way], own.shape, source)
+        values.append(exact)
     known = tuple(level.sum(axis=1) for level in truth) if public else None
-    return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), scales, known)
+    return Measurements(hierarchy, truth[0].shape[1], query, tuple(values), scales, ways, known, look)
 
 
 def _mechanism(mechanism: str, totals: Totals) -> Mechanism:
@@ -246,18 +279,6 @@ def _check_unit(totals: Totals, contributions: int, unit: Unit) -> None:
         raise InvalidInput("Where a whole group is to be protected its existence is private: take totals 'private'.")
     if totals == "public" and contributions > 1:
         raise InvalidInput("Where a unit may have several records the totals must be private: take totals 'private'.")
-
-
-def _charges(epsilon: Fraction, split: tuple[Fraction, ...] | None, depth: int) -> tuple[Fraction, ...]:
-    if epsilon <= 0:
-        raise InvalidInput("epsilon must be positive.")
-    if split is None:
-        split = (Fraction(1, depth),) * depth
-    if len(split) != depth:
-        raise InvalidInput(f"split must have one share for each of the {depth} levels, the whole included.")
-    if min(split) <= 0 or sum(split) != 1:
-        raise InvalidInput("The shares of split must be positive and add up to exactly one.")
-    return tuple(Fraction(epsilon) * share for share in split)
 
 
 def _check_groups(hierarchy: Hierarchy, groups: Ints) -> None:

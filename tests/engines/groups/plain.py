@@ -1,12 +1,14 @@
 """Groups the slow and obvious way. Twins to test against."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from duckanon.engines.groups.hierarchy import Hierarchy
+from duckanon.engines.groups.release import Plan
 
 TREES = {
     "root": Hierarchy(),
@@ -67,6 +69,28 @@ def of_units(groups: np.ndarray, step: int, contributions: int, unit: str) -> li
             now = {table.tobytes(): table for table in larger}
             reached += now.values()
     return reached
+
+
+def privacy_loss(plan: Plan, before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Fraction:
+    """The largest log-ratio of an outcome between two tables, exactly, whatever the look has chosen.
+
+    before, after: the groups of each level. A value with noise of scale b gets an outcome at most e^(d / b) times as
+    likely if it moves by d, some outcome is that much more likely, and the values' noise is independent. The look is
+    one of the outcomes; each choice of a way for each size may follow from it.
+    """
+    moved = [np.abs(plan.query.of(a) - plan.query.of(b)) for a, b in zip(before, after, strict=True)]
+    if len(plan.split.ways) == 1:
+        levels = zip(moved, plan.scales, strict=True)
+        return sum((Fraction(int(each.sum())) / scale for each, (scale,) in levels), Fraction(0))
+    found = Fraction(int(moved[0].sum())) / (plan.distances[0] / plan.split.look)
+    sizes = [each.sum(axis=0).tolist() for each in moved]
+    for size in zip(*sizes, strict=True):
+        # The levels' scales of one way, for all ways.
+        found += max(
+            sum((Fraction(each) / scale for each, scale in zip(size, way, strict=True)), Fraction(0))
+            for way in zip(*plan.scales, strict=True)
+        )
+    return found
 
 
 def tables(regions: int, sizes: int, most: int) -> Iterator[np.ndarray]:

@@ -15,7 +15,7 @@ from duckanon.engines.groups.discrete_laplace import margin, variance
 from duckanon.engines.groups.empirical_bayes import cells, posterior_cells
 from duckanon.engines.groups.gaussian_conditioning import Model, Posterior, condition
 from duckanon.engines.groups.hierarchy import Hierarchy
-from duckanon.engines.groups.isotonic_regression import sparse
+from duckanon.engines.groups.isotonic_regression import pool_rows, sparse
 from duckanon.engines.groups.kalman_smoother import smooth
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE
@@ -99,19 +99,24 @@ def test_two_passes_are_least_squares(tree: Hierarchy, seed: int) -> None:
     rng = np.random.default_rng(seed)
     tree = tree.ordered
     values = tuple(rng.normal(0, 9, (r, 2)) for r in tree.sizes)
-    variances = tuple(float(v) for v in rng.uniform(0.2, 5, tree.depth))
-    combined, doubts = upwards(tree, values, variances)
-    found = downwards(tree, combined[0], combined, doubts)
+    # Of both values of a row, and then of all values of a level.
+    apart, alike = rng.uniform(0.2, 5, (tree.depth, 2)), rng.uniform(0.2, 5, (tree.depth, 1))
     sums = tree.levels(np.eye(tree.sizes[-1]))  # type: ignore[arg-type]
-    weights = [np.sqrt(1 / v) for v in variances]
-    design = np.concatenate([w * level for w, level in zip(weights, sums, strict=True)])
-    wanted = np.concatenate([w * level for w, level in zip(weights, values, strict=True)])
-    leaves = np.linalg.lstsq(design, wanted, rcond=None)[0]
-    for level, expected in zip(found, tree.levels(leaves), strict=True):
-        assert level == pytest.approx(expected, abs=1e-8)
-    assert doubts[0][0] == pytest.approx(
-        np.ones(tree.sizes[-1]) @ np.linalg.inv(design.T @ design) @ np.ones(tree.sizes[-1])
-    )
+    for variances in (apart, alike):
+        combined, doubts = upwards(tree, values, tuple(variances))
+        found = downwards(tree, combined[0], combined, doubts)
+        for place in range(2):
+            of_levels = np.broadcast_to(variances, apart.shape)[:, place]
+            weights = [np.sqrt(1 / v) for v in of_levels]
+            design = np.concatenate([w * level for w, level in zip(weights, sums, strict=True)])
+            wanted = np.concatenate([w * level[:, place] for w, level in zip(weights, values, strict=True)])
+            leaves = np.linalg.lstsq(design, wanted, rcond=None)[0]
+            for level, expected in zip(found, tree.levels(leaves), strict=True):
+                assert level[:, place] == pytest.approx(expected, abs=1e-8)
+            ones = np.ones(tree.sizes[-1])
+            assert doubts[0][0, place % doubts[0].shape[1]] == pytest.approx(
+                ones @ np.linalg.inv(design.T @ design) @ ones
+            )
 
 
 @given(st.lists(st.integers(-40, 60).map(lambda tenths: tenths / 10), min_size=1, max_size=4), st.integers(0, 8))
@@ -196,12 +201,16 @@ def test_whole_tables_are_near_real_ones() -> None:
 
 def test_private_totals_are_generalised_least_squares() -> None:
     above, parent = np.array([[50, 0, 30, 20]]), np.zeros(1, dtype=np.int64)
-    noisy, noise = np.array([[38.0, 20.0, 26.0, 5.0]]), np.array([9.0])
+    noisy, noise = np.array([[38.0, 20.0, 26.0, 5.0]]), np.array([[9.0, 4.0, 6.0, 3.0]])
     found, doubt = _estimate(above, above.sum(axis=1), parent, noisy, noise)
     guess = 38.0
     for _ in range(2):
         curve = np.array([1.0, 0.5, 0.2])
-        seen, blur = np.array([38.0, 23.0, 5.0]), np.diag([9.0, 4.5, 9.0])
+        # t_2 = t_3, since the parent has no group of size 2.
+        seen, blur = (
+            np.array([38.0, (20 / 4 + 26 / 6) / (1 / 4 + 1 / 6), 5.0]),
+            np.diag([9.0, 1 / (1 / 4 + 1 / 6), 3.0]),
+        )
         step = guess * np.array([0.5, 0.3, 0.2]) + 0.01 * (guess * np.array([0.5, 0.3, 0.2])) ** 2
         # The walk at T_1, T_3, T_4, and at the end, where it is back at zero.
         walk = np.tril(np.ones((4, 3)), -1)
@@ -221,7 +230,9 @@ def test_private_totals_from_counts_are_generalised_least_squares(sizes: int, se
     rng = np.random.default_rng(seed)
     above = rng.integers(0, 50, (1, sizes)) + np.eye(1, sizes, dtype=np.int64)
     noisy, noise = rng.normal(20, 9, (1, sizes)), 9.0
-    found, doubt = _estimate_plain(above, above.sum(axis=1), np.zeros(1, dtype=np.int64), noisy, np.array([noise]))
+    found, doubt = _estimate_plain(
+        above, above.sum(axis=1), np.zeros(1, dtype=np.int64), noisy, np.full((1, sizes), noise)
+    )
     held = above[0] > 0
     shape, seen = above[0][held] / above.sum(), noisy[0][held]
     guess = seen.sum()
@@ -234,6 +245,39 @@ def test_private_totals_from_counts_are_generalised_least_squares(sizes: int, se
         guess = float(shape @ inverse @ seen) / precision
     assert found[0] == pytest.approx(guess)
     assert doubt[0] == pytest.approx(1 / precision)
+
+
+@given(st.integers(1, 6), SEEDS)
+def test_observations_of_one_count_are_averaged(sizes: int, seed: int) -> None:
+    """By inverse variances, where the parent has no groups between them."""
+    rng = np.random.default_rng(seed)
+    above = rng.integers(0, 2, (2, sizes)) * rng.integers(1, 9, (2, sizes))
+    parent, totals = np.array([0, 0, 1]), np.array([5, 2, 3])
+    noisy, variances = rng.normal(0, 9, (3, sizes)), rng.uniform(0.5, 9, (3, sizes))
+    found = cells(above, parent, totals, noisy, variances)
+    for c in range(3):
+        own, left, first = above[parent[c]], float(totals[c]), 0
+        for cell in range(found.start[c], found.start[c + 1]):
+            s = int(found.size[cell])
+            weights = 1 / variances[c, first : s + 1]
+            assert found.blur[cell] == pytest.approx(1 / weights.sum())
+            assert found.seen[cell] == pytest.approx(weights @ noisy[c, first : s + 1] / weights.sum() - left)
+            left -= totals[c] * own[s] / own.sum()
+            first = s + 1
+
+
+@given(st.integers(1, 8), SEEDS)
+def test_isotonic_regression_with_weights(length: int, seed: int) -> None:
+    """The least of the means that end here, over the largest of those that start here; cut, it is still the nearest."""
+    rng = np.random.default_rng(seed)
+    values, weights = rng.normal(0, 3, (1, length)), rng.uniform(0.1, 9, length)
+
+    def mean(first: int, last: int) -> float:
+        own = slice(first, last + 1)
+        return float(values[0, own] @ weights[own] / weights[own].sum())
+
+    rising = [max(min(mean(i, j) for j in range(k, length)) for i in range(k + 1)) for k in range(length)]
+    assert pool_rows(values, -1.0, 2.0, weights)[0] == pytest.approx(np.clip(rising, -1.0, 2.0))
 
 
 @settings(max_examples=60)
@@ -267,8 +311,10 @@ def test_the_facts_of_the_noise() -> None:
     for scale in (Fraction(1, 3), Fraction(2), Fraction(30)):
         draws = double_geometric(scale, (2, 200_000), Seeded(2))
         assert variance(scale) == pytest.approx(draws.var(), rel=0.05)
-        for terms, sample in ((1, draws[0]), (2, draws[0] - draws[1])):
-            q = margin(scale, terms, 0.95)
+        other = double_geometric(scale * Fraction(3, 2), 200_000, Seeded(5))
+        noises = (scale,), (scale, scale), (scale, scale * Fraction(3, 2))
+        for noise, sample in zip(noises, (draws[0], draws[0] - draws[1], draws[0] - other), strict=True):
+            q = margin(noise, 0.95)
             assert (np.abs(sample) <= q).mean() > 0.948
             assert q == 0 or (np.abs(sample) <= q - 1).mean() < 0.952
 
@@ -277,7 +323,9 @@ def test_tails_are_bounded() -> None:
     scale = Fraction(30)
     truth = np.concatenate([np.arange(500, 0, -25), np.full(280, 3)])
     noisy = truth + double_geometric(scale, (200, 300), Seeded(3))
-    bound = tail(noisy, scale)
+    # From size 61 on there is less noise.
+    noisy[:, 60:] = truth[60:] + double_geometric(scale / 3, (200, 240), Seeded(4))
+    bound = tail(noisy, np.repeat([variance(scale), variance(scale / 3)], [60, 240]))
     assert (bound >= truth).mean() > 0.99
     assert (bound[:, :15] == 2**62).all()
     assert bound[:, -1].mean() < 20
@@ -304,7 +352,7 @@ def test_shrinking_halves_the_error(epsilon: Fraction) -> None:
     noisy = (ABOVE.of(states) + double_geometric(scale, states.shape, Seeded(1))).astype(float)
     totals = states.sum(axis=1)
     noisy[:, 0] = totals
-    found = cells(root, np.zeros(30, dtype=np.int64), totals, noisy, np.full(30, variance(scale)))
+    found = cells(root, np.zeros(30, dtype=np.int64), totals, noisy, np.full(noisy.shape, variance(scale)))
     mean, _ = posterior_cells(found, 12)
     error = np.abs(mean.reshape(states.shape) - states).sum()
     raw = np.abs(-np.diff(noisy, axis=1, append=0) - states).sum()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckanon.engines.groups import confidence_intervals
-from duckanon.engines.groups.acceptance_regions import VARIANCES, ends, tables
-from duckanon.engines.groups.discrete_laplace import WINDOWS, reaches, variance
+from duckanon.engines.groups.acceptance_regions import VARIANCES, ends, table, tables
+from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, reach, variance
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.isotonic_regression import sparse
 from duckanon.engines.groups.measurements import MOST, Measurements
@@ -29,14 +29,32 @@ def measurements(draw: st.DrawFn, histogram: bool) -> Measurements:
     shape = draw(st.sampled_from([1.0, 30.0, 3000.0])) * draw(st.sampled_from([0.4, 0.9])) ** np.arange(sizes)
     groups = rng.poisson(np.broadcast_to(shape, (3, sizes))).astype(np.int64)
     query = HISTOGRAM if histogram else INNER if public else ABOVE
-    scales = tuple(Fraction(draw(st.sampled_from(["1/2", "3", "20"]))) for _ in range(3))
-    return measure(TREE, TREE.levels(groups), query, scales, public, Seeded(int(rng.integers(99))))
+    # Scales differ by size in a few runs, or not at all.
+    ways = np.sort(rng.integers(0, draw(st.sampled_from([1, 3])), query.of(groups).shape[1]))
+    ways = np.zeros_like(ways) if histogram else ways[:: draw(st.sampled_from([1, -1]))]
+    scales = tuple(tuple(Fraction(x) for x in draw(st.permutations(["1/2", "3", "20"]))) for _ in range(3))
+    return measure(
+        TREE,
+        TREE.levels(groups),
+        query,
+        tuple(one[: ways.max(initial=0) + 1] for one in scales),
+        ways,
+        None,
+        public,
+        Seeded(int(rng.integers(99))),
+    )
 
 
-def two_sided(noisy: int, mean: float, terms: int, spread: float, scale: Fraction) -> tuple[int, int]:
-    table, middle, v = tables(scale), int(np.rint(mean)), int((spread > VARIANCES * float(scale) ** 2).sum())
-    (low,), (high,) = ends(np.array([noisy - middle]), terms - 1, v, table)
+def two_sided(noisy: int, mean: float, noise: Noise, spread: float) -> tuple[int, int]:
+    middle, v = int(np.rint(mean)), int((spread > VARIANCES * table(noise).scale ** 2).sum())
+    (low,), (high,) = ends(np.array([noisy - middle]), 0, v, tables([noise]))
     return low + middle, high + middle
+
+
+def doubts_of(case: Measurements, level: int) -> list[float]:
+    """The variances of the noise on t_1 to t_(max_size + 1)."""
+    found = [variance(case.scales[level][way]) for way in case.ways]
+    return [*[0.0] * (case.totals is not None), *found, 0.0]
 
 
 def likely(mean: float) -> float:
@@ -48,42 +66,47 @@ def chosen_above(case: Measurements, level: int, region: int, s: int, seen: np.n
 
     They follow from the parent's level (for the root from the level below), and from what `seen` has besides NaN.
     """
-    scale = case.scales[level]
     known = case.totals is not None
+    # Of t_1 to t_(max_size + 1): None where there is no noise.
+    scale = [*[None] * known, *(case.scales[level][way] for way in case.ways), None]
     if level:
         rows, parent = case.values[level - 1], TREE.parents[level - 1][region]
-        whole, doubt = (case.totals[level - 1] if case.totals else None), variance(case.scales[level - 1])
+        whole, doubt = (case.totals[level - 1] if case.totals else None), doubts_of(case, level - 1)
     else:
         rows, parent = case.values[1].sum(axis=0, keepdims=True), 0
-        whole, doubt = (case.totals[0] if case.totals else None), 2 * variance(case.scales[1])
-    curve = confidence_intervals._curve(rows, whole)[parent]
+        whole, doubt = (case.totals[0] if case.totals else None), [2 * one for one in doubts_of(case, 1)]
+    curve = confidence_intervals._curve(rows, np.array(doubt[known:-1]), whole)[parent]
     total = max(curve[0], 1.0)
+    own = doubts_of(case, level)
     if known or s:
-        share, unsure = max(seen[0], 0) / total, 0.0 if known else variance(scale) / total**2
+        share, unsure = max(seen[0], 0) / total, own[0] / total**2
     else:
-        squares = max((curve[2:] ** 2).sum(), 1e-6)
-        share, unsure = max((seen[2:] * curve[2:]).sum() / squares, 0.0), variance(scale) / squares
-    terms = int(s > 0 or not known) + int(s < len(seen) - 2)
+        squares = max(sum(curve[i] ** 2 / own[i] for i in range(2, len(own) - 1)), 1e-6 / own[0])
+        share = max(sum(seen[i] * curve[i] / own[i] for i in range(2, len(own) - 1)) / squares, 0.0)
+        unsure = 1 / squares
+    noise = tuple(one for one in scale[s : s + 2] if one is not None)
     mean = min(share * (curve[s] - curve[s + 1]), most)
-    spread = likely(mean) + share**2 * terms * doubt + (curve[s] - curve[s + 1]) ** 2 * unsure
-    v = int((spread > VARIANCES * float(scale) ** 2).sum())
+    spread = likely(mean) + share**2 * (doubt[s] + doubt[s + 1]) + (curve[s] - curve[s + 1]) ** 2 * unsure
     bounds = []
-    for i, before in enumerate(WINDOWS):
-        for k, after in enumerate(WINDOWS):
+    for before in WINDOWS:
+        for after in WINDOWS:
             fits = s + after <= len(seen) - 2 and (before == int(not known) if s == 0 else 1 <= before <= s)
-            if fits and (s or known or after <= 1):
-                first = slice(0, 1) if s == 0 else slice(s - before + 1, s + 1)
-                then = slice(s + 1, s + 1 + after)
+            first = slice(0, 1) if s == 0 else slice(s - before + 1, s + 1)
+            then = slice(s + 1, s + 1 + after)
+            # All noise in the windows has one scale.
+            one = {x for x in scale[:-1][first] + scale[:-1][then] if x is not None}
+            if fits and len(one) <= 1 and (s or known or after <= 1):
+                q = reach(next(iter(one)), before, after, 1 - 0.95) if one else 0.0
                 expected = share * (curve[first].mean() - (curve[then].mean() if after else 0.0))
-                bounds.append((expected + reaches(scale, 1 - 0.95)[i, k], first, then, reaches(scale, 1 - 0.95)[i, k]))
-    half = tables(scale).half[terms - 1, v] if terms else 0.0
+                bounds.append((expected + q, first, then, q))
+    half = table(noise).half[int((spread > VARIANCES * table(noise).scale ** 2).sum())]
     two_length, least = min(mean + half, most) - max(mean - half, 0.0), min(expected for expected, *_ in bounds)
     # Where two are equal but for rounding either may be chosen.
     tie = 1e-9 * max(1.0, abs(least))
     found = [["one", *bound] for expected, *bound in bounds if expected <= least + tie]
     if two_length > min(least, most) + tie:
         return found
-    two = [["two", mean, terms, spread]]
+    two = [["two", mean, noise, spread]]
     return two if two_length < min(least, most) - tie else two + found
 
 
@@ -93,7 +116,7 @@ def test_tests_on_counts_from_above(case: Measurements) -> None:
     for level, values in enumerate(case.values):
         totals = np.full(len(values), MOST) if case.totals is None else case.totals[level]
         low, high = (np.zeros((len(values), case.max_size), dtype=np.int64) for _ in range(2))
-        confidence_intervals._from_above(case, level, totals, low, high)
+        confidence_intervals._from_above(case, level, totals, low, high, case.max_size)
         first = [] if case.totals is None else [totals[:, None]]
         full = np.column_stack([*first, values, np.zeros(len(values), dtype=np.int64)])
         for region, s in np.ndindex(low.shape):
@@ -103,7 +126,7 @@ def test_tests_on_counts_from_above(case: Measurements) -> None:
                 continue
             found = int(low[region, s]), int(high[region, s])
             tests = chosen_above(case, level, region, s, seen, float(totals[region]))
-            results = [interval_above(test, seen, s, case.scales[level]) for test in tests]
+            results = [interval_above(test, seen, s) for test in tests]
             assert found in [interval for interval, _ in results]
             # What is noisy in the test had no part in choosing it.
             for test, (_, used) in zip(tests, results, strict=True):
@@ -114,11 +137,11 @@ def test_tests_on_counts_from_above(case: Measurements) -> None:
                 assert [str(x) for x in test] in [[str(x) for x in one] for one in again]
 
 
-def interval_above(test: list[Any], seen: np.ndarray, s: int, scale: Fraction) -> tuple[tuple[int, int], list[int]]:
+def interval_above(test: list[Any], seen: np.ndarray, s: int) -> tuple[tuple[int, int], list[int]]:
     """The interval of size s + 1 that a test gives, and which values of `seen` it looks at."""
     kind, *rest = test
     if kind == "two":
-        return two_sided(int(seen[s] - seen[s + 1]), rest[0], rest[1], rest[2], scale), [s, s + 1]
+        return two_sided(int(seen[s] - seen[s + 1]), *rest), [s, s + 1]
     before, after, q = rest
     bound = seen[before].mean() - (seen[after].mean() if seen[after].size else 0.0) + q
     return (0, int(np.floor(bound + 1e-9))), [*range(len(seen))[before], *range(len(seen))[after]]
@@ -127,16 +150,16 @@ def interval_above(test: list[Any], seen: np.ndarray, s: int, scale: Fraction) -
 def chosen_counts(case: Measurements, level: int, region: int, s: int, seen: np.ndarray, most: float) -> list[float]:
     """What is expected of size s + 1 and how surely, without looking at it."""
     if level:
-        row, doubt = case.values[level - 1][TREE.parents[level - 1][region]], variance(case.scales[level - 1])
+        row, doubt = case.values[level - 1][TREE.parents[level - 1][region]], variance(*case.scales[level - 1])
     else:
-        row, doubt = case.values[1].sum(axis=0), 2 * variance(case.scales[1])
+        row, doubt = case.values[1].sum(axis=0), 2 * variance(*case.scales[1])
     shape, doubts = sparse(row.astype(float), doubt)
     others = np.arange(len(shape)) != s
     if case.totals is not None:
         share, unsure = most / max(shape.sum(), 1.0), 0.0
     else:
         rest = max((shape[others] ** 2).sum(), 1e-9 * (shape**2).sum() + 1e-6)
-        share, unsure = max((shape[others] * seen[others]).sum(), 0.0) / rest, variance(case.scales[level]) / rest
+        share, unsure = max((shape[others] * seen[others]).sum(), 0.0) / rest, variance(*case.scales[level]) / rest
     mean = min(share * shape[s], most)
     return [mean, likely(mean) + share**2 * doubts[s] + shape[s] ** 2 * unsure]
 
@@ -153,7 +176,7 @@ def test_tests_on_counts(case: Measurements) -> None:
             # It is tested, and has no part in choosing the test.
             seen[s] = np.nan
             mean, spread = chosen_counts(case, level, region, s, seen, float(totals[region]))
-            found = two_sided(int(values[region, s]), mean, 1, spread, case.scales[level])
+            found = two_sided(int(values[region, s]), mean, case.scales[level], spread)
             # Floats that add up in another order may round the expectation the other way.
             if abs(mean % 1 - 0.5) > 1e-6:
                 assert (low[region, s], high[region, s]) == pytest.approx(found)

@@ -5,18 +5,26 @@ teeth: they reject `chain` with the noise that the paper prints, and noise for o
 """
 
 import os
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given as given_
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from duckanon.engines.groups import methods
+from duckanon.engines.groups import release as module
+from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.methods import METHODS
-from duckanon.engines.groups.queries import CHAIN, Query
+from duckanon.engines.groups.queries import CHAIN, HISTOGRAM, Query
 from duckanon.engines.groups.release import Plan, Totals, plan, release
-from tests.engines.groups.plain import TREES, of_units
+from duckanon.engines.groups.split import Split
+from duckanon.errors import DuckanonError
+from tests.engines.groups.plain import TREES, of_units, privacy_loss
 from tests.engines.seeded import Seeded
 
 # Noise is drawn from integers: which versions of libraries are there makes no difference.
@@ -84,22 +92,10 @@ UNITS: list[dict[str, Any]] = [
 
 
 def worst(plan: Plan, step: int, contributions: int, unit: str) -> Fraction:
-    """The largest log-ratio of an outcome between the plan's table and any of its neighbours, exactly.
-
-    A value with noise of scale b gets an outcome at most e^(d / b) times as likely if it moves by d, some outcome is
-    that much more likely, and the values' noise is independent.
-    """
+    """The largest log-ratio of an outcome between the plan's table and any of its neighbours, exactly."""
     tree, before = plan.hierarchy, plan.hierarchy.levels(plan.groups)
-    return max(
-        sum(
-            (
-                Fraction(int(np.abs(plan.query.of(a) - plan.query.of(b)).sum())) / scale
-                for a, b, scale in zip(before, tree.levels(other), plan.scales, strict=True)
-            ),
-            Fraction(0),
-        )
-        for other in of_units(plan.groups, step, contributions, unit)
-    )
+    others = of_units(plan.groups, step, contributions, unit)
+    return max(privacy_loss(plan, before, tree.levels(other)) for other in others)
 
 
 @pytest.mark.parametrize("name", [name for name, mechanism in METHODS.items() if mechanism.private])
@@ -127,6 +123,167 @@ def test_noise_for_one_record_is_rejected(given: dict[str, Any]) -> None:
     thin = plan(TREES["deep"], groups, epsilon=EPSILON, mechanism="h_dp", totals="private")
     expected = given["contributions"] if given["unit"] == "record" else Fraction(1, 2)
     assert worst(thin, 1, **given) == expected * EPSILON
+
+
+# --- a split by size --------------------------------------------------------------------------------------------------
+
+WIDE = 9
+
+
+def by_size(tree: str, epsilon: Fraction = EPSILON, **given: Any) -> Plan:
+    """Regions with as many sizes as a look needs; most have groups, and of the larger sizes none has."""
+    groups = np.full((TREES[tree].sizes[-1], WIDE), 3)
+    groups[:, 4:] = [1, 0, 0, 0, 0]
+    return plan(TREES[tree], groups, epsilon=epsilon, **given)
+
+
+class Recorded:
+    """Stands in for the noise: records each draw's scale and number. The look has an outcome, whatever the table."""
+
+    def __init__(self, planned: Plan, outcome: np.ndarray) -> None:
+        self.look = outcome - planned.query.of(planned.hierarchy.levels(planned.groups)[0])
+        self.draws: list[tuple[Fraction, tuple[int, ...]]] = []
+
+    def __call__(self, scale: Fraction, shape: tuple[int, ...], _: object) -> np.ndarray:
+        self.draws.append((scale, shape))
+        return self.look if len(self.draws) == 1 else np.zeros(shape, dtype=np.int64)
+
+
+def measured(planned: Plan, outcome: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> tuple[Recorded, Measurements]:
+    """What is measured if that is the look's outcome."""
+    noise = Recorded(planned, outcome)
+    monkeypatch.setattr(module, "double_geometric", noise)
+    tree = planned.hierarchy
+    return noise, planned._measured(tree, tree.levels(planned.groups), Seeded(0))
+
+
+def losses(planned: Plan, outcome: np.ndarray, monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[Fraction]:
+    """Log-ratios of the look's outcome and the worst values then, between the plan's table and each neighbour.
+
+    Infinite where the scales of the noise depend on more than the look's outcome.
+    """
+    tree, before = planned.hierarchy, planned.hierarchy.levels(planned.groups)
+    noise, seen = measured(planned, outcome, monkeypatch)
+    assert noise.draws[0] == (planned.distances[0] / planned.split.look, (1, len(seen.ways)))
+    drawn = Counter({scale: 0 for scale, _ in noise.draws[1:]})
+    for scale, shape in noise.draws[1:]:
+        drawn[scale] += int(np.prod(shape))
+    scales = [[level[way] for way in seen.ways] for level in seen.scales]
+    # Every value gets the noise that it is said to have.
+    assert drawn == Counter(
+        scale for row, regions in zip(scales, tree.sizes, strict=True) for scale in row for _ in range(regions)
+    )
+    found = []
+    for other in of_units(planned.groups, **given):
+        if planned.totals == "public" and other.sum() != planned.groups.sum():
+            continue
+        again, theirs = measured(replace(planned, groups=other), outcome, monkeypatch)
+        if again.draws != noise.draws or (theirs.ways != seen.ways).any():
+            found.append(Fraction(10**9))
+            continue
+        moved = [
+            np.abs(planned.query.of(a) - planned.query.of(b)) for a, b in zip(before, tree.levels(other), strict=True)
+        ]
+        total = Fraction(int(moved[0].sum())) / noise.draws[0][0]
+        for level, row in zip(moved, scales, strict=True):
+            total += sum(
+                (Fraction(int(each)) / scale for each, scale in zip(level.sum(axis=0), row, strict=True)), start=0
+            )
+        found.append(total)
+    return found
+
+
+BY_SIZE: list[dict[str, Any]] = [
+    {"totals": "public"},
+    {"totals": "private"},
+    {"totals": "private", "contributions": 2},
+    {"totals": "private", "sensitivity": 2},
+]
+OUTCOMES = st.lists(st.integers(-40, 400), min_size=WIDE, max_size=WIDE).map(np.array)
+
+
+@pytest.mark.parametrize("given", BY_SIZE)
+@pytest.mark.parametrize("tree", ["two", "deep"])
+def test_a_look_costs_what_it_says_and_the_rest_adds_up(tree: str, given: dict[str, Any]) -> None:
+    """Whatever the look's outcome, no neighbour is further than epsilon away, and one is just that."""
+    planned = by_size(tree, **given)
+    columns = planned.query.of(planned.groups).shape[1]
+    unit = {"step": given.get("sensitivity", 1), "contributions": given.get("contributions", 1), "unit": "record"}
+
+    @settings(max_examples=12, deadline=None)
+    @given_(OUTCOMES)
+    def check(outcome: np.ndarray) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            found = losses(planned, outcome[:columns], patch, **unit)
+        assert max(found) == EPSILON
+
+    check()
+    assert worst_of_all(planned, **unit) == EPSILON
+
+
+def worst_of_all(planned: Plan, **unit: Any) -> Fraction:
+    """Over all ways that a look may choose for each size, and all neighbours with public or private totals."""
+    tree, before = planned.hierarchy, planned.hierarchy.levels(planned.groups)
+    return max(
+        privacy_loss(planned, before, tree.levels(other))
+        for other in of_units(planned.groups, **unit)
+        if planned.totals == "private" or other.sum() == planned.groups.sum()
+    )
+
+
+def test_a_split_chosen_from_the_exact_root_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scales then differ between neighbours, which tells them apart in the tails of the noise."""
+    planned = by_size("deep", Fraction(1, 3))
+    exact = planned.query.of(planned.hierarchy.levels(planned.groups)[0])[0]
+    choose, unit = Split.choose, {"step": 1, "contributions": 1, "unit": "record"}
+    assert max(losses(planned, exact, monkeypatch, **unit)) <= planned.split.epsilon
+    tables: list[np.ndarray] = []
+    real = module.look_at_root
+
+    def look_at_root(root: np.ndarray, *more: Any) -> Any:
+        tables.append(planned.query.of(root)[0])
+        return real(root, *more)
+
+    monkeypatch.setattr(module, "look_at_root", look_at_root)
+    monkeypatch.setattr(Split, "choose", lambda split, _look, *more: choose(split, tables[-1], *more))
+    assert max(losses(planned, exact, monkeypatch, **unit)) > planned.split.epsilon
+
+
+def test_ways_that_cost_too_much_are_refused_and_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One way adds up to a tenth more: nothing is measured; and were it, the count of neighbours would say so."""
+    planned = by_size("deep")
+    dear = tuple(part * Fraction(11, 10) for part in planned.split.ways[1])
+    ways = (planned.split.ways[0], dear, *planned.split.ways[2:])
+    for look in (planned.split.look, planned.split.look / 2):
+        with pytest.raises(DuckanonError, match="nothing was released"):
+            Split(EPSILON, ways, look)
+    with pytest.raises(DuckanonError, match="nothing was released"):
+        Split(EPSILON, planned.split.ways, planned.split.look * 2)
+    monkeypatch.setattr(Split, "__post_init__", lambda _: None)
+    leaking = replace(planned, split=Split(EPSILON, ways, planned.split.look))
+    assert worst_of_all(leaking, step=1, contributions=1, unit="record") > EPSILON
+
+
+def test_where_a_look_cannot_help_there_is_none() -> None:
+    """By public facts alone: one level, noise on n_s, whole groups, few sizes, a split that is given."""
+    assert by_size("deep").split.look == EPSILON / 50
+    assert len(by_size("deep").split.ways) > 1
+    few, root = plan(TREES["deep"], np.full((3, 4), 3), epsilon=EPSILON), by_size("root")
+    named = by_size("deep", split=(Fraction(1, 3),) * 3)
+    histogram = by_size("deep", sensitivity=3)
+    group = by_size("deep", totals="private", unit="group", contributions=1)
+    for planned in (few, root, named, histogram, group, by_size("deep", mechanism="c_dp")):
+        assert planned.split.look == 0
+        assert len(planned.split.ways) == 1
+    assert histogram.query is HISTOGRAM
+    assert group.query is not HISTOGRAM
+
+
+def test_the_charge_must_be_what_was_asked() -> None:
+    for epsilon in (Fraction(1, 10), Fraction(22, 7), Fraction(10**6), Fraction(1, 10**12)):
+        split = by_size("deep", epsilon).split
+        assert split.epsilon == epsilon
+        assert {split.look + sum(way) for way in split.ways} == {epsilon}
 
 
 def crowd(unit: str) -> tuple[np.ndarray, np.ndarray]:

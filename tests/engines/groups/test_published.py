@@ -102,7 +102,8 @@ def test_table_6() -> None:
         2,
         CHAIN,
         (np.array([[2], [6]]), np.array([[3, 3], [4, 6]])),
-        (Fraction(1), Fraction(1)),
+        ((Fraction(1),), (Fraction(1),)),
+        np.zeros(2, dtype=np.int64),
         (np.array([6]), np.array([4, 2])),
     )
     assert chain(measured).leaves.tolist() == [[3, 1], [0, 2]]
