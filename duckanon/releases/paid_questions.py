@@ -356,7 +356,8 @@ class GroupSizesQuestion(PaidQuestion):
         """The largest scale of noise that the engine can need for any level."""
         from duckanon.engines.groups.split import LEAST
 
-        smallest = min(map(Fraction, self.split)) if self.split else LEAST / (len(self.hierarchy) + 1)
+        least = LEAST if self.mechanism == "auto" else 1
+        smallest = min(map(Fraction, self.split)) if self.split else Fraction(least) / (len(self.hierarchy) + 1)
         return 2 * self.contributions / (self.epsilon * smallest)
 
     @property
