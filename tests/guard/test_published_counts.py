@@ -15,6 +15,8 @@ from duckanon.errors import PolicyRefusal
 RECORDS = "SELECT 's' || i % 2 AS state, i % 7 AS v FROM range(60) r(i)"
 QUESTIONS = (
     "SELECT count(*)+1 FROM t",
+    "SELECT count(*), current_date = today() FROM t",
+    "SELECT count(*), current_date - current_date FROM t",
     "SELECT 'x' AS lit, count(*) FROM t",
     "SELECT upper(state), count(*) FROM t GROUP BY state",
     "SELECT count(*) > 50 AND count(*) < 55 FROM t",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from duckanon.rewrite.normalize.split import split
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.rule_context import RuleContext
@@ -14,6 +16,9 @@ def apply(context: RuleContext) -> None:
         if parts is None:
             continue
         around, core = parts
+        # DuckDB takes `current_date AS "current_date"` for a column that refers to itself.
+        for day in list(around.find_all(exp.CurrentDate)):
+            day.replace(exp.cast(exp.Literal.string(context.today.isoformat()), "DATE"))
         context.put(part, around)
         found = [one for one in context.alone(core) if one.table in context.catalog.protected]
         sizes = len(found) == 1 and isinstance(found[0], GroupSizes)
