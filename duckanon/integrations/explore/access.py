@@ -38,9 +38,11 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 # The cookie is SameSite=Strict. A browser that came here from another site would not send it when it is redirected, but
-# does when this document leads it on.
+# does when this document leads it on. It names the page's icon: a browser may ask for
+# /favicon.ico otherwise, which is refused.
 _ENTERED = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={path}/">'
+    '<link rel="icon" href="{path}/icon.svg" type="image/svg+xml">'
     '<title>duckanon explore</title><p><a href="{path}/">Go on</a></p></html>'
 )
 

@@ -47,7 +47,9 @@ def test_the_cookie_is_for_this_page_alone(tmp_path: Path) -> None:
     with serving(protected(tmp_path / "shop.duckdb")) as (service, address):
         assert address.startswith(f"http://127.0.0.1:{service.port}/open?key=")
         assert len(service.keys.key) >= 43
-        _, headers, _ = Client(service.port).send("GET", "/open" + address.partition("/open")[2])
+        _, headers, entered = Client(service.port).send("GET", "/open" + address.partition("/open")[2])
+        # Without an icon of its own a browser asks for one outside the path, which is refused.
+        assert f'<link rel="icon" href="{service.keys.path}/icon.svg"'.encode() in entered
         name, *attributes = headers["set-cookie"].split("; ")
         assert name.startswith(f"duckanon_{service.port}=")
         path = attributes.pop(0).removeprefix("Path=")
