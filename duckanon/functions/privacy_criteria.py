@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -61,21 +62,35 @@ class Criteria:
             "WHERE class_id IS NOT NULL GROUP BY class_id))"
         )
 
+    @property
+    def least(self) -> int:
+        """The l of recursive_c when a release is measured."""
+        return int(self.l) if self.c is not None and self.l is not None else 2
+
+    @property
+    def failures(self) -> list[tuple[str, str, float]]:
+        """When a release fails: a measure of k_report, '<', '>' or '>=', and a bound that it then compares so with."""
+        found = []
+        if self.c is not None and self.l is not None:
+            found.append(("recursive_c", ">=", float(self.c)))
+        elif self.l is not None:
+            found.append(("entropy_l" if self.diversity == "entropy" else "l", "<", float(f"{float(self.l):.12g}")))
+        if self.t is not None:
+            found.append(("t", ">", float(self.t) + _ROUNDING))
+        return found
+
+    def fails(self, measures: Mapping[str, Any]) -> bool:
+        """Whether a release with these measures of k_report fails."""
+        compared = {"<": operator.lt, ">": operator.gt, ">=": operator.ge}
+        return any(compared[comparison](measures[name], bound) for name, comparison, bound in self.failures)
+
     def unmet(self, source: str) -> str:
         """SQL that is true if the classes of `source` (class_id, members) fail by the measures of k_report."""
         if not self.sensitive:
             return "false"
         parts = ["answer.problem IS NOT NULL"]
-        least = 2
-        if self.c is not None and self.l is not None:
-            least = int(self.l)
-            parts.append(f"answer.measures.recursive_c >= {float(self.c)!r}")
-        elif self.l is not None:
-            measure = "entropy_l" if self.diversity == "entropy" else "l"
-            parts.append(f"answer.measures.{measure} < {float(self.l):.12g}")
-        if self.t is not None:
-            parts.append(f"answer.measures.t > {float(self.t) + _ROUNDING!r}")
-        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=Population(), l=least, unit=self.unit)
+        parts += [f"answer.measures.{name} {comparison} {bound!r}" for name, comparison, bound in self.failures]
+        asked = KReport(tbl="", qi=(), sensitive=self.sensitive, population=Population(), l=self.least, unit=self.unit)
         return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
 
 

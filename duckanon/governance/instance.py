@@ -20,7 +20,7 @@ from duckanon.governance.cursors import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, Line, TablePolicy
-from duckanon.governance.locations import locate, seen
+from duckanon.governance.locations import Location, locate, seen
 from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
 
@@ -77,10 +77,12 @@ class Governance:
         standing = self.ledger.state(location.database).tables.get(location.identity)
         if standing is not None and action == "charge":
             _check_unit(standing, person)
-        # A view's SQL is part of the key, so that equal releases do not show that two filters keep the same rows.
-        whole = {"table": location.identity, "definition": location.definition, **content}
-        key = sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
-        return self._releases.stored_or_drawn(location, key, charge, draw, action)
+        return self._releases.stored_or_drawn(location, _key(location, content), charge, draw, action)
+
+    def stored(self, table: str, lookup: Mapping[str, Any], content: Mapping[str, Any]) -> pa.Array | None:
+        """What `stored_or_drawn` has stored for the same release; None if that was never drawn."""
+        location = locate(table, lookup)
+        return self._releases.stored(location.database, _key(location, content))
 
     def protected(self, table: str, lookup: Mapping[str, Any]) -> bool:
         """Whether the table has a policy."""
@@ -188,6 +190,14 @@ class Governance:
                     }
             found += [spent[key] for key in sorted(spent)]
         return found
+
+
+def _key(location: Location, content: Mapping[str, Any]) -> str:
+    """The key of a release. A view's SQL is part of it, so that equal releases do not show that two filters keep the
+    same rows.
+    """
+    whole = {"table": location.identity, "definition": location.definition, **content}
+    return sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
 def _check_unit(standing: TablePolicy, person: str | None) -> None:

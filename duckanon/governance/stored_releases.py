@@ -36,7 +36,7 @@ class StoredReleases:
         Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
         """
         with self._locks.held((location.database, release)):
-            stored = self._stored(location.database, release)
+            stored = self.stored(location.database, release)
             if stored is not None:
                 return stored
             number = self._ledger.charge(location, charge, release, action)
@@ -48,7 +48,8 @@ class StoredReleases:
                 ).fetchall()
             return answer
 
-    def _stored(self, database: str, release: str) -> pa.Array | None:
+    def stored(self, database: str, release: str) -> pa.Array | None:
+        """The release of that key, if it has been drawn."""
         with self._cursors.cursor() as cursor:
             try:
                 found = cursor.execute(

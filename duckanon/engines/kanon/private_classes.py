@@ -33,12 +33,17 @@ _BLOCK = 65_536
 _VISITS, _SMALL, _METHOD = 20.0, 5, 0.5
 
 
-def check_subjects(subjects: Codes, k: int) -> None:
-    """Raise InvalidInput unless records of so many subjects can be k-anonymous. subjects: shape (n,), -1 for none."""
-    if len(np.unique(subjects[subjects >= 0])) < k:
+def check_subjects(subjects: int, k: int) -> None:
+    """Raise InvalidInput unless records of so many subjects can be k-anonymous."""
+    if subjects < k:
         raise InvalidInput(
             f"The unit has fewer than k = {k} distinct values: choose a smaller k, or anonymise more of them together."
         )
+
+
+def _different(subjects: Codes) -> int:
+    """How many subjects there are. subjects: shape (n,), -1 for none."""
+    return len(np.unique(subjects[subjects >= 0]))
 
 
 def private_classes(
@@ -66,7 +71,7 @@ def private_classes(
             return Settled(labels, 0, 0)
         return settle_classes(records, labels, sensitive, wanted, control.threads)
     if subjects is not None:
-        check_subjects(subjects, wanted.k)
+        check_subjects(_different(subjects), wanted.k)
     order = _canonical(records, subjects, content)
     kept = order
     if not sensitive:
@@ -74,7 +79,7 @@ def private_classes(
         allowed = int(wanted.suppress * len(records))
         gone = outliers(records.take(order, control.threads), wanted.k, allowed, hashes, control.threads)
         kept = order[~gone]
-        if subjects is not None and len(np.unique(subjects[kept][subjects[kept] >= 0])) < wanted.k:
+        if subjects is not None and _different(subjects[kept]) < wanted.k:
             kept = order
     some = records.take(kept, control.threads)
     mine = None if subjects is None else subjects[kept]

@@ -22,11 +22,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sensitive:
-    """One sensitive column: codes of shape (n,) in 0..distinct-1 (NULL is one), and whether they are ordered."""
+    """One sensitive column: codes of shape (n,) in 0..distinct-1 (NULL is one), and whether they are ordered.
+
+    table: how often the whole table has each code, shape (distinct,), if these records are a part of it; where subjects
+    count, how many have it.
+    """
 
     codes: Codes
     distinct: int
     ordered: bool
+    table: Sizes | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from duckanon.engines.kanon.records import Attribute, Order, Records, records
-from duckanon.functions.encoding import encode
+from duckanon.functions.encoding import encode, unit_codes
+from duckanon.integrations.spark.distribution import Distribution
+
+if TYPE_CHECKING:
+    from duckanon.engines.kanon.criteria.privacy_criteria import PrivacyCriteria
+    from duckanon.engines.kanon.risk import Sensitive
 
 
 @dataclass(frozen=True)
@@ -49,27 +56,53 @@ class Scale:
 
 @dataclass(frozen=True)
 class Task:
-    """How the classes of a block are found. rows: of the whole table."""
+    """How the classes of a block are found, by a method, its options and a time limit.
 
-    k: int
+    scale: of the quasi-identifiers. wanted: k, l and t. dropped: how many records each block may drop. sensitive: what
+    the whole table holds of each sensitive column, by name. unit: the column of units, if they count.
+    """
+
+    scale: Scale
+    wanted: PrivacyCriteria
     method: str
     options: Mapping[str, int]
-    rows: int
+    seconds: float | None
+    dropped: Sequence[int]
+    sensitive: Mapping[str, Distribution]
+    unit: str | None
 
-    def labels(self, block: Records, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        """The class of each record. hashes: of each record, which decide between equal ones."""
-        from duckanon.engines.kanon.anonymize import anonymize
+    def labels(self, block: pa.Table, number: int, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+        """The class of each record, -1 where it is dropped. hashes: of each record, which decide between equal ones."""
         from duckanon.engines.kanon.control import Control
+        from duckanon.engines.kanon.private_classes import private_classes
 
-        control = Control(1, options=self.options, table=self.rows)
-        return anonymize(block, self.k, self.method, content=hashes, control=control)
+        found = private_classes(
+            self.scale.records([block[name].combine_chunks() for name in self.scale.ends]),
+            replace(self.wanted, suppress=Fraction(self.dropped[number], len(block))),
+            self.method,
+            content=hashes,
+            control=Control(1, seconds=self.seconds, options=self.options, table=self.scale.rows),
+            sensitive=[self._sensitive(block[name].combine_chunks(), one) for name, one in self.sensitive.items()],
+            subjects=None if self.unit is None else unit_codes(block[self.unit].combine_chunks()),
+        )
+        return found.labels
+
+    def _sensitive(self, values: pa.Array, whole: Distribution) -> Sensitive:
+        """A sensitive column as the engine takes it. A block that is the whole table says so by its own counts."""
+        from duckanon.engines.kanon.risk import Sensitive
+
+        table = whole.counts if len(self.dropped) > 1 else None
+        return Sensitive(whole.coded(values), len(whole.counts), whole.ordered, table)
 
 
 def released(scale: Scale, columns: Sequence[pa.Array], labels: npt.NDArray[np.int32]) -> tuple[Order, list[pa.Array]]:
-    """The records' order, class by class, and the released columns in it: ends or sets, NULL where a value is."""
+    """The records' order, class by class, and the released columns in it: ends or sets, NULL where a value is.
+
+    labels: of each record, -1 where it is dropped; its cells are NULL.
+    """
     from duckanon.engines.kanon.orders import by_label
 
-    order = by_label(labels)
+    order = by_label(labels + 1)
     label = labels[order]
     starts = np.flatnonzero(np.concatenate([[True], label[1:] != label[:-1]]))
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(label))))
@@ -77,7 +110,8 @@ def released(scale: Scale, columns: Sequence[pa.Array], labels: npt.NDArray[np.i
     for name, column in zip(scale.ends, columns, strict=True):
         values = column.take(pa.array(order))
         cells = _sets(number, values) if name in scale.categorical else _intervals(number, values)
-        missing = pa.array(np.logical_or.reduceat(values.is_null().to_numpy(zero_copy_only=False), starts))
+        null = values.is_null().to_numpy(zero_copy_only=False) | (label < 0)
+        missing = pa.array(np.logical_or.reduceat(null, starts))
         found += [pc.if_else(missing, pa.scalar(None, cell.type), cell).take(pa.array(number)) for cell in cells]
     return order, found
 

@@ -76,9 +76,13 @@ class Call:
 
 
 def column(table: DataFrame, name: str) -> Column:
-    """A column that a call names. DuckDB's names ignore case, whatever Spark is set to."""
-    own = {one.lower(): one for one in table.columns}[name.lower()]
-    return F.col(quoted(own))
+    """A column that a call names."""
+    return F.col(quoted(own_name(table, name)))
+
+
+def own_name(table: DataFrame, name: str) -> str:
+    """A column's name as the table writes it. DuckDB's names ignore case, whatever Spark is set to."""
+    return {one.lower(): one for one in table.columns}[name.lower()]
 
 
 def quoted(name: str) -> str:

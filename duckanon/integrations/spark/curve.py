@@ -6,6 +6,7 @@ place. Bars are exact counts, so the cuts depend on the records alone, not on ho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,31 +71,69 @@ def _digit(number: int) -> Column:
     return F.shiftrightunsigned(F.col((PLACE, HASH)[half]), shift).bitwiseAND(F.lit((1 << _DIGIT) - 1).cast("bigint"))
 
 
-def cuts(histogram: list[Bar], size: int) -> tuple[Words, Words]:
-    """The first place of each block but the first: its upper and lower halves, ascending.
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """The blocks of a table. upper, lower: halves of the first place of each block but the first, ascending.
 
-    A block is closed when it has `size` records or more. What is left at the end joins the last one if it is less than
-    half of that, so every block of several has at least size / 2.
+    ends: how many records are in each block and those before it, shape (blocks,).
     """
-    starts: list[int] = []
-    held = 0
+
+    upper: Words
+    lower: Words
+    ends: npt.NDArray[np.int64]
+
+    @staticmethod
+    def none(rows: int) -> Cuts:
+        """The whole table as one block."""
+        return Cuts(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.array([rows]))
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The records of each block, shape (blocks,)."""
+        return np.diff(self.ends, prepend=0)
+
+    def joined(self, blocks: Iterable[int]) -> Cuts:
+        """The same, where some blocks have joined their smaller neighbours, two blocks at a time.
+
+        One whose neighbours have joined others stays as it is; not all do. There are several blocks.
+        """
+        sizes, free, gone = self.sizes, np.ones(len(self.ends), np.bool_), list[int]()
+        for block in sorted(blocks):
+            near = [one for one in (block - 1, block + 1) if 0 <= one < len(free) and free[one]]
+            if free[block] and near:
+                other = min(near, key=lambda one: sizes[one])
+                free[[block, other]] = False
+                gone.append(min(block, other))
+        kept = np.setdiff1d(np.arange(len(self.upper)), gone)
+        return Cuts(self.upper[kept], self.lower[kept], np.append(self.ends[kept], self.ends[-1:]))
+
+
+def cuts(histogram: list[Bar], size: int) -> Cuts:
+    """A block is closed when it has `size` records or more. What is left at the end joins the last one if it is less
+    than half of that, so every block of several has at least size / 2.
+    """
+    starts, ends = list[int](), list[int]()
+    before = total = 0
     for bar in histogram:
-        if held >= size:
+        if total - before >= size:
             starts.append(bar.start)
-            held = 0
-        held += bar.count
-    if starts and held < size / 2:
+            ends.append(total)
+            before = total
+        total += bar.count
+    if starts and total - before < size / 2:
         starts.pop()
+        ends.pop()
     low = (1 << _WORD) - 1
-    return np.array([one >> _WORD for one in starts], np.uint64), np.array([one & low for one in starts], np.uint64)
+    upper, lower = [one >> _WORD for one in starts], [one & low for one in starts]
+    return Cuts(np.array(upper, np.uint64), np.array(lower, np.uint64), np.array([*ends, total]))
 
 
-def numbers(upper: Words, lower: Words, at: tuple[Words, Words]) -> npt.NDArray[np.int64]:
-    """The block of each place, whose halves are `upper` and `lower`, shape (n,). at: the cuts."""
-    first, last = np.searchsorted(at[0], upper, side="left"), np.searchsorted(at[0], upper, side="right")
+def numbers(upper: Words, lower: Words, at: Cuts) -> npt.NDArray[np.int64]:
+    """The block of each place, whose halves are `upper` and `lower`, shape (n,)."""
+    first, last = np.searchsorted(at.upper, upper, side="left"), np.searchsorted(at.upper, upper, side="right")
     found = last.astype(np.int64)
     for start in np.unique(first[first < last]):
         here = np.flatnonzero((first == start) & (last > start))
         end = last[here[0]]
-        found[here] = start + np.searchsorted(at[1][start:end], lower[here], side="right")
+        found[here] = start + np.searchsorted(at.lower[start:end], lower[here], side="right")
     return found

@@ -99,7 +99,8 @@ def metric_perturb(call: Call, request: MetricPerturb) -> DataFrame:
     path = staging.folder(call.own.get("staging"))
     table = call.table.withColumn("perturbed", perturbed)
     if request.epsilon is None:
-        return staging.written(table, path)
+        with staging.claimed(call.spark, path):
+            return staging.written(table, path)
     return call.spark.read.schema(table.schema).parquet(
         _recorded(call, request, request.epsilon, table, cells, str(path))
     )
@@ -134,5 +135,10 @@ def _recorded(
         governance = governance_of(Instance(con).identity, con)
         ((seen,),) = con.execute(f"SELECT _dk_seen({literal(name)})").fetchall()
         content = {"call": str(named), "rows": rows["rows"], "content": str(rows["content"]), "mechanism": mechanism}
-        stored = governance.stored_or_drawn(name, seen, content, charged(named, epsilon), draw, action="perturb")
+        stored = governance.stored(name, seen, content)
+        if stored is None:
+            with staging.claimed(call.spark, path):
+                stored = governance.stored_or_drawn(
+                    name, seen, content, charged(named, epsilon), draw, action="perturb"
+                )
     return str(stored[0].as_py())

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
-from duckanon.errors import InvalidInput
+from duckanon.errors import DuckanonError, InvalidInput
+
+# What Spark raises where something fails outside Python.
+_FAILURES = (PySparkException, Py4JJavaError)
 
 
 def folder(given: object) -> str | None:
@@ -21,18 +28,58 @@ def folder(given: object) -> str | None:
     return os.fspath(given)
 
 
-def written(table: DataFrame, path: str | None) -> DataFrame:
-    """The table as it was written: as Parquet in a new folder or, without one, on the executors' own disks.
+@contextmanager
+def claimed(spark: SparkSession, path: str | None) -> Iterator[None]:
+    """A new folder for the work to write in, made before. It is removed if the work fails, or leaves it empty.
 
-    What an executor held is lost with it; Spark then fails and works nothing out again. Raises InvalidInput if the
-    folder exists.
+    Raises InvalidInput if the folder exists or cannot be made, and DuckanonError for work that Spark cannot do. Without
+    a path no folder is made.
+    """
+    try:
+        with _folder(spark, path):
+            yield
+    except _FAILURES as error:
+        raise DuckanonError(
+            "Spark could not read the table or write the answer: nothing was released, and nothing is left of it; the "
+            "error before this one says why, such as a full disk."
+        ) from error
+
+
+@contextmanager
+def _folder(spark: SparkSession, path: str | None) -> Iterator[None]:
+    if path is None:
+        yield
+        return
+    place = spark._jvm.org.apache.hadoop.fs.Path(path)
+    try:
+        files = place.getFileSystem(spark._jsc.hadoopConfiguration())
+        exists = files.exists(place)
+        made = not exists and files.mkdirs(place)
+    except _FAILURES:
+        exists = made = False
+    if exists:
+        raise InvalidInput("The folder of staging exists: name one that does not, or remove it.")
+    if not made:
+        raise InvalidInput("The folder of staging cannot be made: name one where Spark may write.")
+    try:
+        yield
+    except BaseException:
+        files.delete(place, True)
+        raise
+    _remove_empty(files, place)
+
+
+def _remove_empty(files: Any, place: Any) -> None:
+    if not len(files.listStatus(place)):
+        files.delete(place, True)
+
+
+def written(table: DataFrame, path: str | None) -> DataFrame:
+    """The table as it was written: as Parquet in a claimed folder or, without one, on the executors' own disks.
+
+    What an executor held is lost with it; Spark then fails and works nothing out again.
     """
     if path is None:
         return table.localCheckpoint(eager=True)
-    try:
-        table.write.parquet(path)
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_ALREADY_EXISTS":
-            raise
-        raise InvalidInput("The folder of staging exists: name one that does not, or remove it.") from None
+    table.write.mode("append").parquet(path)
     return table.sparkSession.read.schema(table.schema).parquet(path)

@@ -12,9 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from duckanon.errors import DuckanonError, InvalidInput
-from duckanon.integrations.spark import k_anonymize
-from duckanon.integrations.spark.anonymize import _Facts, _verify
+from duckanon.functions.k_anonymize import KAnonymize
+from duckanon.integrations.spark import arguments, driver, k_anonymize
 from duckanon.integrations.spark.block import Scale
+from duckanon.integrations.spark.facts import Facts
+from duckanon.integrations.spark.verification import verify
 from tests.integrations.spark.both import on_duckdb
 
 ROWS = 900
@@ -97,11 +99,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_released(people: DataFrame
     ("given", "says"),
     [
         ({"k": 1000}, "The table has fewer than k = 1000 rows: choose a smaller k, or anonymise more rows together."),
-        ({"seconds": 3}, "seconds limits the search on one machine: leave it out on Spark."),
         ({"method": "best"}, "There is no method 'best'"),
-        ({"sensitive": ["ref no"], "l": 2}, "On DataFrames k_anonymize has no conditions beside k"),
-        ({"unit": "ref no"}, "On DataFrames k_anonymize has no conditions beside k"),
-        ({"max_suppression": 0.1}, "On DataFrames k_anonymize has no conditions beside k"),
         ({"qi": ["visits"], "categorical": [], "weights": None}, 'Column "visits" is nested and cannot be a quasi-'),
         ({"staging": 3}, "staging must be the path of a folder that does not exist yet"),
         ({"block": "many"}, "block must be a whole number"),
@@ -120,21 +118,56 @@ def test_values_without_a_place_are_refused(people: DataFrame) -> None:
         k_anonymize(people.withColumn("m", F.expr("map(age, age)")), ["age"])
 
 
-def test_the_check_finds_a_small_class_and_a_value_outside(spark: SparkSession) -> None:
-    from duckanon.functions.k_anonymize import KAnonymize
-    from duckanon.integrations.spark import arguments, driver
-
+def request(**given: Any) -> KAnonymize:
     with driver.connection() as con:
-        given = arguments.complete(con, "k_anonymize", {"tbl": "people", "qi": ["age"], "k": 2})
-    request = KAnonymize.read(given)
-    assert isinstance(request, KAnonymize)
-    for ends, says in [("1, 2", None), ("1, 1", "fewer than k"), ("age, age", "fewer than k")]:
-        low, high = ends.split(", ")
-        made = spark.sql(f"SELECT {low} AS age_lo, {high} AS age_hi, age FROM VALUES (1), (2) AS t (age)")
-        content = made.agg(F.sum(F.xxhash64("age").cast("decimal(38, 0)"))).collect()[0][0]
-        facts = _Facts(Scale({}, frozenset(), [], 2), content)
-        if says is None:
-            _verify(made, ["age"], request, ["age"], facts)
-        else:
-            with pytest.raises(DuckanonError, match=says):
-                _verify(made, ["age"], request, ["age"], facts)
+        found = KAnonymize.read(arguments.complete(con, "k_anonymize", {"tbl": "people", **given}))
+    assert isinstance(found, KAnonymize)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "call", "says"),
+    [
+        ("(1, 2, true, 1), (1, 2, true, 2)", {}, None),
+        ("(1, 1, true, 1), (1, 1, true, 2)", {}, "fewer than k"),
+        ("(1, 1, true, 1), (2, 2, true, 2)", {}, "fewer than k"),
+        ("(1, 2, true, 1), (1, 2, true, 2), (NULL, NULL, false, 3)", {"max_suppression": 0.34}, None),
+        ("(1, 2, true, 1), (1, 2, true, 2), (NULL, NULL, false, 3)", {"max_suppression": 0.3}, "dropped too many"),
+        ("(NULL, NULL, false, 1), (NULL, NULL, false, 2)", {}, "fewer than k"),
+    ],
+)
+def test_the_check_finds_what_is_wrong(spark: SparkSession, rows: str, call: dict[str, Any], says: str | None) -> None:
+    made = spark.sql(f"SELECT * FROM VALUES {rows} AS t (age_lo, age_hi, _dk_kept, age)")
+    check(made, ["age"], request(qi=["age"], k=2, **call), says)
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ({"sensitive": ["ill"], "l": 2}, None),
+        ({"sensitive": ["ill"], "l": 3}, "fails l or t"),
+        ({"sensitive": ["ill"], "l": 2, "diversity": "recursive", "c": 1}, "fails l or t"),
+        ({"sensitive": ["ill"], "t": 0.1}, "fails l or t"),
+        ({"sensitive": ["ill"], "t": 0.5}, None),
+        ({"unit": "who"}, "fewer than k"),
+    ],
+)
+def test_the_check_measures_conditions(spark: SparkSession, condition: dict[str, Any], says: str | None) -> None:
+    """Two classes of three; the second has two persons."""
+    made = spark.sql(
+        """
+        SELECT lo AS age_lo, lo AS age_hi, true AS _dk_kept, lo AS age, ill, who
+        FROM VALUES (1, 'a', 1), (1, 'a', 2), (1, 'b', 3), (2, 'b', 1), (2, 'b', 1), (2, 'a', 2) AS t (lo, ill, who)
+        """
+    )
+    check(made, ["age", "ill", "who"], request(qi=["age"], k=3, **condition), says)
+
+
+def check(made: DataFrame, columns: list[str], asked: KAnonymize, says: str | None) -> None:
+    content = made.agg(F.sum(F.xxhash64(*columns).cast("decimal(38, 0)"))).collect()[0][0]
+    facts = Facts(Scale({}, frozenset(), [], made.count()), content, {})
+    if says is None:
+        verify(made, columns, asked, facts)
+        return
+    with pytest.raises(DuckanonError, match=says):
+        verify(made, columns, asked, facts)

@@ -53,6 +53,37 @@ def test_weights(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None:
         k_report(spark.createDataFrame(missing), **given)
 
 
+@pytest.mark.parametrize("with_population", [False, True])
+@pytest.mark.parametrize("sensitive", [[], ["illness", "fee"]])
+def test_units(
+    con: duckdb.DuckDBPyConnection,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    sensitive: list[str],
+    with_population: bool,
+) -> None:
+    """Persons with several records, a class without any person, and a value that nobody with a name has."""
+    monkeypatch.setattr("duckanon.integrations.spark.report._PART", 40)
+    person = [None if i < 12 else i * i % 37 for i in range(200)]
+    place = ["Cork" if i < 3 else town for i, town in enumerate(PEOPLE["Town"].to_pylist())]
+    fee = [99 if i == 5 else x for i, x in enumerate(PEOPLE["fee"].to_pylist())]
+    stays = PEOPLE.set_column(1, "Town", pa.array(place)).set_column(3, "fee", pa.array(fee))
+    stays = stays.append_column("Person", pa.array(person))
+    tables = {"tbl": stays}
+    if with_population:
+        others = stays.select(["Person", "age", "Town"])
+        moved = others.set_column(0, "Person", pa.array([None if x is None else x + 20 for x in person]))
+        tables["population"] = pa.concat_tables([others, moved, moved])
+    given = {"qi": ["age", "town"], "sensitive": sensitive, "unit": "person"}
+    (wanted,) = on_duckdb(con, "k_report", tables, **given).to_pylist()
+    (found,) = k_report(**frames(spark, tables), **given).toArrow().to_pylist()
+    known = [{name: value for name, value in row.items() if value is not None} for row in (found, wanted)]
+    assert known[0] == pytest.approx(known[1], rel=1e-12)
+    assert wanted["records"] == 188
+    with pytest.raises(InvalidInput, match=r"^The table has no rows, or none with a unit: there is nothing to report"):
+        k_report(spark.createDataFrame(stays).where("person IS NULL"), ["age"], unit="person")
+
+
 def test_refusals(spark: SparkSession) -> None:
     with pytest.raises(InvalidInput, match=r"^The table has no rows: there is nothing to report\.$"):
         k_report(spark.createDataFrame(PEOPLE).limit(0), ["age"])

@@ -12,7 +12,14 @@ from duckanon.engines.kanon.criteria.classes import ClassBoxes, centres, class_b
 from duckanon.engines.kanon.criteria.diversity import are_diverse
 from duckanon.engines.kanon.criteria.local_search import ROOM, move
 from duckanon.engines.kanon.criteria.merging import failing, join, meet, penalties
-from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, PrivacyCriteria, criteria_arrays, present
+from duckanon.engines.kanon.criteria.privacy_criteria import (
+    Counted,
+    CriteriaArrays,
+    PrivacyCriteria,
+    counted_criteria,
+    criteria_arrays,
+    present,
+)
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Records
@@ -117,10 +124,15 @@ def _prefix(units: ClassBoxes, falling: Codes, asked: CriteriaArrays, allowed: i
     while count:
         rest = np.setdiff1d(np.arange(len(units.size), dtype=np.int32), falling[:count])
         # (Closeness holds for all records together.)
-        if len(rest) and meet(asked._replace(slope=np.full_like(asked.slope, -1)), rest, units):
+        if len(rest) and meet(asked._replace(slope=np.full_like(asked.slope, -1)), rest, int(units.size[rest].sum())):
             return count
         count //= 2
     return 0
+
+
+def meets_together(column: Counted, wanted: PrivacyCriteria) -> bool:
+    """Whether all records of a part of a table would make a class that meets l and t in this column."""
+    return meet(counted_criteria(column, wanted), np.zeros(1, np.int32), wanted.k)
 
 
 def _numbered(owner: Labels) -> Labels:

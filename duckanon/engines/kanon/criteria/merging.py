@@ -29,9 +29,9 @@ def failing(criteria: CriteriaArrays, units: ClassBoxes) -> Flags:
     return fails
 
 
-def meet(criteria: CriteriaArrays, members: Codes, units: ClassBoxes) -> bool:
-    """Whether these units, joined, meet the criteria."""
-    return bool(_meet(criteria, members, int(units.size[members].sum()), tally_for(criteria)))
+def meet(criteria: CriteriaArrays, members: Codes, size: int) -> bool:
+    """Whether these units, joined, meet the criteria. size: their records."""
+    return bool(_meet(criteria, members, size, tally_for(criteria)))
 
 
 @compiled

@@ -10,12 +10,14 @@ Every criterion is monotone: a class joined from classes that meet it meets it t
 A table may have several records of one person, household or customer: of one subject. Then k counts subjects, and a
 subject counts once for each of its sensitive values in a class, however many of its records have it. (Closeness is
 not monotone then: a subject of both classes counts once in the joined one.) Records without a subject do not count.
+
+Records may be a part of a table, if their columns say so (`Sensitive.table`): closeness is to the whole table then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -85,35 +87,58 @@ def criteria_arrays(
 
     subjects: shape (n,), the subject of each record, -1 for none, if subjects are to count.
 
-    Raises InvalidInput if even the whole table fails, or a column has too many values for exact sums.
+    Raises InvalidInput if even all these records together fail, or a column has too many values for exact sums.
     """
     units = int(unit.max()) + 1
     counted = np.arange(len(unit)) if subjects is None else np.flatnonzero(subjects >= 0)
     of = unit[counted].astype(np.int64)
-    asked = diversity(wanted.diversity, wanted.l, wanted.c)
     who = None if subjects is None else present(Sensitive(subjects[counted], 0, False)).codes
     found = [_count(of, units, present(column, counted), who) for column in sensitive]
     for one in found:
-        check_diverse(asked, one.whole)
-    base = np.cumsum([0, *(len(one.codes) for one in found)])
-    starts = np.zeros((len(found), units + 1), np.int64)
-    for s, one in enumerate(found):
-        starts[s] = base[s] + one.starts
-    overall = [np.cumsum(one.whole) if one.ordered else one.whole for one in found]
-    limits = [_closeness(one, wanted.t) for one in found]
+        check_diverse(diversity(wanted.diversity, wanted.l, wanted.c), one.whole)
     held, name = (np.zeros(0, np.int64),) * 2
     if who is not None:
         pairs = np.unique(of * len(counted) + who)
         held, name = np.searchsorted(pairs, np.arange(units + 1) * len(counted)), pairs % len(counted)
+    return _arrays(found, units, wanted, held, name)
+
+
+def counted_criteria(column: Counted, wanted: PrivacyCriteria) -> CriteriaArrays:
+    """The criteria for a part of a table as one unit. k of `wanted` is for whatever the unit's size counts."""
+    codes = np.flatnonzero(column.counts).astype(np.int32)
+    starts, none = np.array([0, len(codes)]), np.zeros(0, np.int64)
+    one = _Count(starts, codes, column.counts[codes], none, column.counts, column.table, column.ordered)
+    return _arrays([one], 1, wanted, none, none)
+
+
+def check_table(column: Counted, wanted: PrivacyCriteria, most: int) -> None:
+    """Check what `criteria_arrays` would find of any part of a table, where one has `most` records at most.
+
+    column: the whole table's. Raises InvalidInput if all its records together fail, or it has too many values.
+    """
+    check_diverse(diversity(wanted.diversity, wanted.l, wanted.c), column.counts)
+    _closeness(column.table, min(most, int(column.counts.sum())), wanted.t, ordered=column.ordered)
+
+
+def _arrays(
+    found: Sequence[_Count], units: int, wanted: PrivacyCriteria, held: Counts, subjects: Counts
+) -> CriteriaArrays:
+    """held, subjects: as in `CriteriaArrays`."""
+    base = np.cumsum([0, *(len(one.codes) for one in found)])
+    starts = np.zeros((len(found), units + 1), np.int64)
+    for s, one in enumerate(found):
+        starts[s] = base[s] + one.starts
+    overall = [np.cumsum(one.table) if one.ordered else one.table for one in found]
+    limits = [_closeness(one.table, int(one.whole.sum()), wanted.t, ordered=one.ordered) for one in found]
     return CriteriaArrays(
         wanted.k,
-        asked,
-        np.array([one.whole.sum() for one in found], np.int64),
+        diversity(wanted.diversity, wanted.l, wanted.c),
+        np.array([one.table.sum() for one in found], np.int64),
         starts,
         _joined([one.codes for one in found], np.int32),
         _joined([one.counts for one in found]),
         np.array([one.ordered for one in found], np.int32),
-        np.cumsum([0, *(len(one.whole) for one in found)]).astype(np.int64),
+        np.cumsum([0, *(len(one.table) for one in found)]).astype(np.int64),
         _joined(overall),
         _joined([np.append(0, np.cumsum(one)) for one in overall]),
         np.array([slope for slope, _ in limits], np.int64),
@@ -121,8 +146,17 @@ def criteria_arrays(
         1 if wanted.t is None else wanted.t.denominator,
         _joined([one.names for one in found]),
         held,
-        name,
+        subjects,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """How often a part of a table, `counts`, and the whole `table` have each value of a column: shapes (values,)."""
+
+    counts: Counts
+    table: Counts
+    ordered: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +164,7 @@ class _Count:
     """How often each unit has each value of one column: unit after unit, what they have by ascending code.
 
     starts: shape (units + 1,). counts: records, or where subjects count 1 for each pair, with its name. whole: how
-    often the table has each value.
+    often all units together have each value. table: how often the table has each, of which they may be a part.
     """
 
     starts: Counts
@@ -138,6 +172,7 @@ class _Count:
     counts: Counts
     names: Counts
     whole: Counts
+    table: Counts
     ordered: bool
 
 
@@ -151,20 +186,21 @@ def _count(of: Counts, units: int, column: Sensitive, who: Codes | None) -> _Cou
     unit, found = np.divmod(occurring, each)
     starts = np.searchsorted(unit, np.arange(units + 1))
     whole = np.bincount(value, minlength=column.distinct)
+    table = whole if column.table is None else column.table
     if who is None:
-        return _Count(starts, found.astype(np.int32), counts, found[:0], whole, column.ordered)
-    return _Count(starts, value[found], np.ones_like(counts), found, whole, column.ordered)
+        return _Count(starts, found.astype(np.int32), counts, found[:0], whole, table, column.ordered)
+    return _Count(starts, value[found], np.ones_like(counts), found, whole, table, column.ordered)
 
 
-def _closeness(column: _Count, t: Fraction | None) -> tuple[int, int]:
+def _closeness(table: Counts, most: int, t: Fraction | None, *, ordered: bool) -> tuple[int, int]:
     """How large the sum of a class may be for each of its records: a whole part, -1 without t, and a remainder.
 
-    Raises InvalidInput if the sums would not fit into 64 bits.
+    most: of how many records a class has at most. Raises InvalidInput if the sums would not fit into 64 bits.
     """
     if t is None:
         return -1, 0
-    n, far = int(column.whole.sum()), len(column.whole) - 1 if column.ordered else 2
-    if max(far, 2) * n * n >= 2**62 or t.denominator * n >= 2**62:
+    n, far = int(table.sum()), len(table) - 1 if ordered else 2
+    if max(far, 2) * n * most >= 2**62 or t.denominator * most >= 2**62:
         raise InvalidInput("A sensitive column has too many distinct values for t: round its values, or leave t out.")
     return divmod(t.numerator * far * n, t.denominator)
 
@@ -174,7 +210,12 @@ def _joined(parts: Sequence[npt.NDArray[Any]], kind: npt.DTypeLike = np.int64) -
 
 
 def present(column: Sensitive, kept: Order | Counts | slice = slice(None)) -> Sensitive:
-    """The column of some records, its values numbered anew: a rank counts only what is released."""
+    """The column of some records, its values numbered anew: a rank counts only what is released.
+
+    Of a part of a table they keep their numbers.
+    """
+    if column.table is not None:
+        return replace(column, codes=column.codes[kept])
     occurring, codes = np.unique(column.codes[kept], return_inverse=True)
     return Sensitive(codes.ravel().astype(np.int32), len(occurring), column.ordered)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,13 +13,16 @@ from hypothesis import strategies as st
 from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.criteria.classes import centres, class_boxes, near_boxes, take
 from duckanon.engines.kanon.criteria.diversity import Tally
-from duckanon.engines.kanon.criteria.enforcement import Released, measured, settle_classes
+from duckanon.engines.kanon.criteria.enforcement import Released, measured, meets_together, settle_classes
 from duckanon.engines.kanon.criteria.merging import failing, join
 from duckanon.engines.kanon.criteria.privacy_criteria import (
+    Counted,
     CriteriaArrays,
     PrivacyCriteria,
+    check_table,
     criteria_arrays,
     meets,
+    present,
     tally_for,
 )
 from duckanon.engines.kanon.records import Records, attribute, records
@@ -90,6 +94,47 @@ def test_a_class_is_judged_by_the_definitions(problem: tuple, data: st.DataObjec
     members = np.flatnonzero(np.isin(labels, chosen)).tolist()
     judged = met(asked, np.array(chosen, np.int32), len(members), tally_for(asked))
     assert judged == holds(members, columns, wanted, range(len(found)))
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(problem=problems(), data=st.data())
+def test_a_class_of_a_part_is_judged_by_the_whole_table(problem: tuple, data: st.DataObject) -> None:
+    found, labels, columns, wanted = problem
+    some = data.draw(st.sets(st.integers(0, int(labels.max())), min_size=1))
+    mine = np.flatnonzero(np.isin(labels, list(some)))
+    whole = [present(column) for column in columns]
+    counts = [np.bincount(column.codes, minlength=column.distinct) for column in whole]
+    parts = [
+        replace(column, codes=column.codes[mine], table=table) for column, table in zip(whole, counts, strict=True)
+    ]
+    fits = [
+        meets_together(Counted(np.bincount(part.codes, minlength=part.distinct), table, part.ordered), wanted)
+        for part, table in zip(parts, counts, strict=True)
+    ]
+    any_size = replace(wanted, k=1)
+    assert fits == [holds(mine.tolist(), [column], any_size, range(len(found))) for column in columns]
+    _, dense = np.unique(labels[mine], return_inverse=True)
+    try:
+        asked = criteria_arrays(dense.astype(np.int32), parts, wanted)
+    except InvalidInput:
+        assert not all(
+            holds(mine.tolist(), [column], replace(any_size, t=None), range(len(found))) for column in columns
+        )
+        return
+    for c in range(len(some)):
+        members = mine[dense == c].tolist()
+        judged = met(asked, np.array([c], np.int32), len(members), tally_for(asked))
+        assert judged == holds(members, columns, wanted, range(len(found)))
+
+
+def test_a_part_may_be_of_a_table_whose_own_sums_would_be_too_large() -> None:
+    whole = np.array([10**9, 10**9, 10**9])
+    check_table(Counted(whole, whole, True), PrivacyCriteria(5, t=Fraction(1, 5)), most=10**6)
+    with pytest.raises(InvalidInput, match=r"^A sensitive column has too many distinct values for t"):
+        check_table(Counted(whole, whole, True), PrivacyCriteria(5, t=Fraction(1, 5)), most=10**9)
+    part = Counted(np.array([3, 2, 2]) * 10**5, whole, True)
+    assert meets_together(part, PrivacyCriteria(5, t=Fraction(1, 5)))
+    assert not meets_together(part, PrivacyCriteria(5, t=Fraction(1, 100)))
 
 
 def test_the_salary_example_of_t_closeness() -> None:
