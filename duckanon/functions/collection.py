@@ -47,7 +47,7 @@ class _Part:
 
     rows: npt.NDArray[np.int32]
     content: npt.NDArray[np.uint64]
-    columns: Mapping[str, Chunk]
+    columns: dict[str, Chunk]
 
 
 class Collection:
@@ -110,15 +110,22 @@ class Collection:
         banded: Container[str] = (),
         *,
         suppress: bool = False,
+        last: bool = False,
     ) -> list[Attribute]:
         """Columns with narrow codes, in the order of the rows' numbers.
 
         categorical: names in lower case. banded: columns that hold numbers of bands; those with a hierarchy hold
-        numbers of leaves, from 1. suppress: whether a class of several values loses all of them.
+        numbers of leaves, from 1. suppress: whether a class of several values loses all of them. last: whether these
+        columns are asked for no more, so that each is let go when it is joined.
         """
 
         def one(asked: tuple[str, float]) -> Attribute:
-            name, weight = asked
+            found = whole(*asked)
+            for part in self._parts if last else ():
+                del part.columns[asked[0]]
+            return found
+
+        def whole(name: str, weight: float) -> Attribute:
             if name in self.hierarchies:
                 tree, (numbers, null) = self.hierarchies[name], self.places(name)
                 codes = np.where(null, tree.leaves, numbers - 1).astype(np.min_scalar_type(tree.leaves))
@@ -171,9 +178,14 @@ class Collection:
             codes[part.rows] = ranks[one.codes]
         return replace(found.attribute, codes=codes)
 
+    def let_go(self) -> None:
+        """Forget what was handed over: nothing more is asked of it."""
+        self._parts = []
+
     def answer(self, labels: Labels) -> None:
         """Let go of what was handed over, and keep the rows' labels, shape (n,), in the order of their numbers."""
-        self._parts, self._labels = [], labels
+        self.let_go()
+        self._labels = labels
 
     def labels(self, rows: npt.NDArray[np.int64]) -> Labels:
         """The labels of rows by their numbers."""

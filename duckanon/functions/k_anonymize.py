@@ -180,12 +180,14 @@ def records_of(
     weights: Sequence[float],
     threads: int,
     how: Generalisation,
+    *,
+    last: bool = False,
 ) -> Records:
-    """All rows' quasi-identifiers as the engine takes them."""
+    """All rows' quasi-identifiers as the engine takes them. last: whether they are asked for no more."""
     from duckanon.engines.kanon.records import records
 
     sets, banded = {fold(name) for name in categorical}, {one.name for one in how.bands}
-    return records(rows.attributes(qi, sets, weights, threads, banded, suppress=how.suppress))
+    return records(rows.attributes(qi, sets, weights, threads, banded, suppress=how.suppress, last=last))
 
 
 def _open(
@@ -219,18 +221,24 @@ def _classes(progress: Progress, request: KAnonymize, handle: pa.Scalar, threads
     control = Control(workers, partial(progress, f"k_anonymize, k = {k}"), request.seconds, options=request.options)
     criteria = request.criteria
     with COLLECTIONS.work(kept) as rows:
-        attributes = records_of(rows, request.qi, request.categorical, request.weights, workers, request.how)
-        if request.method == _GLOBAL:
+        is_global = request.method == _GLOBAL
+        attributes = records_of(
+            rows, request.qi, request.categorical, request.weights, workers, request.how, last=not is_global
+        )
+        if is_global:
             rows.levels, labels = choose(rows, request.qi, attributes.attributes, k, criteria, progress)
         else:
+            content, sensitive = rows.content(), rows.sensitive(criteria.sensitive, workers)
+            subjects = None if criteria.unit is None else rows.units(criteria.unit)
+            rows.let_go()
             labels = private_classes(
                 attributes,
                 criteria.engine_criteria(k),
                 request.method,
-                content=rows.content(),
+                content=content,
                 control=control,
-                sensitive=rows.sensitive(criteria.sensitive, workers),
-                subjects=None if criteria.unit is None else rows.units(criteria.unit),
+                sensitive=sensitive,
+                subjects=subjects,
             ).labels
         rows.answer(labels)
     return pa.array([kept])

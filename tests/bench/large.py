@@ -84,9 +84,9 @@ def run(source: str, query: str, limit: str) -> None:
     print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak, "loss": loss}))
 
 
-def measured(source: Path, query: str, limit: str) -> dict[str, float] | str:
-    """What a process of its own says of the query, or the end of its error."""
-    command = [sys.executable, "-m", "tests.bench.large", "--run", str(source), query, limit]
+def measured(module: str, *arguments: str) -> dict[str, float] | str:
+    """What `run` of a module says, in a process of its own, or the end of its error."""
+    command = [sys.executable, "-m", module, "--run", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
     if done.returncode:
         return done.stderr.strip().splitlines()[-1][-120:]
@@ -114,7 +114,7 @@ def main() -> None:
             queries[method] = f"FROM k_anonymize('people', [{named}], k := 5, method := '{method}')"
         sort = 0.0
         for what, query in queries.items():
-            found = measured(source, query, asked.limit)
+            found = measured("tests.bench.large", str(source), query, asked.limit)
             if isinstance(found, str):
                 print(f"| {rows:,} | {what} | {found} | | | | |", flush=True)
                 continue

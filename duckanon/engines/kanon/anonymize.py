@@ -20,7 +20,7 @@ from duckanon.errors import InvalidInput
 # Rows are numbered by int32.
 _NUMBERED = 2**31 - 1
 # Bytes of a record that is held: its hash, place on the curve, block, class; and its code in each column.
-_HELD, _HELD_COLUMN = 48, 4
+_HELD, _HELD_COLUMN = 32, 4
 # Bytes of a record that a search works on: orders, near points, classes; and its points, codes and sorted lists.
 _AT_WORK, _AT_WORK_COLUMN = 400, 40
 

@@ -18,6 +18,7 @@ from duckanon.engines.kanon.ties import Hashes
 BLOCK = 131_072
 _CLASSES = 64
 _BUCKETS = 16  # bits of a key that put a record into a bucket
+_SHARE = 1 << 22  # records that are put into buckets at a time
 
 
 def largest(k: int) -> int:
@@ -39,16 +40,33 @@ def blocks(records: Records, k: int, content: Hashes | None = None, threads: int
     if number == 1:
         return [np.arange(n, dtype=np.int32)]
     keys, bits = hilbert_keys(records, threads)
-    bucket = (keys >> np.uint64(max(bits - _BUCKETS, 0))).astype(np.uint16)
-    order = np.argsort(bucket, kind="stable").astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=1 << _BUCKETS))])
-    del bucket
+    order, starts = _by_bucket(keys, max(bits - _BUCKETS, 0))
     cuts = n * np.arange(1, number) // number
     # Only buckets with a cut inside have to be in order.
     for torn in np.unique(np.searchsorted(starts, cuts, side="right") - 1):
         inside = slice(starts[torn], starts[torn + 1])
         order[inside] = _sorted(records, order[inside], keys, bits, content)
     return np.split(order, cuts)
+
+
+def _by_bucket(keys: npt.NDArray[np.uint64], below: int) -> tuple[Order, npt.NDArray[np.int64]]:
+    """The records in order of their buckets, and where each bucket starts. below: the bits of a key below the bucket's.
+
+    A share of the keys is sorted at a time: NumPy takes eight bytes a record for an order.
+    """
+    shares = [slice(start, start + _SHARE) for start in range(0, len(keys), _SHARE)]
+    buckets = [(keys[share] >> np.uint64(below)).astype(np.uint16) for share in shares]
+    counts = sum((np.bincount(bucket, minlength=1 << _BUCKETS) for bucket in buckets), np.zeros(1, np.int64))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    order, free = np.empty(len(keys), np.int32), starts[:-1].copy()
+    for share, bucket in zip(shares, buckets, strict=True):
+        by = np.argsort(bucket, kind="stable")
+        mine = np.bincount(bucket, minlength=1 << _BUCKETS)
+        # Where each record of the share goes: behind those of its bucket that are there.
+        to = np.repeat(free - (np.cumsum(mine) - mine), mine) + np.arange(len(bucket))
+        order[to] = by + share.start
+        free += mine
+    return order, starts
 
 
 def _sorted(records: Records, some: Order, keys: npt.NDArray[np.uint64], bits: int, content: Hashes | None) -> Order:

@@ -56,6 +56,7 @@ def test_blocks_are_stretches_of_the_sorted_records(found: Records, number: int,
     content = data.draw(st.lists(st.integers(0, 2**63), min_size=n, max_size=n, unique=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cutting, "block_count", lambda _n, _k: number)
+        patch.setattr(cutting, "_SHARE", 7)
         parts = cutting.blocks(found, 2, np.array(content, np.uint64))
     assert [sorted(part.tolist()) for part in parts] == slowly(found, content, number)
 
@@ -123,7 +124,7 @@ def test_effort_falls_without_a_jump() -> None:
 
 def test_what_does_not_fit_is_refused_before_it_starts() -> None:
     check_memory("It", 10_000_000, 8, 2, 4 * 10**9, blocks=True)
-    check_memory("It", 90_000_000, 8, 2, 8 * 10**9, blocks=True)
+    check_memory("It", 100_000_000, 8, 2, 8 * 10**9, blocks=True)
     with pytest.raises(
         InvalidInput, match=r"It would need about [\d,]+ MiB beside DuckDB for 100,000,000 rows"
     ) as told:
