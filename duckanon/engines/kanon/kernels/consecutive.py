@@ -18,9 +18,9 @@ Labels = npt.NDArray[np.int32]
 FINEST = 64
 # A longer order is solved in stretches of about this many records, side by side.
 SEGMENT = 131_072
-# What `sampled_loss` looks at: this many stretches of this many records.
+# What `sampled_loss` looks at: this many stretches of this many records, or at a glance of so many.
 _STRETCHES = 8
-_STRETCH = 4096
+_STRETCH, _GLANCE = 4096, 512
 
 
 def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
@@ -85,11 +85,14 @@ def best_consecutive(space: Space, order: Order, k: int, threads: int = 1) -> tu
     return loss, labels
 
 
-def sampled_loss(space: Space, order: Order, k: int) -> float:
-    """An estimate of `best_consecutive`'s loss from a few stretches of the order, for choosing between orders."""
+def sampled_loss(space: Space, order: Order, k: int, *, glance: bool = False) -> float:
+    """An estimate of `best_consecutive`'s loss from a few stretches of the order, for choosing between orders.
+
+    A small table is solved whole. glance: whether a rough estimate will do; 0 for a small table.
+    """
     n = len(order)
-    stretch = max(_STRETCH, 4 * k)
+    stretch = max(_GLANCE if glance else _STRETCH, 4 * k)
     if n <= 2 * _STRETCHES * stretch:
-        return best_consecutive(space, order, k)[0]
+        return 0.0 if glance else best_consecutive(space, order, k)[0]
     starts = np.linspace(0, n - stretch, _STRETCHES).astype(np.intp)
     return sum(_best_sizes(space, order[at : at + stretch], k, _grid(k))[0] for at in starts)

@@ -69,7 +69,11 @@ def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Ro
                 others = np.inf if j == 0 and side == 0 else whole - widths[axes[j]]
                 wide = others - 1e-12
                 alone = False
-                for t in range(count):
+                # The longest part that a cut leaves; once the whole node.
+                reach = last if side == 0 else count - first
+                if j == 0 and side == 0:
+                    reach = count
+                for t in range(reach):
                     i = lists[j, start + t if side == 0 else stop - 1 - t]
                     if alone:
                         losses[side, t] = others + widen_axis(space, i, box, boxes, axes[j])
@@ -99,13 +103,13 @@ def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Ro
             into_left = start
             into_right = 0
             for t in range(start, stop):
+                # Written to both sides, kept on one: a branch would be guessed wrong half of the time.
                 i = lists[j, t]
-                if left[i]:
-                    lists[j, into_left] = i
-                    into_left += 1
-                else:
-                    moved[into_right] = i
-                    into_right += 1
+                goes_left = left[i]
+                lists[j, into_left] = i
+                moved[into_right] = i
+                into_left += goes_left
+                into_right += 1 - goes_left
             for t in range(into_right):
                 lists[j, into_left + t] = moved[t]
         stack[waiting, 0] = start + best_cut
