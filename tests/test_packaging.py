@@ -93,6 +93,27 @@ def test_import_is_light(tmp_path: Path) -> None:
     assert run(code, ROOT, tmp_path)[-1] == "[]"
 
 
+IMPORT_EACH = """
+import importlib, pkgutil, sys, duckanon
+names = [each.name for each in pkgutil.walk_packages(duckanon.__path__, "duckanon.")]
+print(len(names))
+for name in names:
+    for known in [known for known in sys.modules if known.split(".")[0] == "duckanon"]:
+        del sys.modules[known]
+    try:
+        importlib.import_module(name)
+    except ImportError as problem:
+        if not isinstance(problem, ModuleNotFoundError):  # of an extra that is not installed
+            print(name, problem)
+"""
+
+
+def test_each_module_can_be_the_first_one_that_is_imported(tmp_path: Path) -> None:
+    count, *problems = run(IMPORT_EACH, ROOT, tmp_path)
+    assert int(count) > 400
+    assert problems == []
+
+
 def test_every_extra_that_tests_need_is_declared() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert set(extras.LIBRARIES) <= set(declared)

@@ -25,7 +25,7 @@ from duckanon.engines.kanon.certificate.pricing import Effort, OutOfTime, total,
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import class_losses
 from duckanon.engines.kanon.kernels.consecutive import Labels
-from duckanon.engines.kanon.methods.refine import split_large
+from duckanon.engines.kanon.kernels.partition import split_large
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Records
 

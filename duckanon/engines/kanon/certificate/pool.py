@@ -31,6 +31,16 @@ class Rows(NamedTuple):
     times: Codes  # how many records of the point are in it
 
 
+def once(members: Codes, times: Codes) -> tuple[Codes, Codes]:
+    """Classes as a search hands them over, with each point once. Shapes (classes, most), -1 behind the last member."""
+    members, times = members.copy(), np.where(members >= 0, times, 0).astype(np.int32)
+    # (Only the first point occurs twice: it stands for itself, and for its other copies.)
+    again = members[:, 1:] == members[:, :1]
+    times[:, 0] += (times[:, 1:] * again).sum(axis=1, dtype=np.int32)
+    members[:, 1:][again] = -1
+    return members, np.where(members >= 0, times, 0).astype(np.int32)
+
+
 class Pool:
     """A set of classes over the distinct points of a table."""
 
@@ -49,11 +59,7 @@ class Pool:
         """Add classes, shape (classes, most), -1 behind the last member; how many are new. A point may occur twice."""
         if not len(members):
             return 0
-        members, times = members.copy(), np.where(members >= 0, times, 0).astype(np.int32)
-        # (Only the first point can: it stands for itself, and for its other copies.)
-        again = members[:, 1:] == members[:, :1]
-        times[:, 0] += (times[:, 1:] * again).sum(axis=1, dtype=np.int32)
-        members[:, 1:][again] = -1
+        members, times = once(members, times)
         held = members >= 0
         known = (np.where(held, self._keys[members], 0) * times.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
         fresh = np.zeros(len(members), np.bool_)

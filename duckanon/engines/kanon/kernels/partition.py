@@ -1,12 +1,24 @@
-"""Classes of records, split by one more column: the step from a set of columns to a larger one."""
+"""Classes of records, split: by one more column, as from a set of columns to a larger one, or into smaller classes."""
 
 import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import compiled
+from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes
 
 Ints = npt.NDArray[np.int64]
+
+
+def split_large(labels: Codes, k: int) -> Codes:
+    """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that. labels: from 0."""
+    sizes = np.bincount(labels)
+    parts = np.maximum(sizes // k, 1)
+    order = by_label(labels)
+    rank = np.empty(len(labels), np.intp)  # of each record in its class
+    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    split: Codes = ((np.cumsum(parts) - parts)[labels] + np.minimum(rank // k, parts[labels] - 1)).astype(np.int32)
+    return split
 
 
 @compiled

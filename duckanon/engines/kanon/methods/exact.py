@@ -1,22 +1,27 @@
 """The optimum, or a certified gap: partitions as a set-partition problem, solved by column generation.
 
-A linear program picks classes so that every record is in one. Classes that would improve it are made at each step
-(`pricing.price`); at any step the prices give a lower bound that holds for every partition: their sum, plus each seed's
-least reduced cost where that is below zero. When the bound meets the best partition, that one is the optimum. Otherwise
-every class that a better partition could use is listed, and an integer program picks from them; classes of 2k or more
-are never needed, as splitting them costs nothing.
+A linear program picks classes so that every record is in one. Its prices, lowered until they are valid
+(`certificate.pricing`), add up to a lower bound that holds for every partition, and the classes met on the way are
+those that would improve it. When the bound meets the best partition, that one is the optimum. Otherwise every class
+that a better partition could use is listed (`kernels.pricing`), and an integer program picks from them; classes of 2k
+or more are never needed, as splitting them costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.engines.kanon.bounds import box_losses
+from duckanon.engines.kanon.certificate.certificate import certificate
+from duckanon.engines.kanon.certificate.points import GRAINS, Distinct, distinct
+from duckanon.engines.kanon.certificate.pool import once
+from duckanon.engines.kanon.certificate.pricing import Effort, OutOfTime, Priced, valid_prices
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import class_losses, total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -31,6 +36,14 @@ MANY_RECORDS = 2_000
 _SMOOTHING = 0.6
 # A reduced cost above this counts as zero.
 _ZERO = -1e-9
+# A bound that is short of a loss by no more than this share of it meets it: prices are rounded to grains.
+_MET = 1e-7
+# The share of a time limit for the prices to begin with.
+_FIRST = 0.4
+# Classes that each search of a pricing round hands over at most.
+_KEPT = 3
+# Classes of each seed from which a partition is picked, one try after the other while the gap is larger than a share.
+_NEAR, _SMALL = (3, 30), 0.05
 # What a seed's search may try at first; ten times as much whenever that is too little, up to the second figure.
 _STEPS, _MOST_STEPS = 3_000, 3_000_000
 # What all searches together may try, unless there is a time limit.
@@ -51,7 +64,7 @@ class Solution:
 
     @property
     def proven(self) -> bool:
-        return self.bound >= self.loss - 1e-7 * max(1.0, self.loss)
+        return self.bound >= self.loss - _MET * max(1.0, self.loss)
 
 
 class _Classes:
@@ -84,8 +97,12 @@ class _Classes:
         return float(self._highs.getInfo().objective_function_value), np.array(self._highs.getSolution().row_dual)
 
 
-def _pick(n: int, classes: dict[tuple[int, ...], float], until: float | None) -> tuple[Labels | None, float]:
-    """The best partition out of the given classes, by an integer program, and a lower bound on any made of them."""
+def _pick(classes: dict[tuple[int, ...], float], prices: Floats, until: float | None) -> tuple[Labels | None, float]:
+    """The best partition out of the given classes, by an integer program, and a lower bound on any made of them.
+
+    prices: shape (n,), of the records. Less these, what the classes of a partition lose adds up to its loss less the
+    same sum; near the optimum that is nearly zero, and the program is solved many times faster.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csc_array
 
@@ -94,23 +111,23 @@ def _pick(n: int, classes: dict[tuple[int, ...], float], until: float | None) ->
     names = list(classes)
     edges = np.append(0, np.cumsum([len(name) for name in names])).astype(np.int32)
     rows = np.concatenate([np.array(name, dtype=np.int32) for name in names])
-    once = csc_array((np.ones(len(rows)), rows, edges), shape=(n, len(names)))
-    limits: dict[str, float] = {"mip_rel_gap": 1e-9, "node_limit": _NODES}
+    each = csc_array((np.ones(len(rows)), rows, edges), shape=(len(prices), len(names)))
+    limits: dict[str, float] = {"mip_rel_gap": 0.0, "node_limit": _NODES}
     if until is not None:
         limits["time_limit"] = max(until - monotonic(), 0.1)
     answer = milp(
-        np.array([classes[name] for name in names]),
-        constraints=LinearConstraint(once, 1, 1),
+        np.array([classes[name] for name in names]) - each.T @ prices,
+        constraints=LinearConstraint(each, 1, 1),
         integrality=np.ones(len(names)),
         bounds=Bounds(0, 1),
         options=limits,
     )
     if answer.status == 2:  # infeasible
         return None, np.inf
-    bound = -np.inf if answer.mip_dual_bound is None else float(answer.mip_dual_bound)
+    bound = -np.inf if answer.mip_dual_bound is None else float(answer.mip_dual_bound + prices.sum())
     if answer.x is None:
         return None, bound
-    labels = np.full(n, -1, dtype=np.int32)
+    labels = np.full(len(prices), -1, dtype=np.int32)
     for label, c in enumerate(np.flatnonzero(answer.x > 0.5)):
         labels[list(names[c])] = label
     return (labels if labels.min() >= 0 else None), bound
@@ -119,6 +136,43 @@ def _pick(n: int, classes: dict[tuple[int, ...], float], until: float | None) ->
 def _pooled(found: Found) -> Iterable[tuple[tuple[int, ...], float]]:
     for members, cost in zip(found.members, found.cost, strict=True):
         yield as_class(members), float(cost)
+
+
+def _by_point(points: Distinct, prices: Floats) -> npt.NDArray[np.int64]:
+    """Prices of records as prices of points, in grains: equal records are worth the same."""
+    means = np.bincount(points.of, prices, len(points)) / points.points.copies
+    return np.floor(means * GRAINS).astype(np.int64)
+
+
+def _improving(points: Distinct, priced: Priced, prices: Floats) -> Iterable[tuple[tuple[int, ...], float]]:
+    """The classes that were met whose reduced cost is negative, each of the dearest records at its points, and what
+    each loses.
+    """
+    members, times = once(priced.members, priced.times)
+    held = members >= 0
+    sizes = held.sum(axis=1)
+    starts = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    if not len(sizes):
+        return
+    losses = class_losses(points.records.space, members[held], starts) / sizes * times.sum(axis=1)
+    dearest = np.lexsort((-prices, points.of)).astype(np.int32)
+    first = np.append(0, np.cumsum(points.points.copies))[np.maximum(members, 0)]
+    sums = np.append(0.0, np.cumsum(prices[dearest]))
+    paid = (sums[first + times] - sums[first]).sum(axis=1)
+    for c in np.flatnonzero(losses - paid < _ZERO):
+        parts = [dearest[at : at + count] for at, count in zip(first[c, held[c]], times[c, held[c]], strict=True)]
+        yield tuple(np.sort(np.concatenate(parts)).tolist()), float(losses[c])
+
+
+def _first_prices(records: Records, k: int, start: Labels, control: Control) -> Floats:
+    """Valid prices to begin with, shape (n,): those of a certificate."""
+    box = box_losses(records, k, control.threads)
+    if total_loss(records.space, start) <= box.sum():
+        return box
+    seconds = None if control.seconds is None else _FIRST * control.seconds
+    own = replace(control, seconds=seconds, progress=lambda _: None)
+    first: Floats = certificate(records, k, box, start, own).prices / GRAINS
+    return first
 
 
 def exact(records: Records, k: int, start: Labels, control: Control, steps: int = WORK) -> Solution:
@@ -135,7 +189,7 @@ def exact(records: Records, k: int, start: Labels, control: Control, steps: int 
     seconds = control.seconds
     until = None if seconds is None else monotonic() + seconds
     best, loss = start, total_loss(space, start)
-    centre = box_losses(records, k, control.threads)
+    centre = _first_prices(records, k, start, control)
     bound = float(centre.sum())
 
     def over(share: float) -> bool:
@@ -144,7 +198,7 @@ def exact(records: Records, k: int, start: Labels, control: Control, steps: int 
     def result() -> Solution:
         return Solution(best, loss, min(bound, loss))
 
-    classes = _Classes(n)
+    classes, points = _Classes(n), distinct(records)
     edges = np.append(0, np.cumsum(np.bincount(start))).astype(np.int32)
     inside = by_label(start)
     for c, cost in enumerate(class_losses(space, inside, edges)):
@@ -155,30 +209,39 @@ def exact(records: Records, k: int, start: Labels, control: Control, steps: int 
             break
         value, prices = classes.prices()
         control.progress(min(1.0, bound / value) if value else 1.0)
-        if value - bound <= 1e-8 * max(1.0, value):
+        if value - bound <= _MET * max(1.0, value):
             break
         added = 0
         for tried in (_SMOOTHING * centre + (1 - _SMOOTHING) * prices, prices):
-            found = price(space, tried, k, _ZERO, 3, 4 * n, tries)
-            lower = float(tried.sum() + found.least.sum())
+            try:
+                priced = valid_prices(points, _by_point(points, tried), k, Effort(tries, _KEPT), lambda _: over(0.6))
+            except OutOfTime:
+                break
+            each = (priced.prices[points.of] - points.slack) / GRAINS
+            lower, complete = float(each.sum()), not priced.cut.any()
             idle += 1
-            left -= found.spent
-            if found.complete and lower > bound:
+            left -= priced.spent
+            if lower > bound:
                 idle = 0 if lower > bound + 1e-6 * loss else idle
-                bound, centre = lower, tried
-            for members, cost in _pooled(found):
-                added += bool(cost - prices[list(members)].sum() < _ZERO and classes.add(members, cost))
+                bound, centre = lower, each
+            for members, cost in _improving(points, priced, prices):
+                added += classes.add(members, cost)
             if added:
                 break
         if not added:
-            if tries >= _MOST_STEPS or found.complete:
+            if tries >= _MOST_STEPS or complete:
                 break
             tries = min(10 * tries, _MOST_STEPS)
     if result().proven:
         return result()
-    picked, _ = _pick(n, classes.known, until)
-    if picked is not None and total_loss(space, picked) < loss:
-        best, loss = picked, total_loss(space, picked)
+    # The classes that prices single out are few, and may hold no good partition.
+    for keep in _NEAR:
+        near = price(space, centre, k, loss - bound, keep, keep * n, tries)
+        picked, _ = _pick(classes.known | dict(_pooled(near)), centre, until)
+        if picked is not None and total_loss(space, picked) < loss:
+            best, loss = picked, total_loss(space, picked)
+        if loss - bound <= _SMALL * loss or over(0.8):
+            break
     if result().proven or over(0.8):
         return result()
     return _close(records, k, result(), centre, until, steps)
@@ -198,7 +261,7 @@ def _close(records: Records, k: int, solution: Solution, prices: Floats, until: 
     if not listed.complete:
         return solution
     classes = dict(_pooled(listed))
-    labels, bound = _pick(n, classes, until)
+    labels, bound = _pick(classes, prices, until)
     # A partition outside the list is no better than the one at hand.
     bound = max(solution.bound, min(bound, solution.loss))
     if labels is None or (loss := total_loss(space, labels)) >= solution.loss:

@@ -20,6 +20,7 @@ from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.kernels.exchange import exchange
 from duckanon.engines.kanon.kernels.neighbours import Graph, neighbours, shuffled_orders
+from duckanon.engines.kanon.kernels.partition import split_large
 from duckanon.engines.kanon.kernels.rebuild import Ruin, rebuild
 from duckanon.engines.kanon.orders import by_label, hilbert
 from duckanon.engines.kanon.points import runs
@@ -120,17 +121,6 @@ def _renumber(slot: Codes, rooms: int) -> Labels:
     numbers[met] = np.arange(len(met), dtype=np.int32)
     labels: Labels = numbers[first[slot]]
     return labels
-
-
-def split_large(labels: Labels, k: int) -> Labels:
-    """Split classes of 2k or more into classes of k .. 2k - 1; no record's range grows by that. labels: from 0."""
-    sizes = np.bincount(labels)
-    parts = np.maximum(sizes // k, 1)
-    order = by_label(labels)
-    rank = np.empty(len(labels), np.intp)  # of each record in its class
-    rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    split: Labels = ((np.cumsum(parts) - parts)[labels] + np.minimum(rank // k, parts[labels] - 1)).astype(np.int32)
-    return split
 
 
 @dataclass(frozen=True)
