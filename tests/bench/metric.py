@@ -29,7 +29,7 @@ from duckanon.engines.metric.partitions import named as partition_named
 from duckanon.engines.metric.problem import Program, Step
 from duckanon.errors import InvalidInput
 
-SHAPES = {100: (10, 10), 200: (10, 20), 500: (20, 25), 1000: (25, 40), 5000: (50, 100)}
+SHAPES = {100: (10, 10), 200: (10, 20), 500: (20, 25), 1000: (25, 40), 2000: (40, 50), 5000: (50, 100)}
 DESTINATIONS = 100
 
 

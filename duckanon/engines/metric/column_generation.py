@@ -8,15 +8,16 @@ section 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from time import monotonic
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.metric.interior_point import Interior, solve
-from duckanon.engines.metric.pricing import UNLIMITED, Pricing
+from duckanon.engines.metric.pricing import UNLIMITED, Pricing, into_cone
 from duckanon.engines.metric.problem import Limits, Program, Solution, Step, relative_gap
 
 Floats = npt.NDArray[np.float64]
@@ -32,6 +33,10 @@ _AHEAD = 0.6
 _FINEST = 1e-3
 # Smaller entries are set to zero in the master, because they only slow it down.
 _NEGLIGIBLE = 1e-25
+# Another epsilon's program is solved to this gap for the vectors to begin with.
+_ROUGH = 1e-2
+# How often epsilon is doubled at most, in search of one at which the rays alone make a mechanism.
+_DOUBLINGS = 3
 # A weight that is negative by no more than this share of the largest is a rounding error.
 _NEGATIVE = 1e-12
 
@@ -110,7 +115,7 @@ def columns(program: Program, limits: Limits) -> Solution:
     """Column generation to a relative gap of `limits.gap`, or the best there is when the time is up."""
     # BLAS factors matrices of a few hundred rows several times faster with one thread than with many.
     with _libraries().limit(limits=1):
-        return _generate(program, limits)
+        return _generate(program, limits)[0]
 
 
 @cache
@@ -122,30 +127,23 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-def _generate(program: Program, limits: Limits) -> Solution:
+def _generate(program: Program, limits: Limits, doublings: int = _DOUBLINGS) -> tuple[Solution, Floats]:
+    """A solution, and the vectors that the master had at the end, shape (vectors, nodes).
+
+    doublings: how often epsilon may be doubled for vectors to begin with.
+    """
     nodes = len(program.paths)
     scale = float(np.abs(program.cost).max()) / nodes
     if scale == 0:
         first = np.zeros(program.cost.shape)
         first[:, 0] = 1.0
-        return Solution(first, 0.0)
-    rays = np.exp(-program.paths)
-    fast = _basis(rays, (rays @ program.cost).min(axis=1))
-    # The columns of the exponential mechanism and the all-ones vector keep the program feasible.
-    half = np.sqrt(rays)
-    start = np.concatenate([rays, np.ones((1, nodes)), (half / half.sum(axis=1, keepdims=True)).T])
-    weights = np.append(np.zeros(nodes + 1), start[nodes + 1 :].mean(axis=1))
-    master = Master(start, program)
-    if fast is not None:
-        mean = rays.mean(axis=1)
-        fast = Interior(np.append(fast.x * mean, np.zeros(nodes + 1)), fast.y, master.cost - start @ fast.y, 0.0, 0)
-    del rays, half, start
+        return Solution(first, 0.0), np.ones((1, nodes))
+    begun = _begin(program, limits, doublings)
+    master, best, fast, floor, smooth = begun.master, begun.best, begun.fast, begun.floor, _SMOOTH
     pricing = Pricing(program, limits)
     lower, best_prices = -np.inf, np.zeros(nodes)
     history: list[Step] = []
     tolerance, most = 0.1, max(20, nodes // 10)
-    # What the exponential mechanism comes to, until the master is solved once.
-    best, smooth = master.mechanism(weights), _SMOOTH
     while True:
         solved = fast if fast is not None and not history else master.solve(tolerance, limits.until)
         if solved is None:
@@ -157,10 +155,10 @@ def _generate(program: Program, limits: Limits) -> Solution:
             found = pricing.bound(prices)
             if found > lower:
                 lower, best_prices = found, prices
-        history.append(Step(len(history) + 1, upper, lower))
+        history.append(Step(len(history) + 1, upper, max(lower, floor)))
         limits.tell(history[-1])
         gap = relative_gap(upper, lower)
-        if gap <= limits.gap or limits.expired:
+        if history[-1].gap <= limits.gap or limits.expired:
             break
         # Weights add up to 1, so vectors that save less than this each save less than this together.
         vectors = master.saving(pricing.worth(1e-12 * abs(upper) / nodes), solved.y, _FINEST * limits.gap * abs(upper))
@@ -175,4 +173,52 @@ def _generate(program: Program, limits: Limits) -> Solution:
         smooth = _SMOOTH
         tolerance = min(0.1, max(_AHEAD * min(gap, 1.0), 0.05 * limits.gap))
         master.add(vectors, solved)
-    return Solution(best, lower, tuple(history))
+    return Solution(best, max(lower, floor), tuple(history)), master.vectors
+
+
+@dataclass(frozen=True, eq=False)
+class _Begun:
+    """What the search begins with. best: the exponential mechanism, shape (nodes, outputs), until the master is solved
+    once. fast: weights and prices of the rays alone, if they make a mechanism. floor: no mechanism loses less.
+    """
+
+    master: Master
+    best: Floats
+    fast: Interior | None
+    floor: float
+
+
+def _begin(program: Program, limits: Limits, doublings: int) -> _Begun:
+    nodes = len(program.paths)
+    rays = np.exp(-program.paths)
+    fast = _basis(rays, (rays @ program.cost).min(axis=1))
+    # The columns of the exponential mechanism and the all-ones vector keep the program feasible.
+    half = np.sqrt(rays)
+    start = np.concatenate([rays, np.ones((1, nodes)), (half / half.sum(axis=1, keepdims=True)).T])
+    weights = np.append(np.zeros(nodes + 1), start[nodes + 1 :].mean(axis=1))
+    master = Master(start, program)
+    best = master.mechanism(weights)
+    if fast is not None:
+        mean = rays.mean(axis=1)
+        fast = Interior(np.append(fast.x * mean, np.zeros(nodes + 1)), fast.y, master.cost - start @ fast.y, 0.0, 0)
+    elif doublings:
+        # What is not needed again is let go first: each epsilon holds its own.
+        del half, start, master
+        vectors, floor = _from_twice(program, limits, doublings - 1)
+        return _Begun(Master(np.concatenate([rays, np.ones((1, nodes)), vectors]), program), best, None, floor)
+    return _Begun(master, best, fast, -np.inf)
+
+
+def _from_twice(program: Program, limits: Limits, doublings: int) -> tuple[Floats, float]:
+    """Vectors of the program's cone, shape (vectors, nodes), and a lower bound, from the same program at twice the
+    epsilon, which is solved roughly.
+
+    Half the logarithms of a vector of that cone are those of a vector of this one, and where the one was useful, so is
+    the other. A mechanism is one at twice the epsilon too, so none loses less than the best there.
+    """
+    part = program.component
+    twice = replace(part, edges=part.edges.with_length(2.0 * part.edges.length))
+    rough = replace(limits, gap=max(_ROUGH, limits.gap), until=monotonic() + limits.left / 2, tell=lambda _: None)
+    solution, found = _generate(replace(program, component=twice), rough, doublings)
+    logs = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+    return into_cone(logs / 2, program.edges, limits.threads), solution.lower

@@ -37,6 +37,14 @@ def _stretched(edges: Edges) -> Edges:
     return edges.with_length(edges.length * (1 + _STRETCH * (1 + share) / 2))
 
 
+def into_cone(logs: Floats, edges: Edges, threads: int) -> Floats:
+    """Vectors of the cone, (vectors, nodes), from logarithms that are in it but for `_STRETCH` and rounding."""
+    # Inside the cone but for the margin of short edges, so that mostly nothing is left to raise.
+    found = logs * (1 - 1.2 * _STRETCH)
+    spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, threads)
+    return np.asarray(np.exp(found))
+
+
 class Pricing:
     """The best tree found for each output, kept from one call to the next."""
 
@@ -94,11 +102,7 @@ class Pricing:
 
     def worth(self, share: float) -> Floats:
         """The vectors of outputs whose value is below -share, moved into the program's cone: (vectors, nodes)."""
-        # Inside the cone but for the margin of short edges, so that mostly nothing is left to raise.
-        found = self.logs[self.values < -share] * (1 - 1.2 * _STRETCH)
-        edges = self._program.edges
-        spread(lambda one: raise_into_cone(one, edges.ptr, edges.idx, edges.length), found, self._limits.threads)
-        return np.asarray(np.exp(found))
+        return into_cone(self.logs[self.values < -share], self._program.edges, self._limits.threads)
 
     def bound(self, prices: Floats) -> float:
         """A lower bound of the program's value, after `run` of the same prices; -inf if that did not come to its end.

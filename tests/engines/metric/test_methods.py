@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from duckanon.engines.metric import column_generation
 from duckanon.engines.metric import lp as whole_program
 from duckanon.engines.metric.distances import METRICS, pairwise
 from duckanon.engines.metric.domain import Domain, uniform
+from duckanon.engines.metric.graph import mdp_graph
 from duckanon.engines.metric.mechanism import Options, optimise
 from duckanon.engines.metric.methods import DEFAULT, METHODS, named
-from duckanon.engines.metric.problem import Step
+from duckanon.engines.metric.problem import Limits, Program, Step
 from duckanon.errors import InvalidInput
 from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
@@ -210,3 +212,41 @@ def test_a_limit_may_end_it_anywhere(method: str, monkeypatch: pytest.MonkeyPatc
         assert found.loss >= best.lower * (1 - 1e-9)
         reached.append(found.gap)
     assert min(reached) < 1e-4 < max(reached)
+
+
+@settings(max_examples=60)
+@given(domains())
+def test_vectors_from_twice_the_epsilon_are_in_the_cone(domain: Domain) -> None:
+    graph = mdp_graph(domain.distances, domain.epsilon, domain.radius)
+    part = max(graph.components, key=lambda one: len(one.nodes))
+    members = np.searchsorted(np.sort(graph.node), part.nodes)
+    program = Program(part, domain.expected[np.argsort(graph.node, kind="stable")[members]], lambda: np.zeros(0))
+    found, lower = column_generation._from_twice(program, Limits(), 1)
+    assert lower <= column_generation.columns(program, Limits()).matrix.ravel() @ program.cost.ravel() * (1 + 1e-9)
+    assert (found > 0).all()
+    first, second = program.edges.ends
+    ratios = np.log(found[:, first]) - np.log(found[:, second])
+    assert (ratios <= part.edges.length + 1e-14 * (1 + part.edges.length)).all()
+
+
+def test_beginning_at_a_larger_epsilon_changes_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), axis=-1).reshape(-1, 2)
+    d = pairwise(points, METRICS["euclidean"])
+    domain = Domain(d, 0.3, 2.0, True, uniform(36), np.arange(36), d)
+    asked: list[int] = []
+    begin = column_generation._from_twice
+
+    def told(program: Program, limits: Limits, doublings: int) -> tuple[np.ndarray, float]:
+        asked.append(doublings)
+        return begin(program, limits, doublings)
+
+    monkeypatch.setattr(column_generation, "_from_twice", told)
+    with_vectors = optimise(domain, METHODS["columns"], TIGHT)
+    assert asked == [2, 1]
+    monkeypatch.setattr(
+        column_generation, "_from_twice", lambda program, _, __: (np.ones((1, len(program.paths))), -np.inf)
+    )
+    without = optimise(domain, METHODS["columns"], TIGHT)
+    assert with_vectors.loss == pytest.approx(without.loss, rel=1e-7)
+    assert with_vectors.lower <= without.loss * (1 + 1e-12)
+    assert without.lower <= with_vectors.loss * (1 + 1e-12)
