@@ -17,7 +17,7 @@ import pyarrow as pa
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput, MachineFailure
 from duckanon.governance.keyed_locks import KeyedLocks
-from duckanon.governance.ledger import Ledger, affordable, schema_of, where
+from duckanon.governance.ledger import Ledger, WriteToo, affordable, charge_line, schema_of
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location
 
@@ -99,25 +99,10 @@ class Answers:
             if day_charged(con, purchase) is not None:
                 return None
             affordable(state, location, charge, self._ledger.askers.current().name)
-            return {
-                **where(location),
-                "population": population.name,
-                "edition": population.edition,
-                "action": "charge",
-                "epsilon": written(charge.epsilon),
-                "what": charge.what,
-                "unit": charge.unit,
-                "neighbours": charge.neighbours,
-                "release": purchase.key,
-            }
+            return charge_line(state, location, charge, purchase.key)
 
-        def write_too(cursor: duckdb.DuckDBPyConnection, number: int) -> None:
-            cursor.execute(
-                f"INSERT OR REPLACE INTO {schema_of(location.database)}.answers VALUES (?, ?, false)",
-                [purchase.key, number],
-            ).fetchall()
-
-        return self._ledger.append_charge(location.database, line, write_too) is not None
+        recorded = not_stored(location.database, purchase.key)
+        return self._ledger.append_charge(location.database, line, recorded) is not None
 
     def _store(self, purchase: Purchase, answer: pa.Table) -> None:
         with self._ledger.transaction(purchase.location.database) as cursor:
@@ -125,10 +110,23 @@ class Answers:
             table = f'{schema_of(purchase.location.database)}."{purchase.path[2]}"'
             cursor.execute(f"CREATE TABLE {table} AS FROM _dk_answer").fetchall()
             cursor.unregister("_dk_answer")
-            cursor.execute(
-                f"UPDATE {schema_of(purchase.location.database)}.answers SET stored = true WHERE key = ?",
-                [purchase.key],
-            ).fetchall()
+            now_stored(cursor, purchase.location.database, purchase.key)
+
+
+def not_stored(database: str, key: str) -> WriteToo:
+    """Records with a charge that what it pays for is not stored yet: until then it may be drawn for that charge."""
+
+    def write(cursor: duckdb.DuckDBPyConnection, number: int) -> None:
+        cursor.execute(
+            f"INSERT OR REPLACE INTO {schema_of(database)}.answers VALUES (?, ?, false)", [key, number]
+        ).fetchall()
+
+    return write
+
+
+def now_stored(cursor: duckdb.DuckDBPyConnection, database: str, key: str) -> None:
+    """Records that it is stored."""
+    cursor.execute(f"UPDATE {schema_of(database)}.answers SET stored = true WHERE key = ?", [key]).fetchall()
 
 
 def is_stored(con: duckdb.DuckDBPyConnection, purchase: Purchase) -> bool:

@@ -62,6 +62,8 @@ _TABLES = """
 OURS = re.compile(r"meta|ledger|releases|answers|(answer|domain)_\w+")
 # Seconds for which a writer tries again while other writers are faster.
 _PATIENCE = 60.0
+# What DuckDB says where another writer was faster; where a disk is full it raises the same exception.
+_CONFLICT = re.compile("conflict|constraint", re.IGNORECASE)
 _COLUMNS = ", ".join(field.name for field in fields(Line))
 
 # Checks the current state, and gives the line to add; None adds nothing.
@@ -120,30 +122,6 @@ class Ledger:
         with self._cursors.cursor() as cursor:
             return self._state(cursor, database)
 
-    def charge(self, location: Location, charge: Charge, release: str, action: str = "charge") -> int:
-        """Record a charge for good; returns the line's number.
-
-        Raises BudgetExhausted if the remaining budget of the table's population does not suffice.
-        """
-
-        def line(state: LedgerState) -> Mapping[str, Any]:
-            if action == "charge":
-                affordable(state, location, charge, self.askers.current().name)
-            population = state.population(location)
-            return {
-                **where(location),
-                "population": population and population.name,
-                "edition": population and population.edition,
-                "action": action,
-                "epsilon": written(charge.epsilon),
-                "what": charge.what,
-                "unit": charge.unit,
-                "neighbours": charge.neighbours,
-                "release": release,
-            }
-
-        return self.append_charge(location.database, line) or 0
-
     def append(self, database: str, decide: Decision, write_too: WriteToo | None = None) -> int | None:
         """Add the line that `decide` gives, and what `write_too` writes, in one transaction of its own.
 
@@ -160,12 +138,16 @@ class Ledger:
             while True:
                 try:
                     return self._try(database, decide, write_too)
-                except (duckdb.ConstraintException, duckdb.TransactionException):
+                except (duckdb.ConstraintException, duckdb.TransactionException) as problem:
+                    if not _CONFLICT.search(str(problem)):
+                        raise _cannot_write(database) from None
                     # Another writer was faster, so `decide` must look again.
                     if monotonic() > until:
                         raise InvalidInput(
                             f"Nothing can be recorded: the ledger of {database} is busy. Try again."
                         ) from None
+                except duckdb.IOException:
+                    raise _cannot_write(database) from None
 
     @contextmanager
     def transaction(self, database: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -245,6 +227,24 @@ def where(location: Location) -> dict[str, Any]:
     return {"schema_name": location.schema, "table_name": location.name}
 
 
+def charge_line(
+    state: LedgerState, location: Location, charge: Charge, release: str, action: str = "charge"
+) -> dict[str, Any]:
+    """The line that records a charge. release: a key of what is released."""
+    population = state.population(location)
+    return {
+        **where(location),
+        "population": population and population.name,
+        "edition": population and population.edition,
+        "action": action,
+        "epsilon": written(charge.epsilon),
+        "what": charge.what,
+        "unit": charge.unit,
+        "neighbours": charge.neighbours,
+        "release": release,
+    }
+
+
 def affordable(state: LedgerState, location: Location, charge: Charge, who: str) -> None:
     """Raises BudgetExhausted if what is left of a table's budget, or of a user's allotment, does not suffice."""
     population, standing = state.population(location), state.tables.get(location.identity)
@@ -270,6 +270,13 @@ def affordable(state: LedgerState, location: Location, charge: Charge, who: str)
             f"{who} may spend epsilon {written(allotment.total)} on {population.name}, and "
             f"{written(allotment.remaining)} is left of it: epsilon {written(charge.epsilon)} is more. {again}"
         )
+
+
+def _cannot_write(database: str) -> InvalidInput:
+    return InvalidInput(
+        f"Nothing can be recorded: the file of database {database} could not be written. Make room on its disk, and "
+        "try again."
+    )
 
 
 def _has_ledger(con: duckdb.DuckDBPyConnection, database: str) -> bool:

@@ -7,16 +7,25 @@ once.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge
+from duckanon.errors import MachineFailure
+from duckanon.governance.answers import not_stored, now_stored
 from duckanon.governance.cursors import Cursors
 from duckanon.governance.keyed_locks import KeyedLocks
-from duckanon.governance.ledger import Ledger, schema_of
+from duckanon.governance.ledger import Ledger, affordable, charge_line, schema_of
+from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location
+
+_NOT_STORED = (
+    "The release was charged and could not be stored, so it is not given. Make room on the disk of the database, and "
+    "repeat the call: that costs nothing."
+)
 
 
 class StoredReleases:
@@ -32,21 +41,61 @@ class StoredReleases:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
 
         release: a key of all that the release depends on. action: of the ledger's line. Whoever asks for the same
-        release at the same time waits.
-        Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn.
+        release at the same time waits. A draw is given to nobody before it is stored, so the charge of one that was
+        lost serves the next.
+        Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn. Raises
+        MachineFailure where the draw cannot be stored; that is charged.
         """
         with self._locks.held((location.database, release)):
             stored = self.stored(location.database, release)
             if stored is not None:
                 return stored
-            number = self._ledger.charge(location, charge, release, action)
+            number = self._charge(location, release, charge, action)
             answer = draw()
-            with self._ledger.transaction(location.database) as cursor:
-                cursor.execute(
-                    f"INSERT OR REPLACE INTO {schema_of(location.database)}.releases VALUES (?, ?, ?)",
-                    [release, number, _packed(answer)],
-                ).fetchall()
+            try:
+                self._store(location.database, release, number, answer)
+            except duckdb.Error:
+                raise MachineFailure(_NOT_STORED) from None
             return answer
+
+    def _charge(self, location: Location, release: str, charge: Charge, action: str) -> int:
+        """Record the charge, unless that is done and the draw was lost; returns the line's number."""
+        lost = 0
+
+        def line(state: LedgerState) -> Mapping[str, Any] | None:
+            nonlocal lost
+            wanted = charge_line(state, location, charge, release, action)
+            lost = self._lost(location.database, wanted)
+            if lost:
+                return None
+            if action == "charge":
+                affordable(state, location, charge, self._ledger.askers.current().name)
+            return wanted
+
+        return self._ledger.append_charge(location.database, line, not_stored(location.database, release)) or lost
+
+    def _lost(self, database: str, line: Mapping[str, Any]) -> int:
+        """The number of a line like this one whose draw was never stored; 0 if there is none."""
+        same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in line)
+        schema = schema_of(database)
+        with self._cursors.cursor() as cursor:
+            try:
+                found = cursor.execute(
+                    f"SELECT number FROM {schema}.ledger SEMI JOIN (FROM {schema}.answers WHERE NOT stored) "
+                    f"USING (number) WHERE {same}",
+                    list(line.values()),
+                ).fetchall()
+            except duckdb.CatalogException:
+                return 0
+        return int(found[0][0]) if found else 0
+
+    def _store(self, database: str, release: str, number: int, answer: pa.Array) -> None:
+        with self._ledger.transaction(database) as cursor:
+            cursor.execute(
+                f"INSERT OR REPLACE INTO {schema_of(database)}.releases VALUES (?, ?, ?)",
+                [release, number, _packed(answer)],
+            ).fetchall()
+            now_stored(cursor, database, release)
 
     def stored(self, database: str, release: str) -> pa.Array | None:
         """The release of that key, if it has been drawn."""

@@ -1,4 +1,4 @@
-"""k_anonymize on Spark beside Spark's own sort of the same table: time, loss, bytes shuffled.
+"""k_anonymize on Spark beside Spark's own sort of the same table: time, bytes shuffled, loss beside one machine's.
 
     poe bench spark [rows] [methods]
 
@@ -11,13 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+import duckanon
 from duckanon.integrations.spark import disclosure_report, group_sizes, k_anonymize, k_report
 
 QI = [f"q{i}" for i in range(8)]
@@ -41,6 +44,18 @@ def loss(released: DataFrame) -> float:
     parts = [(F.col(f"{name}_hi") - F.col(f"{name}_lo")) / (width - 1) for name, width in zip(QI, WIDTHS, strict=True)]
     found = released.agg(F.avg(sum(parts[1:], parts[0]) / len(parts))).collect()[0][0]
     return float(found)
+
+
+def loss_on_one_machine(source: str, folder: Path) -> float:
+    """The loss of DuckDB's release of the same table."""
+    with closing(duckdb.connect(str(folder / "one.db"))) as con:
+        duckanon.register(con)
+        con.execute("SET memory_limit = '4GB'")
+        parts = [f"({name}_hi - {name}_lo) / {width - 1}" for name, width in zip(QI, WIDTHS, strict=True)]
+        con.execute(f"CREATE VIEW source AS FROM read_parquet('{source}/*.parquet')")
+        released = f"k_anonymize('source', {QI}, k := 5, method := 'order')"
+        ((found,),) = con.execute(f"SELECT avg(({' + '.join(parts)}) / {len(QI)}) FROM {released}").fetchall()
+        return float(found)
 
 
 def shuffled(spark: SparkSession) -> int:
@@ -88,6 +103,7 @@ def main(rows: str = "1000000", methods: str = "order,auto") -> None:
         timed(spark, "group_sizes", lambda: group_sizes(people, "seen", []).collect())
         timed(spark, "disclosure_report", lambda: disclosure_report(people, ["q1", "q5"], ["q3"]).collect())
         spark.stop()
+        print(f"| `order` on one machine, its loss | {loss_on_one_machine(source, Path(folder)):.5f} | |")
 
 
 if __name__ == "__main__":

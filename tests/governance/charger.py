@@ -26,7 +26,10 @@ def main(database: str, journal: str, charges: int, way: str) -> None:
         os.write(file, f"{word} {number}\n".encode())
 
     lines = Path(journal).read_text(encoding="utf-8").splitlines()
-    start = 1 + max((int(line.split()[1]) for line in lines), default=0)
+    # A call that was not done is repeated; a decision is another one each time.
+    start = 1 + max(
+        (int(line.split()[1]) for line in lines if way == "decisions" or line.startswith("done ")), default=0
+    )
     con = duckdb.connect(database)
     call = {"calls": by_calls, "sql": by_sql, "decisions": by_decisions}[way](con, say)
     say("started", start - 1)
