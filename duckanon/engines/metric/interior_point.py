@@ -89,7 +89,10 @@ def solve(rows: Floats, cost: Floats, right: Floats, tolerance: float, until: fl
     found = None
     for accurate in (False, True):
         if accurate or len(rows) > _FEW:
-            found, converged = _solve(rows, cost, right, tolerance, until, accurate=accurate)
+            outcome = _solve(rows, cost, right, tolerance, until, accurate=accurate)
+            if outcome is None:
+                return None
+            found, converged = outcome
             if converged:
                 return found
     left = until - monotonic()
@@ -110,10 +113,11 @@ def _vertex(rows: Floats, cost: Floats, right: Floats, seconds: float) -> Interi
 
 def _solve(
     rows: Floats, cost: Floats, right: Floats, tolerance: float, until: float, *, accurate: bool
-) -> tuple[Interior, bool]:
+) -> tuple[Interior, bool] | None:
+    """The last step's result, and whether it is as precise as asked; None if the time is up."""
     from scipy.linalg import cho_solve
 
-    transposed = rows.T
+    before, transposed = monotonic(), rows.T
     factor = _factor(rows, np.ones(len(cost)), accurate)
     x = transposed @ cho_solve(factor, right)
     y = cho_solve(factor, rows @ cost)
@@ -135,8 +139,11 @@ def _solve(
         ):
             converged = True
             break
-        if monotonic() >= until:
-            break
+        # A step of a large program takes long, so one that would end too late is not begun.
+        now = monotonic()
+        if now + (now - before) >= until:
+            return None
+        before = now
         mu = float(x @ s) / len(x)
         weight = x / s
         factor = _factor(rows, weight, accurate)

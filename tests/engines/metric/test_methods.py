@@ -1,12 +1,13 @@
 """Every method against the program as it is printed, on hundreds of random domains; bounds are bounds."""
 
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from duckanon.engines.metric import column_generation
+from duckanon.engines.metric import column_generation, interior_point
 from duckanon.engines.metric import lp as whole_program
 from duckanon.engines.metric.distances import METRICS, pairwise
 from duckanon.engines.metric.domain import Domain, uniform
@@ -250,3 +251,27 @@ def test_beginning_at_a_larger_epsilon_changes_no_optimum(monkeypatch: pytest.Mo
     assert with_vectors.loss == pytest.approx(without.loss, rel=1e-7)
     assert with_vectors.lower <= without.loss * (1 + 1e-12)
     assert without.lower <= with_vectors.loss * (1 + 1e-12)
+
+
+def test_a_step_that_would_end_too_late_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each factorisation takes ten seconds; a limit is overrun by less than one of them."""
+    now, factor = [0.0], interior_point._factor
+
+    def slow(*arguments: Any) -> Any:
+        now[0] += 10
+        return factor(*arguments)
+
+    monkeypatch.setattr(interior_point, "monotonic", lambda: now[0])
+    monkeypatch.setattr(interior_point, "_factor", slow)
+    random = np.random.default_rng(0)
+    rows, cost, right = (
+        random.random((interior_point._FEW + 1, 200)),
+        random.random(200),
+        np.ones(interior_point._FEW + 1),
+    )
+    assert interior_point.solve(rows, cost, right, 1e-9) is not None
+    needed = now[0]
+    for limit in range(15, int(needed), 10):
+        now[0] = 0
+        assert interior_point.solve(rows, cost, right, 1e-9, limit) is None
+        assert limit - 10 < now[0] <= limit
