@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
+from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.kanon.kernels.box import Box, axis_loss, clear, new_box, widen, widen_axis
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
@@ -27,6 +27,29 @@ class _Room(NamedTuple):
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
     widths: Floats  # (m,): what a record of a node loses on each attribute, in the order of the space
+
+
+@inlined
+def _value(space: Space, i: int, axis: int) -> float:
+    p = space.points.shape[1]
+    return float(space.points[i, axis] if axis < p else space.symbols[i, axis - p])
+
+
+@inner
+def _equal(space: Space, order: Codes, at: int, step: int, most: int, axis: int) -> int:
+    """How many records from `at` on have its value on an attribute by which they are sorted; `most` at most."""
+    value = _value(space, order[at], axis)
+    far = 1
+    while far < most and _value(space, order[at + step * far], axis) == value:
+        far *= 2
+    low, high = far // 2, min(far, most)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if _value(space, order[at + step * middle], axis) == value:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 @compiled
@@ -73,14 +96,20 @@ def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Ro
                 reach = last if side == 0 else count - first
                 if j == 0 and side == 0:
                     reach = count
-                for t in range(reach):
-                    i = lists[j, start + t if side == 0 else stop - 1 - t]
+                at, step, t = (start, 1, 0) if side == 0 else (stop - 1, -1, 0)
+                while t < reach:
+                    i = lists[j, at + step * t]
                     if alone:
-                        losses[side, t] = others + widen_axis(space, i, box, boxes, axes[j])
+                        loss = others + widen_axis(space, i, box, boxes, axes[j])
+                        equal = t + _equal(space, lists[j], at + step * t, step, reach - t, axes[j])
+                        while t < equal:
+                            losses[side, t] = loss
+                            t += 1
                     else:
                         loss = widen(space, i, box, boxes)
                         losses[side, t] = loss
                         alone = loss >= wide and loss - axis_loss(space, box, axes[j]) >= wide
+                        t += 1
                 if j == 0 and side == 0:
                     whole = losses[0, count - 1]
                     best = count * whole
