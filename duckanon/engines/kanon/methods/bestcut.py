@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inlined, inner
-from duckanon.engines.kanon.kernels.box import Box, axis_loss, clear, new_box, widen, widen_axis
+from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 
@@ -21,46 +21,145 @@ from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 class _Room(NamedTuple):
     """What `_split` writes to."""
 
-    box: Box
     losses: Floats  # (2, n): of the first t + 1 records of a node, from the left and from the right
     left: npt.NDArray[np.bool_]  # (n,)
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
     widths: Floats  # (m,): what a record of a node loses on each attribute, in the order of the space
-
-
-@inlined
-def _value(space: Space, i: int, axis: int) -> float:
-    p = space.points.shape[1]
-    return float(space.points[i, axis] if axis < p else space.symbols[i, axis - p])
+    met: npt.NDArray[np.int64]  # (q, codes): the last scan that met each code of each categorical attribute
 
 
 @inner
-def _equal(space: Space, order: Codes, at: int, step: int, most: int, axis: int) -> int:
-    """How many records from `at` on have its value on an attribute by which they are sorted; `most` at most."""
-    value = _value(space, order[at], axis)
-    far = 1
-    while far < most and _value(space, order[at + step * far], axis) == value:
-        far *= 2
-    low, high = far // 2, min(far, most)
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if _value(space, order[at + step * middle], axis) == value:
-            low = middle
+def _equal(codes: Codes, order: Codes, at: int, step: int, most: int) -> int:
+    """How many records from `at` on have its code of the attribute by which they are sorted; `most` at most."""
+    code = codes[order[at]]
+    found, jump = 1, 1
+    while jump > 0:
+        if found + jump <= most and codes[order[at + step * (found + jump - 1)]] == code:
+            found += jump
+            jump *= 2
         else:
-            high = middle
-    return high
+            jump //= 2
+    return found
+
+
+@inner
+def _reaching(space: Space, axis: int, one: int, other: int, distinct: int) -> float:
+    """What a record loses on an attribute by which the class is sorted, from record `one` to record `other`."""
+    p, measured = space.points.shape[1], space.caps.shape[0]
+    if axis >= p:
+        q = axis - p
+        null = space.nulls[q]
+        has_null = space.symbols[one, q] == null or space.symbols[other, q] == null
+        return float(values_loss(distinct, has_null, space.units[q], space.whole[q]))
+    low, high = space.points[one, axis], space.points[other, axis]
+    if low > high:
+        low, high = high, low
+    if axis < measured:
+        return float(range_loss(low, high, space.caps[axis]))
+    return float(tree_loss(space.trees, axis - measured, low, high))
+
+
+@inner
+def _width(space: Space, codes: Codes, order: Codes, start: int, stop: int, axis: int) -> float:
+    """What a record of a node loses on an attribute by which the node is sorted."""
+    distinct = 1
+    if axis >= space.points.shape[1]:
+        t = start + _equal(codes, order, start, 1, stop - start)
+        while t < stop:
+            distinct += 1
+            t += _equal(codes, order, t, 1, stop - t)
+    return _reaching(space, axis, order[start], order[stop - 1], distinct)
+
+
+@inner
+def _widen_range(
+    space: Space, order: Codes, at: int, step: int, reach: int, axis: int, full: float, filled: int, base: float,
+    losses: Floats,
+) -> int:  # fmt: skip
+    """Add the part of a measured attribute, or one with a hierarchy, to the losses, up to where it is as wide as in the
+    node; returns where.
+    """
+    measured = space.caps.shape[0]
+    low = high = space.points[order[at], axis]
+    for t in range(reach):
+        v = space.points[order[at + step * t], axis]
+        low = v if v < low else low
+        high = v if v > high else high
+        if axis < measured:
+            loss = range_loss(low, high, space.caps[axis])
+        else:
+            loss = tree_loss(space.trees, axis - measured, low, high)
+        losses[t] = (losses[t] if t < filled else base) + loss
+        if loss >= full:
+            return t + 1
+    return reach
+
+
+@inner
+def _widen_set(
+    space: Space, order: Codes, at: int, step: int, reach: int, q: int, full: float, filled: int, base: float,
+    losses: Floats, met: npt.NDArray[np.int64], scan: int,
+) -> int:  # fmt: skip
+    """The same for a categorical attribute. scan: a number of this scan alone."""
+    distinct, has_null, loss = 0, False, 0.0
+    for t in range(reach):
+        code = space.symbols[order[at + step * t], q]
+        if met[q, code] != scan:
+            met[q, code] = scan
+            distinct += 1
+            has_null |= code == space.nulls[q]
+            loss = values_loss(distinct, has_null, space.units[q], space.whole[q])
+        losses[t] = (losses[t] if t < filled else base) + loss
+        if loss >= full:
+            return t + 1
+    return reach
+
+
+@inner
+def _prefix_losses(
+    space: Space, codes: Codes, order: Codes, at: int, step: int, reach: int, axis: int, widths: Floats,
+    losses: Floats, met: npt.NDArray[np.int64], scan: int,
+) -> None:  # fmt: skip
+    """The losses of the first 1, 2 .. `reach` records of a node that is sorted by the attribute `axis`.
+
+    One attribute after the other, each up to where it is as wide as in the whole node: all others are from `filled` on,
+    where they lose `base` together.
+    """
+    filled, base = 0, 0.0
+    p = space.points.shape[1]
+    for other in range(widths.shape[0]):
+        full = widths[other]
+        if other == axis or full <= 0.0:
+            continue
+        if other < p:
+            until = _widen_range(space, order, at, step, reach, other, full, filled, base, losses)
+        else:
+            until = _widen_set(space, order, at, step, reach, other - p, full, filled, base, losses, met, scan)
+        for t in range(until, filled):
+            losses[t] += full
+        if until > filled:
+            filled = until
+        base += full
+    t, distinct = 0, 0
+    while t < reach:
+        distinct += 1
+        own = _reaching(space, axis, order[at], order[at + step * t], distinct)
+        end = t + _equal(codes, order, at + step * t, step, reach - t)
+        while t < end:
+            losses[t] = (losses[t] if t < filled else base) + own
+            t += 1
 
 
 @compiled
-def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Room) -> None:
+def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: int, room: _Room) -> None:
     """Split `lists` (m, n), the records sorted by each attribute, in place; the leaves come out left to right.
 
-    axes: (m,), where each list's attribute stands in the space: `Records.axes`.
+    codes: (m, n), of each attribute. axes: (m,), where each stands in the space: `Records.axes`.
     """
     m, n = lists.shape
-    box, losses, left, moved, stack, widths = room
-    boxes = 0
+    losses, left, moved, stack, widths, met = room
+    scan = 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
     stack[0, 1] = n
@@ -74,49 +173,33 @@ def _split(space: Space, lists: Codes, axes: Codes, k: int, deep: int, room: _Ro
         count = stop - start
         if count < 2 * k:
             continue
-        best = np.inf
+        whole = 0.0
+        for j in range(m):
+            widths[axes[j]] = _width(space, codes[j], lists[j], start, stop, axes[j])
+            whole += widths[axes[j]]
+        if whole <= 0.0:
+            continue
+        best = count * whole
         best_list = -1
         best_cut = 0
-        whole = 0.0
         first = k
         last = count - k
         if depth > deep:
             # A long chain of thin slices would cost O(n^2): from here on halve.
             first = count // 2
             last = first
+        in_order = False
         for j in range(m):
-            for side in range(2):
-                boxes += 1
-                clear(box)
-                # As soon as the other attributes are as wide as in the whole node, only this one can widen.
-                others = np.inf if j == 0 and side == 0 else whole - widths[axes[j]]
-                wide = others - 1e-12
-                alone = False
-                # The longest part that a cut leaves; once the whole node.
-                reach = last if side == 0 else count - first
-                if j == 0 and side == 0:
-                    reach = count
-                at, step, t = (start, 1, 0) if side == 0 else (stop - 1, -1, 0)
-                while t < reach:
-                    i = lists[j, at + step * t]
-                    if alone:
-                        loss = others + widen_axis(space, i, box, boxes, axes[j])
-                        equal = t + _equal(space, lists[j], at + step * t, step, reach - t, axes[j])
-                        while t < equal:
-                            losses[side, t] = loss
-                            t += 1
-                    else:
-                        loss = widen(space, i, box, boxes)
-                        losses[side, t] = loss
-                        alone = loss >= wide and loss - axis_loss(space, box, axes[j]) >= wide
-                        t += 1
-                if j == 0 and side == 0:
-                    whole = losses[0, count - 1]
-                    best = count * whole
-                    for a in range(m):
-                        widths[a] = axis_loss(space, box, a)
-            if whole <= 0.0:
-                break
+            if widths[axes[j]] <= 0.0:
+                # The lists of attributes that are alike in the whole node are the same: records by their numbers.
+                if in_order:
+                    continue
+                in_order = True
+            _prefix_losses(space, codes[j], lists[j], start, 1, last, axes[j], widths, losses[0], met, scan)
+            _prefix_losses(
+                space, codes[j], lists[j], stop - 1, -1, count - first, axes[j], widths, losses[1], met, scan + 1
+            )
+            scan += 2
             for t in range(first, last + 1):
                 cost = t * losses[0, t - 1] + (count - t) * losses[1, count - t - 1]
                 # Sums that differ in the last bits only are ties, and the first cut wins a tie.
@@ -159,13 +242,14 @@ def bestcut(records: Records, k: int) -> Order:
     deep = 2 * math.ceil(math.log2(max(n // k, 1) + 1)) + 8
     space = records.space
     room = _Room(
-        new_box(space),
         np.empty((2, n)),
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty((n // k + 2, 3), np.int64),
         np.empty(m),
+        np.full((len(space.units), max(space.nulls + 1, default=0)), -1, np.int64),
     )
-    _split(space, lists, records.axes, k, deep, room)
+    codes = np.array([a.codes for a in records.attributes], dtype=np.int32)
+    _split(space, codes, lists, records.axes, k, deep, room)
     leaves: Order = lists[0]
     return leaves
