@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.accounting import Charge, epsilon, written
+from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import integers
@@ -92,6 +93,11 @@ class MetricPerturb(Request):
             mechanism_problem=check_side(self.mechanism, ["secret", "output", "probability"], ["probability"]),
         )
 
+    @property
+    def key(self) -> dict[str, Any]:
+        """What a draw depends on. Tables are compared by their content, and names ignore case."""
+        return {"id": fold(self.id), "epsilon": self.epsilon and written(self.epsilon)}
+
     def __str__(self) -> str:
         """The call, as the ledger shows it."""
         said = f", epsilon := {written(self.epsilon)}" if self.epsilon else ""
@@ -162,5 +168,5 @@ def _perturb(
     for array in (places, rows.values.to_numpy(), secret, weights, cells.field("content").to_numpy()):
         content.update(len(array).to_bytes(8, "big") + np.ascontiguousarray(array).tobytes())
     charge = charged(request, request.epsilon)
-    whole = {"call": str(request), "content": content.hexdigest()}
+    whole = {"call": request.key, "content": content.hexdigest()}
     return governance.stored_or_drawn(request.tbl, seen.as_py(), whole, charge, release, action="perturb")

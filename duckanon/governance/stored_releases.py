@@ -64,26 +64,21 @@ class StoredReleases:
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             nonlocal lost
-            wanted = charge_line(state, location, charge, release, action)
-            lost = self._lost(location.database, wanted)
+            lost = self._lost(location.database, release)
             if lost:
                 return None
             if action == "charge":
                 affordable(state, location, charge, self._ledger.askers.current().name)
-            return wanted
+            return charge_line(state, location, charge, release, action)
 
         return self._ledger.append_charge(location.database, line, not_stored(location.database, release)) or lost
 
-    def _lost(self, database: str, line: Mapping[str, Any]) -> int:
-        """The number of a line like this one whose draw was never stored; 0 if there is none."""
-        same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in line)
-        schema = schema_of(database)
+    def _lost(self, database: str, release: str) -> int:
+        """The number of the line that charged a draw of this release that was never stored; 0 if there is none."""
         with self._cursors.cursor() as cursor:
             try:
                 found = cursor.execute(
-                    f"SELECT number FROM {schema}.ledger SEMI JOIN (FROM {schema}.answers WHERE NOT stored) "
-                    f"USING (number) WHERE {same}",
-                    list(line.values()),
+                    f"SELECT number FROM {schema_of(database)}.answers WHERE key = ? AND NOT stored", [release]
                 ).fetchall()
             except duckdb.CatalogException:
                 return 0

@@ -26,9 +26,16 @@ NOT_STORED = (
     "The release was charged and could not be stored, so it is not given. Make room on the disk of the database, and "
     "repeat the call: that costs nothing."
 )
+# Calls, and the same ones spelled otherwise.
 RELEASES = [
-    "FROM dp_group_sizes('people', 'household', ['place'], epsilon := 1, max_size := 9, person := 'id')",
-    "FROM metric_perturb('people', 'place', 'mechanism', epsilon := 1) ORDER BY ALL",
+    (
+        "FROM dp_group_sizes('people', 'household', ['place'], epsilon := 1, max_size := 9, person := 'id')",
+        "FROM dp_group_sizes('x.PEOPLE', 'Household', ['PLACE'], epsilon := '1.0', max_size := 9, person := 'ID')",
+    ),
+    (
+        "FROM metric_perturb('people', 'place', 'mechanism', epsilon := 1) ORDER BY ALL",
+        "FROM metric_perturb('main.People', 'PLACE', 'x.Mechanism', epsilon := '1/1') ORDER BY ALL",
+    ),
 ]
 
 
@@ -77,17 +84,21 @@ def said(con: Any, statement: str) -> str:
 def releases(folder: Path) -> None:
     """A steward's release is drawn and stored, or it is not given; however often it fails, it is charged once."""
     heard = set()
-    for number, call in enumerate(RELEASES):
+    for number, (call, again) in enumerate(RELEASES):
         for size in range(0, 6_000, 900):
             path = made(folder, f"{number}-{size}")
             with steward(path) as con:
                 with full(size):
                     heard |= {said(con, call) for _ in range(2)}
-                given = con.execute(call).fetchall()
+                con.execute("SELECT protect('people', epsilon := 10)").fetchall()
+                con.execute("SELECT new_edition('people')").fetchall()
+                given = con.execute(again).fetchall()
             with steward(path) as con:
                 assert con.execute(call).fetchall() == given
-                assert con.execute("SELECT number FROM x.duckanon.ledger").fetchall() == [(1,)]
-                assert con.execute("SELECT number FROM x.duckanon.releases").fetchall() == [(1,)]
+                charges = "SELECT number FROM x.duckanon.ledger WHERE epsilon = '1'"
+                assert (
+                    con.execute(charges).fetchall() == con.execute("SELECT number FROM x.duckanon.releases").fetchall()
+                )
     assert heard == {"", NOT_RECORDED, NOT_STORED}, heard
 
 

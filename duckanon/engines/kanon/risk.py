@@ -41,12 +41,12 @@ class Report:
     k: size of the smallest class. singletons: classes of one record. max_risk = 1 / k and avg_risk = classes / records:
     the chance of a right guess for the most exposed record and on average (prosecutor's and marketer's risk). l: fewest
     distinct values of a sensitive column in a class; entropy_l: least exp(entropy), to twelve digits; t: largest
-    distance between a class and the table; recursive_c: the table is recursively (c, l)-diverse for every c above it
-    and the l that was asked for, infinity where a class has fewer values than that. Over several sensitive columns the
-    worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean chance of a right guess by
-    an attacker who does not know who is in the table; population_uniques: how many records are alone in the population
-    too, expected unless it is known; None unless a population or a sampling fraction is given. k_map: people of the
-    class that has fewest in the population, None without one.
+    distance between a class and the table, to twelve digits; recursive_c: the table is recursively (c, l)-diverse for
+    every c above it and the l that was asked for, infinity where a class has fewer values than that. Over several
+    sensitive columns the worst counts; None without one. journalist_max, journalist_avg: the greatest and the mean
+    chance of a right guess by an attacker who does not know who is in the table; population_uniques: how many records
+    are alone in the population too, expected unless it is known; None unless a population or a sampling fraction is
+    given. k_map: people of the class that has fewest in the population, None without one.
     """
 
     records: int
@@ -204,7 +204,8 @@ class _Counts:
         return float("inf") if (others == 0).any() else float((falling[first] / others).max())
 
     def closeness(self) -> float:
-        return self._ordered_distance() if self.ordered else self._equal_distance()
+        """As many digits as are certain, as for entropy."""
+        return float(f"{self._ordered_distance() if self.ordered else self._equal_distance():.12g}")
 
     def _equal_distance(self) -> float:
         """Earth mover's distance when all values are equally far apart: half the sum of the differences."""

@@ -41,9 +41,13 @@ def lp(program: Program, limits: Limits) -> Solution:
         method="highs",
         options=options,
     )
-    if found.x is None or found.status == 1:
+    if found.status == 1:
         raise InvalidInput(
             "The method 'lp' was not done when the time was up: take method := 'columns', or a longer time_limit."
+        )
+    if found.x is None:
+        raise InvalidInput(
+            "HiGHS could not solve the program of the method 'lp' as precisely as is needed: take method := 'columns'."
         )
     matrix = found.x.reshape(nodes, outputs) * scaled.anchor
     prices = np.asarray(found.eqlin.marginals) * scaled.scale

@@ -129,7 +129,8 @@ def optimise(domain: Domain, method: Method, options: Options = Options(), tell:
         limits = Limits(options.gap, until, threads, partial(tell, name))
         found = method.run(program, limits)
         rows[part.nodes] = repair(found.matrix, program.edges, program.cost)
-        lower += found.lower
+        # No row can do better than its cheapest output, however early the search ended.
+        lower += max(found.lower, float(program.cost.min(axis=1).sum()))
     matrix = rows[graph.node]
     certificate = certify(matrix, domain.distances, domain.epsilon, domain.radius, options.threads)
     if not certificate.holds or certificate.row_sum_error > 1e-12:

@@ -79,11 +79,13 @@ def k_anonymize(call: Call, request: KAnonymize) -> DataFrame:
         shared = call.spark.sparkContext.broadcast(facts.scale)
         placed = table.withColumn(PLACE, _places(shared, list(facts.scale.ends))).withColumn(HASH, hashed(table))
         cuts = planned(call, request, placed, facts)
-        made = staging.written(_blocks(call, request, placed, cuts, facts), path)
+        hidden = {name.lower() for name in (*request.qi, *request.drop)}
+        rest = [quoted(name) for name in table.columns if name.lower() not in hidden]
+        shown = [quoted(name) for cell in request.cells for name in cell.names]
+        # By what is released alone: otherwise records of a class would stand as the table has them, sorted perhaps.
+        blocks = _blocks(call, request, placed, cuts, facts).sortWithinPartitions(KEPT, *shown, *rest)
+        made = staging.written(blocks, path)
         verify(made, table.columns, request, facts)
-    hidden = {name.lower() for name in (*request.qi, *request.drop)}
-    rest = [quoted(name) for name in table.columns if name.lower() not in hidden]
-    shown = [quoted(name) for cell in request.cells for name in cell.names]
     return made.where(KEPT).select(F.xxhash64(*shown).alias("class_id"), *shown, *rest)
 
 

@@ -54,16 +54,21 @@ class Call:
         """Names and types of a table's columns, as DuckDB calls them."""
         return driver.described(self.con, arrow_schema(self.schemas[argument]))
 
-    def check_groups(self, names: Sequence[str]) -> None:
-        """Check that Spark groups by these columns as DuckDB does. Raises InvalidInput for one that it cannot."""
+    def check_groups(self, names: Sequence[str], *, lists: bool = False) -> None:
+        """Check that Spark groups by these columns as DuckDB does. Raises InvalidInput for one that it cannot.
+
+        lists: whether lists of plain values will do, such as the sets of a release.
+        """
         kinds = {one.name.lower(): one for one in self.schemas["tbl"].fields}
         for name in names:
             kind = kinds[name.lower()].dataType
+            if lists and isinstance(kind, spark_types.ArrayType):
+                kind = kind.elementType
             if isinstance(kind, spark_types.StringType) and not kind.isUTF8BinaryCollation():
                 raise InvalidInput(
                     f'Column "{name}" has a collation, to which texts that differ are equal: cast it to STRING.'
                 )
-            (crossed,) = arrow_schema(spark_types.StructType([kinds[name.lower()]])).types
+            (crossed,) = arrow_schema(spark_types.StructType([spark_types.StructField(name, kind)])).types
             if pa.types.is_nested(crossed):
                 raise InvalidInput(f'Column "{name}" is nested, or of a type that cannot be compared: cast it.')
 

@@ -134,7 +134,7 @@ def _recorded(
         named = replace(request, tbl=name)
         governance = governance_of(Instance(con).identity, con)
         ((seen,),) = con.execute(f"SELECT _dk_seen({literal(name)})").fetchall()
-        content = {"call": str(named), "rows": rows["rows"], "content": str(rows["content"]), "mechanism": mechanism}
+        content = {"call": request.key, "rows": rows["rows"], "content": str(rows["content"]), "mechanism": mechanism}
         stored = governance.stored(name, seen, content)
         if stored is None:
             with staging.claimed(call.spark, path):

@@ -60,6 +60,8 @@ def _cut(call: Call, request: KAnonymize, placed: DataFrame, rows: int) -> Cuts:
     from duckanon.engines.kanon.blocks import largest
 
     block = call.own.get("block")
+    if block is not None and arguments.whole(block, "block") < 1:
+        raise InvalidInput("block must be 1 or more: it is the most records that one task searches.")
     most = largest(request.k) if block is None else max(arguments.whole(block, "block"), 3 * request.k)
     if rows <= most:
         return Cuts.none(rows)

@@ -31,7 +31,8 @@ def check_k_report(call: Call) -> KReport:
     people, kinds = call.described("population") if request.population.table else ([], [])
     check_table(request, names, types, people)
     unit = [] if request.unit is None else [request.unit]
-    call.check_groups([*request.qi, *request.sensitive, *unit])
+    call.check_groups(request.qi, lists=True)
+    call.check_groups([*request.sensitive, *unit])
     ours = dict(zip(map(str.lower, names), types, strict=True))
     theirs = dict(zip(map(str.lower, people), kinds, strict=True))
     for name in (*request.qi, *unit) if theirs else ():

@@ -157,6 +157,7 @@ def test_no_time_leaves_a_mechanism_that_holds() -> None:
     d = pairwise(rng.normal(size=(30, 2)), METRICS["euclidean"])
     domain = Domain(d, 0.5, None, True, uniform(30), np.arange(30), d)
     found = optimise(domain, METHODS["columns"], Options(gap=1e-6, time_limit=1e-9))
+    assert found.lower >= 0
     holds(domain, found.matrix)
     assert found.gap > 1e-6
     with pytest.raises(InvalidInput, match="not done when the time was up"):

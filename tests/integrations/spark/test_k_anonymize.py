@@ -86,6 +86,23 @@ def test_blocks_do_not_depend_on_partitions_orders_or_a_killed_task(people: Data
         k_anonymize(people, **CALL, staging=tmp_path / "staged")
 
 
+@pytest.mark.parametrize("staged", [True, False])
+def test_nothing_is_left_of_the_order_of_the_rows(people: DataFrame, staged: bool, tmp_path: Path) -> None:
+    """Records of a class stand by what is released of them, also where the table is sorted by a quasi-identifier."""
+    table, seen = people.withColumn("fee", F.col("fee") + F.col("ref no")), []
+    for n, order in enumerate(["fee", "-`ref no`", "hash(`ref no`)"]):
+        given = table.coalesce(1).sortWithinPartitions(F.expr(order))
+        staging = tmp_path / str(n) if staged else None
+        seen.append(k_anonymize(given, **CALL | {"k": 40}, block=300, staging=staging).toArrow())
+    assert seen[0].equals(seen[1])
+    assert seen[0].equals(seen[2])
+    of_class: dict[int, list[int]] = {}
+    for row in seen[0].to_pylist():
+        of_class.setdefault(row["class_id"], []).append(row["ref no"])
+    assert len(of_class) > 10
+    assert all(found == sorted(found) for found in of_class.values())
+
+
 def test_a_table_that_changes_while_it_is_read_is_not_released(people: DataFrame) -> None:
     @F.arrow_udf("binary")
     def other(values: pa.Array) -> pa.Array:
@@ -103,6 +120,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_released(people: DataFrame
         ({"qi": ["visits"], "categorical": [], "weights": None}, 'Column "visits" is nested and cannot be a quasi-'),
         ({"staging": 3}, "staging must be the path of a folder that does not exist yet"),
         ({"block": "many"}, "block must be a whole number"),
+        ({"block": 0}, "block must be 1 or more"),
     ],
 )
 def test_refusals(people: DataFrame, given: dict[str, Any], says: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from duckanon.errors import InvalidInput
-from duckanon.integrations.spark import k_report
+from duckanon.integrations.spark import k_anonymize, k_report
 from tests.integrations.spark.both import frames, on_duckdb
 
 PEOPLE = pa.table(
@@ -29,6 +29,16 @@ def test_all_measures(con: duckdb.DuckDBPyConnection, spark: SparkSession, monke
     (found,) = k_report(**frames(spark, tables), **given).toArrow().to_pylist()
     assert found == pytest.approx(wanted, rel=1e-12)
     assert None not in wanted.values()
+
+
+def test_a_release_with_sets(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None:
+    released = k_anonymize(spark.createDataFrame(PEOPLE), ["age", "Town"], k=9, categorical=["Town"], method="order")
+    given = {"qi": ["age_lo", "age_hi", "TOWN_set"], "sensitive": ["illness"]}
+    (wanted,) = on_duckdb(con, "k_report", {"tbl": released.toArrow()}, **given).to_pylist()
+    (found,) = k_report(released, **given).toArrow().to_pylist()
+    known = [{name: value for name, value in row.items() if value is not None} for row in (found, wanted)]
+    assert known[0] == pytest.approx(known[1], rel=1e-12)
+    assert found["k"] >= 9
 
 
 def test_a_fraction(con: duckdb.DuckDBPyConnection, spark: SparkSession) -> None:
