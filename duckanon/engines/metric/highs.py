@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.highs import new_highs
 from duckanon.engines.metric.scaled_program import FINEST
 
 if TYPE_CHECKING:
@@ -38,17 +39,14 @@ class Model:
     def __init__(self, cost: Floats, lower: Floats, tolerance: float = FINEST) -> None:
         import highspy
 
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._usual: dict[str, Any] = {
-            "output_flag": False,
             "primal_feasibility_tolerance": tolerance,
             "dual_feasibility_tolerance": FINEST,
             "presolve": "choose",
             "solver": "choose",
         }
-        for option, value in self._usual.items():
-            self._highs.setOptionValue(option, value)
+        self._highs = new_highs(**self._usual)
         self._highs.addVars(len(cost), lower, np.full(len(cost), highspy.kHighsInf))
         self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
         self._infinity = highspy.kHighsInf

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.highs import new_highs
 from duckanon.errors import DuckanonError
 
 if TYPE_CHECKING:
@@ -46,12 +47,9 @@ class Program:
         """
         import highspy
 
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        self._highs = new_highs(simplex_strategy=4 if primal else 1, solver="simplex")
         self._solved = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kModelEmpty)
         self._infeasible = highspy.HighsModelStatus.kInfeasible
-        options = {"output_flag": False, "threads": 1, "simplex_strategy": 4 if primal else 1, "solver": "simplex"}
-        for option, value in options.items():
-            self._highs.setOptionValue(option, value)
         self._all = np.arange(len(cost), dtype=np.int32)
         self._unit = 2.0 ** max(0, int(np.frexp(largest)[1]) - _LARGEST)
         self._highs.addVars(len(cost), lower / self._unit, upper / self._unit)
@@ -125,10 +123,7 @@ class Choice:
         """nodes: of the search tree, at most."""
         import highspy
 
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        options = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-6, "mip_max_nodes": nodes}
-        for option, value in options.items():
-            self._highs.setOptionValue(option, value)
+        self._highs = new_highs(mip_rel_gap=0.0, mip_abs_gap=1e-6, mip_max_nodes=nodes)
         every, count = np.arange(len(cost), dtype=np.int32), len(cost)
         self._highs.addVars(count, np.zeros(count), np.ones(count))
         self._highs.changeColsCost(count, every, cost)

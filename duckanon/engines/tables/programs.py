@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.highs import new_highs
 from duckanon.engines.tables.cells import Ints
 from duckanon.engines.tables.released import UNBOUNDED
 from duckanon.engines.tables.system import System
@@ -46,9 +47,7 @@ class LinearProgram:
         self._at = np.full(system.columns, -1, dtype=np.int64)
         self._at[self.free] = np.arange(len(self.free))
         self._reduce(system)
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in {"output_flag": False, "threads": 1, "simplex_strategy": 1 if dual else 4}.items():
-            self._highs.setOptionValue(option, value)
+        self._highs = new_highs(simplex_strategy=1 if dual else 4)
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._infeasible = highspy.HighsModelStatus.kInfeasible
         self._all = np.arange(len(self.free), dtype=np.int32)
@@ -150,9 +149,7 @@ class IntegerProgram:
         import highspy
 
         self._relaxed = relaxed
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 0.5}.items():
-            self._highs.setOptionValue(option, value)
+        self._highs = new_highs(mip_rel_gap=0.0, mip_abs_gap=0.5)
         self._highs.passModel(relaxed._program(highspy))
         size = len(relaxed.free)
         kinds = np.full(size, highspy.HighsVarType.kInteger)

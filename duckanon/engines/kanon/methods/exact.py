@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.engines.highs import new_highs
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.certificate.points import GRAINS, Distinct, distinct
@@ -75,8 +75,7 @@ class _Classes:
 
         self.n = n
         self.known: dict[tuple[int, ...], float] = {}
-        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        self._highs.setOptionValue("output_flag", False)
+        self._highs = new_highs()
         self._infinity = highspy.kHighsInf
         nothing = (np.zeros(0, dtype=np.int32), np.zeros(0))
         for _ in range(n):

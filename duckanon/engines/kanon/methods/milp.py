@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from duckanon.engines.highs import THREADS
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -108,9 +109,8 @@ class _Model:
     def solve(self, seconds: float | None) -> float:
         """Run the solver as far as its limits allow; a lower bound on the optimum."""
         self.program += self.pulp.lpSum(self.loss)
-        # Threads are left to HiGHS: its one pool a process refuses every number but the first it was given.
         limits: dict[str, Any] = {"mip_max_nodes": _NODES} if seconds is None else {"timeLimit": seconds}
-        solver = self.pulp.HiGHS(msg=False, gapRel=1e-9, **limits)
+        solver = self.pulp.HiGHS(msg=False, gapRel=1e-9, threads=THREADS, **limits)
         # (The steps of `solve` but the last: PuLP does not know how HiGHS says that a limit on nodes ended the search.)
         for step in (solver.createAndConfigureSolver, solver.buildSolverModel, solver.callSolver):
             step(self.program)

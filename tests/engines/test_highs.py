@@ -1,0 +1,49 @@
+"""All solvers of one thread get on with each other, in any order."""
+
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from duckanon.engines.kanon.anonymize import anonymize
+from duckanon.engines.kanon.records import attribute, records
+from duckanon.engines.metric.highs import Model
+from duckanon.engines.suppression.solver import Choice, Program
+from tests.engines.kanon import plain
+
+
+def _k_anonymity(method: str) -> None:
+    table = records([attribute("a", [1, 2, 5, 6, 9, 11])])
+    assert plain.total_loss(table, plain.classes_of(anonymize(table, 3, method))) == pytest.approx(6 * 0.45)
+
+
+def _metric() -> None:
+    model = Model(np.ones(2), np.ones(2))
+    found = model.solve(9.0)
+    assert found is not None
+    assert found.value == pytest.approx(2)
+
+
+def _suppression() -> None:
+    program = Program(np.ones(2), np.ones(2), np.full(2, 3.0), primal=True)
+    program.add(csr_array(np.ones((1, 2))), np.array([3.0]), np.array([6.0]))
+    found = program.solve()
+    assert found is not None
+    assert found.value == pytest.approx(3)
+
+
+SOLVERS: list[Callable[[], None]] = [
+    lambda: _k_anonymity("exact"),
+    lambda: _k_anonymity("milp"),
+    _metric,
+    _suppression,
+    lambda: Choice(np.ones(2), 9).add(csr_array(np.ones((1, 2)))),
+]
+
+
+def test_one_after_the_other() -> None:
+    for one, other in permutations(SOLVERS, 2):
+        one()
+        other()
