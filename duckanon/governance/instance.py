@@ -65,19 +65,21 @@ class Governance:
         *,
         person: str | None = None,
         action: str = "charge",
+        exposed: bool = False,
     ) -> pa.Array:
         """A steward's release of a table: the stored one, or a new one, which is charged before `draw` makes it.
 
         table: a name as the caller wrote it. lookup: as for `locations.locate`. content: all else that the release
         depends on. person: the column of which it was checked that no value has two rows. action: 'charge', or
-        'perturb' for what is recorded beside the budget.
+        'perturb' for what is recorded beside the budget. exposed: whether `draw` writes where others may read it.
         Raises InvalidInput where the release protects something else than the table's privacy unit.
         """
         location = locate(table, lookup)
         standing = self.ledger.state(location.database).tables.get(location.identity)
         if standing is not None and action == "charge":
             _check_unit(standing, person)
-        return self._releases.stored_or_drawn(location, _key(location, content), charge, draw, action)
+        key = _key(location, content)
+        return self._releases.stored_or_drawn(location, key, charge, draw, action, exposed=exposed)
 
     def stored(self, table: str, lookup: Mapping[str, Any], content: Mapping[str, Any]) -> pa.Array | None:
         """What `stored_or_drawn` has stored for the same release; None if that was never drawn."""

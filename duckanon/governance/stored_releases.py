@@ -36,13 +36,20 @@ class StoredReleases:
         self._locks = KeyedLocks()
 
     def stored_or_drawn(
-        self, location: Location, release: str, charge: Charge, draw: Callable[[], pa.Array], action: str = "charge"
+        self,
+        location: Location,
+        release: str,
+        charge: Charge,
+        draw: Callable[[], pa.Array],
+        action: str = "charge",
+        *,
+        exposed: bool = False,
     ) -> pa.Array:
         """The release of that key: the stored one, or the one that `draw` makes, charged before it is drawn.
 
         release: a key of all that the release depends on. action: of the ledger's line. Whoever asks for the same
         release at the same time waits. A draw is given to nobody before it is stored, so the charge of one that was
-        lost serves the next.
+        lost serves the next; unless it may have been seen elsewhere, where it is `exposed`.
         Raises BudgetExhausted, and InvalidInput where nothing can be recorded; then nothing was drawn. Raises
         MachineFailure where the draw cannot be stored; that is charged.
         """
@@ -50,7 +57,7 @@ class StoredReleases:
             stored = self.stored(location.database, release)
             if stored is not None:
                 return stored
-            number = self._charge(location, release, charge, action)
+            number = self._charge(location, release, charge, action, exposed=exposed)
             answer = draw()
             try:
                 self._store(location.database, release, number, answer)
@@ -58,13 +65,13 @@ class StoredReleases:
                 raise MachineFailure(_NOT_STORED) from None
             return answer
 
-    def _charge(self, location: Location, release: str, charge: Charge, action: str) -> int:
+    def _charge(self, location: Location, release: str, charge: Charge, action: str, *, exposed: bool) -> int:
         """Record the charge, unless that is done and the draw was lost; returns the line's number."""
         lost = 0
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
             nonlocal lost
-            lost = self._lost(location.database, release)
+            lost = 0 if exposed else self._lost(location.database, release)
             if lost:
                 return None
             if action == "charge":

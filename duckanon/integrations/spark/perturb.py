@@ -139,6 +139,6 @@ def _recorded(
         if stored is None:
             with staging.claimed(call.spark, path):
                 stored = governance.stored_or_drawn(
-                    name, seen, content, charged(named, epsilon), draw, action="perturb"
+                    name, seen, content, charged(named, epsilon), draw, action="perturb", exposed=True
                 )
     return str(stored[0].as_py())

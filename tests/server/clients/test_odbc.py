@@ -12,7 +12,7 @@ DRIVER = next(Path("/usr/lib").glob("*/odbc/psqlodbcw.so"), Path("/usr/lib/odbc/
 needs("psqlodbc", file=DRIVER)
 needs("pyodbc", library="pyodbc")
 
-import pyodbc  # noqa: E402
+pyodbc = pytest.importorskip("pyodbc", reason="unixODBC's library is not installed", exc_type=ImportError)
 
 
 @pytest.fixture
