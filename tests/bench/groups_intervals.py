@@ -1,17 +1,20 @@
 """Intervals: how often they hold the truth, and how wide they are, on typical tables and on the worst.
 
 Run: python -m tests.bench.groups_intervals [FILE] [--epsilon 0.1,1] [--runs 5] [--worst 400] [--unit 3]
+    python -m tests.bench.groups_intervals --guaranteed 4000
 
 Typical: the census's shape, made up from a seed; FILE (us_county_households_2010_h13.csv) adds the real counties. Of
 the numbers above zero, how many are within their interval and how wide it is; in brackets the width for the zeros.
-Worst: forty regions alike and one where all groups have size 6; and regions that are nothing like their parent. Of all
-numbers of the lower level, how many are within their interval; `least`: of the number that is missed most often.
+Worst: forty regions alike and one where all groups have size 6; regions that are nothing like their parent, with two
+sizes each; and as many groups of every size everywhere. Of all numbers of the lower level, how many are within their
+interval; `least`: of the number that is missed most often. With --guaranteed only these, by guaranteed intervals.
 Last, where the unit is a group: L1 errors in thousands of `auto` and `topdown`, with the same noise on both.
 """
 
 import argparse
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,7 @@ def worst() -> Iterator[Table]:
     yield "one odd region", tree, odd
     pick = np.eye(12, dtype=np.int64)
     yield "nothing alike", tree, pick[rng.integers(0, 12, 41)] * 1000 + pick[rng.integers(0, 12, 41)] * 60
+    yield "flat", tree, np.full((41, 12), 40)
 
 
 def measured(table: Table, epsilon: str, runs: int, given: dict[str, Any]) -> tuple[list[Ints], list[Ints], list[Ints]]:
@@ -81,8 +85,10 @@ def wide(table: Table, epsilon: str, runs: int) -> None:
         print(f"| {table[0]} | {epsilon} | {name} | {' | '.join(cells)} | {runs} |", flush=True)
 
 
-def narrow(table: Table, epsilon: str, runs: int) -> None:
-    for name, given in METHODS.items():
+def narrow(epsilons: list[str], runs: int, methods: dict[str, dict[str, Any]]) -> None:
+    print("\n| table | ε | intervals of | coverage, % | least, % | the last region, size by size, % | width | runs |")
+    print("|---|---|---|---|---|---|---|---|")
+    for table, epsilon, (name, given) in product(worst(), epsilons, methods.items()):
         _, held, width = measured(table, epsilon, runs, given)
         last = held[1][-1]
         print(
@@ -116,18 +122,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--worst", type=int, default=400)
     parser.add_argument("--unit", type=int, default=3)
+    parser.add_argument("--guaranteed", type=int)
     options = parser.parse_args()
     epsilons = options.epsilon.split(",")
+    if options.guaranteed:
+        narrow(epsilons, options.guaranteed, {name: one for name, one in METHODS.items() if "guaranteed" in name})
+        return
     tables = list(typical(options.file))
     print("| table | ε | intervals of | nation | states | counties | runs |\n|---|---|---|---|---|---|---|")
     for table in tables:
         for epsilon in epsilons:
             wide(table, epsilon, options.runs)
-    print("\n| table | ε | intervals of | coverage, % | least, % | the last region, size by size, % | width | runs |")
-    print("|---|---|---|---|---|---|---|---|")
-    for table in worst():
-        for epsilon in epsilons:
-            narrow(table, epsilon, options.worst)
+    narrow(epsilons, options.worst, METHODS)
     print("\n| table | ε | mechanism | nation | states | counties | runs |\n|---|---|---|---|---|---|---|")
     for table in tables:
         for epsilon in epsilons:
