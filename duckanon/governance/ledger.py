@@ -62,8 +62,9 @@ _TABLES = """
 OURS = re.compile(r"meta|ledger|releases|answers|(answer|domain)_\w+")
 # Seconds for which a writer tries again while other writers are faster.
 _PATIENCE = 60.0
-# What DuckDB says where another writer was faster; where a disk is full it raises the same exception.
+# What DuckDB says where another writer was faster; where a disk is full it raises the same exception and quotes a path.
 _CONFLICT = re.compile("conflict|constraint", re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*"')
 _COLUMNS = ", ".join(field.name for field in fields(Line))
 
 # Checks the current state, and gives the line to add; None adds nothing.
@@ -139,7 +140,7 @@ class Ledger:
                 try:
                     return self._try(database, decide, write_too)
                 except (duckdb.ConstraintException, duckdb.TransactionException) as problem:
-                    if not _CONFLICT.search(str(problem)):
+                    if not _CONFLICT.search(_QUOTED.sub("", str(problem))):
                         raise _cannot_write(database) from None
                     # Another writer was faster, so `decide` must look again.
                     if monotonic() > until:

@@ -34,12 +34,20 @@ def _suppression() -> None:
     assert found.value == pytest.approx(3)
 
 
+def _choice() -> None:
+    choice = Choice(np.array([1.0, 2.0]), 9)
+    choice.add(csr_array(np.ones((1, 2))))
+    found = choice.solve()
+    assert found is not None
+    assert found.y.tolist() == [True, False]
+
+
 SOLVERS: list[Callable[[], None]] = [
     lambda: _k_anonymity("exact"),
     lambda: _k_anonymity("milp"),
     _metric,
     _suppression,
-    lambda: Choice(np.ones(2), 9).add(csr_array(np.ones((1, 2)))),
+    _choice,
 ]
 
 
