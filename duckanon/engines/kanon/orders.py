@@ -13,10 +13,11 @@ from duckanon.engines.kanon.records import Codes, Order, Records
 from duckanon.engines.parallel import spread
 
 Keys = npt.NDArray[np.uint64]
+Cells = npt.NDArray[np.uint16]
 
 _WORD = 64
 # Records whose place on the curve a thread computes at a time.
-_SHARE = 8_192
+_SHARE = 65_536
 
 
 def _radix_argsort(keys: Keys, bits: int) -> Codes:
@@ -78,18 +79,27 @@ def by_label(labels: Codes) -> Order:
     return argsort_words([(labels.astype(np.uint64), _bits(int(labels.max()) + 1))])
 
 
-def _bit(x: npt.NDArray[np.uint32], b: int) -> npt.NDArray[np.uint32]:
-    return (x >> np.uint32(b)) & np.uint32(1)
+def _bit(x: Cells, b: int) -> Cells:
+    return (x >> np.uint16(b)) & np.uint16(1)
 
 
-def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
+def _spaced(bits: int, apart: int) -> Keys:
+    """Each number below 2^bits with its bits moved so far apart."""
+    numbers, spaced = np.arange(1 << bits, dtype=np.uint64), np.zeros(1 << bits, np.uint64)
+    for b in range(bits):
+        spaced |= ((numbers >> np.uint64(b)) & np.uint64(1)) << np.uint64(b * apart)
+    return spaced
+
+
+def _hilbert_keys(x: Cells, spaced: Keys) -> Keys:
     """Index of each cell on the Hilbert curve through a grid with 2^bits cells a side (Skilling 2004).
 
-    x: shape (m, n), the coordinates of each cell; they are overwritten.
+    x: shape (m, n), the coordinates of each cell; they are overwritten. spaced: `_spaced(bits, m)`.
     """
     m, n = x.shape
+    bits = len(spaced).bit_length() - 1
     for b in range(bits - 1, 0, -1):
-        low = np.uint32((1 << b) - 1)
+        low = np.uint16((1 << b) - 1)
         x[0] ^= _bit(x[0], b) * low
         for j in range(1, m):
             turned = _bit(x[j], b) * low
@@ -98,15 +108,13 @@ def _hilbert_keys(x: npt.NDArray[np.uint32], bits: int) -> Keys:
             x[j] ^= exchanged
     for j in range(1, m):
         x[j] ^= x[j - 1]
-    turned = np.zeros(n, np.uint32)
+    turned = np.zeros(n, np.uint16)
     for b in range(bits - 1, 0, -1):
-        turned ^= _bit(x[m - 1], b) * np.uint32((1 << b) - 1)
+        turned ^= _bit(x[m - 1], b) * np.uint16((1 << b) - 1)
     x ^= turned
     keys = np.zeros(n, np.uint64)
-    for b in range(bits - 1, -1, -1):
-        for j in range(m):
-            keys <<= np.uint64(1)
-            keys |= _bit(x[j], b)
+    for j in range(m):
+        keys |= spaced.take(x[j]) << np.uint64(m - 1 - j)
     return keys
 
 
@@ -132,13 +140,14 @@ def hilbert_keys(
             sides[j] = (sides[j] + shuffle.random()) / 2
     n, cells_of = len(records), len(records) if table is None else table
     bits = min(16, _WORD // len(used), (cells_of.bit_length() + 11) // len(used) + 1)
-    grid = [np.minimum(side * (1 << bits), (1 << bits) - 1).astype(np.uint32) for side in sides]
+    grid = [np.minimum(side * (1 << bits), (1 << bits) - 1).astype(np.uint16) for side in sides]
+    spaced = _spaced(bits, len(used))
     keys = np.empty(n, dtype=np.uint64)
 
     def share(start: int) -> None:
         part = slice(start, start + _SHARE)
         cells = np.stack([side.take(a.codes[part]) for side, a in zip(grid, used, strict=True)])
-        keys[part] = _hilbert_keys(cells, bits)
+        keys[part] = _hilbert_keys(cells, spaced)
 
     spread(share, range(0, n, _SHARE), threads)
     return keys, bits * len(used)

@@ -36,8 +36,8 @@ def test_more_than_one_word_of_key() -> None:
 @pytest.mark.parametrize(("sides", "bits"), [(2, 3), (3, 2), (4, 2), (1, 5)])
 def test_the_curve_visits_every_cell_by_single_steps(sides: int, bits: int) -> None:
     axes = np.meshgrid(*[np.arange(1 << bits)] * sides, indexing="ij")
-    cells = np.stack([a.ravel() for a in axes], axis=1).astype(np.uint32)
-    keys = orders._hilbert_keys(cells.T.copy(), bits)
+    cells = np.stack([a.ravel() for a in axes], axis=1).astype(np.uint16)
+    keys = orders._hilbert_keys(cells.T.copy(), orders._spaced(bits, sides))
     assert sorted(keys.tolist()) == list(range(len(cells)))
     steps = np.abs(np.diff(cells[np.argsort(keys)].astype(int), axis=0)).sum(axis=1)
     assert (steps == 1).all()

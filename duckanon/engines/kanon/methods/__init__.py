@@ -49,11 +49,21 @@ class Method(registry.Method[Callable[[Records, int, Control], Labels]]):
 
 
 def sequences(records: Records) -> list[tuple[int, ...]]:
-    """Attribute sequences worth a lexicographic sort, the variance order first: all for m <= 4, else m rotations."""
+    """Attribute sequences worth a lexicographic sort beside the variance order, in which the records stand already.
+
+    All for m <= 4, else m rotations; each without its end, where that is what the variance order has left.
+    """
     first = records.by_variance
-    if len(first) <= 4:
-        return list(permutations(first))
-    return [first[i:] + first[:i] for i in range(len(first))]
+    all_of_them = permutations(first) if len(first) <= 4 else (first[i:] + first[:i] for i in range(len(first)))
+    return [_unsorted(sequence, first) for sequence in all_of_them if sequence != first]
+
+
+def _unsorted(sequence: tuple[int, ...], first: tuple[int, ...]) -> tuple[int, ...]:
+    """The start of the sequence by which records that are sorted by `first` have yet to be sorted, stably."""
+    end = len(sequence) - 1
+    while first.index(sequence[end - 1]) < first.index(sequence[end]):
+        end -= 1
+    return sequence[:end]
 
 
 Orders = Sequence[Callable[[], Order]]
@@ -87,7 +97,7 @@ def _order(records: Records, k: int, control: Control) -> tuple[float, Labels]:
     orders: list[Callable[[], Order]] = [
         lambda: hilbert(records, control.threads),
         lambda: np.arange(len(records), dtype=np.int32),
-        *(partial(lexicographic, records, sequence) for sequence in sequences(records)[1:]),
+        *(partial(lexicographic, records, sequence) for sequence in sequences(records)),
         lambda: bestcut(records, k),
     ]
     return _best(records, k, orders, control)
