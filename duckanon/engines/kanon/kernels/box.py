@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.compiled import inlined
-from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.orders import by_label
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -40,74 +39,6 @@ def clear(box: Box) -> None:
     for j in range(distinct.shape[0]):
         distinct[j] = 0
         has_null[j] = False
-
-
-@inlined
-def widen(space: Space, i: int, box: Box, number: int) -> float:
-    """Widen the box over record i; what a record of it loses then.
-
-    number: that of this box, the same since it was cleared, and of no box before it.
-    """
-    points, caps, symbols, nulls, units, whole, trees = space
-    low, high, distinct, has_null, met = box
-    loss = 0.0
-    p = caps.shape[0]
-    for j in range(p):
-        v = points[i, j]
-        if v < low[j]:
-            low[j] = v
-        if v > high[j]:
-            high[j] = v
-        loss += range_loss(low[j], high[j], caps[j])
-    for j in range(p, low.shape[0]):
-        v = points[i, j]
-        if v < low[j]:
-            low[j] = v
-        if v > high[j]:
-            high[j] = v
-        loss += tree_loss(trees, j - p, low[j], high[j])
-    for j in range(distinct.shape[0]):
-        code = symbols[i, j]
-        if met[j, code] != number:
-            met[j, code] = number
-            distinct[j] += 1
-            has_null[j] |= code == nulls[j]
-        loss += values_loss(distinct[j], has_null[j], units[j], whole[j])
-    return loss
-
-
-@inlined
-def axis_loss(space: Space, box: Box, axis: int) -> float:
-    """What a record of the box loses on one attribute, by its place in the space: measured ones first."""
-    low, high, distinct, has_null, _ = box
-    p = space.caps.shape[0]
-    if axis < p:
-        return float(range_loss(low[axis], high[axis], space.caps[axis]))
-    if axis < low.shape[0]:
-        return float(tree_loss(space.trees, axis - p, low[axis], high[axis]))
-    q = axis - low.shape[0]
-    return float(values_loss(distinct[q], has_null[q], space.units[q], space.whole[q]))
-
-
-@inlined
-def widen_axis(space: Space, i: int, box: Box, number: int, axis: int) -> float:
-    """Widen the box over record i on one attribute only; what a record of it loses on this one then."""
-    low, high, distinct, has_null, met = box
-    p = low.shape[0]
-    if axis < p:
-        v = space.points[i, axis]
-        if v < low[axis]:
-            low[axis] = v
-        if v > high[axis]:
-            high[axis] = v
-    else:
-        q = axis - p
-        code = space.symbols[i, q]
-        if met[q, code] != number:
-            met[q, code] = number
-            distinct[q] += 1
-            has_null[q] |= code == space.nulls[q]
-    return axis_loss(space, box, axis)
 
 
 def class_losses(space: Space, members: Codes, starts: Codes) -> Floats:
