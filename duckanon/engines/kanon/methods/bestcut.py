@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import compiled, inlined, inner
 from duckanon.engines.kanon.kernels.loss import range_loss, tree_loss, values_loss
 from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
@@ -21,21 +21,24 @@ from duckanon.engines.kanon.records import Codes, Floats, Order, Records, Space
 class _Room(NamedTuple):
     """What `_split` writes to."""
 
-    losses: Floats  # (2, n): of the first t + 1 records of a node, from the left and from the right
+    losses: Floats  # (2, n): of the first t + 1 records of a node on all attributes but one, from left and from right
+    filled: Codes  # (2,): how many of them are written
+    bases: Floats  # (2,): the loss of any more
     left: npt.NDArray[np.bool_]  # (n,)
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
     widths: Floats  # (m,): what a record of a node loses on each attribute, in the order of the space
+    four: Codes  # (4,): the measured attributes that are looked at side by side
     met: npt.NDArray[np.int64]  # (q, codes): the last scan that met each code of each categorical attribute
 
 
 @inner
-def _equal(codes: Codes, order: Codes, at: int, step: int, most: int) -> int:
+def _equal(codes: Codes, order: Codes, at: int, most: int) -> int:
     """How many records from `at` on have its code of the attribute by which they are sorted; `most` at most."""
     code = codes[order[at]]
     found, jump = 1, 1
     while jump > 0:
-        if found + jump <= most and codes[order[at + step * (found + jump - 1)]] == code:
+        if found + jump <= most and codes[order[at + found + jump - 1]] == code:
             found += jump
             jump *= 2
         else:
@@ -61,35 +64,81 @@ def _reaching(space: Space, axis: int, one: int, other: int, distinct: int) -> f
 
 
 @inner
-def _width(space: Space, codes: Codes, order: Codes, start: int, stop: int, axis: int) -> float:
-    """What a record of a node loses on an attribute by which the node is sorted."""
-    distinct = 1
-    if axis >= space.points.shape[1]:
-        t = start + _equal(codes, order, start, 1, stop - start)
-        while t < stop:
-            distinct += 1
-            t += _equal(codes, order, t, 1, stop - t)
-    return _reaching(space, axis, order[start], order[stop - 1], distinct)
+def _distinct(codes: Codes, order: Codes, start: int, stop: int) -> int:
+    """How many codes some records have of the attribute by which they are sorted."""
+    t, found = start, 0
+    while t < stop:
+        found += 1
+        t += _equal(codes, order, t, stop - t)
+    return found
 
 
 @inner
-def _widen_range(
+def _width(space: Space, codes: Codes, order: Codes, start: int, stop: int, axis: int) -> float:
+    """What a record of a node loses on an attribute by which the node is sorted."""
+    distinct = _distinct(codes, order, start, stop) if axis >= space.points.shape[1] else 0
+    return _reaching(space, axis, order[start], order[stop - 1], distinct)
+
+
+@inlined
+def _of(numbers: Floats, axis: int) -> float:
+    """The number of a measured attribute; 0 for none, which is called -1."""
+    return numbers[axis] if axis >= 0 else 0.0
+
+
+@inner
+def _widen_ranges(
+    space: Space, order: Codes, at: int, step: int, least: int, reach: int, four: Codes, full: float, filled: int,
+    base: float, losses: Floats,
+) -> int:  # fmt: skip
+    """Add the parts of up to four measured attributes to the losses, up to where all are as wide as in the node; return
+    where. Side by side they take little more than one. four: their numbers; -1 for none.
+    """
+    points = space.points
+    a, b, c, d = max(four[0], 0), max(four[1], 0), max(four[2], 0), max(four[3], 0)
+    cap_a, cap_b, cap_c, cap_d = (
+        _of(space.caps, four[0]),
+        _of(space.caps, four[1]),
+        _of(space.caps, four[2]),
+        _of(space.caps, four[3]),
+    )
+    low_a = low_b = low_c = low_d = np.inf
+    high_a = high_b = high_c = high_d = -np.inf
+    for t in range(reach):
+        i = order[at + step * t]
+        at_a, at_b, at_c, at_d = points[i, a], points[i, b], points[i, c], points[i, d]
+        low_a = at_a if at_a < low_a else low_a
+        low_b = at_b if at_b < low_b else low_b
+        low_c = at_c if at_c < low_c else low_c
+        low_d = at_d if at_d < low_d else low_d
+        high_a = at_a if at_a > high_a else high_a
+        high_b = at_b if at_b > high_b else high_b
+        high_c = at_c if at_c > high_c else high_c
+        high_d = at_d if at_d > high_d else high_d
+        if t < least - 1:
+            continue
+        loss = (range_loss(low_a, high_a, cap_a) + range_loss(low_b, high_b, cap_b)) + (
+            range_loss(low_c, high_c, cap_c) + range_loss(low_d, high_d, cap_d)
+        )
+        losses[t] = (losses[t] if t < filled else base) + loss
+        if loss >= full:
+            return t + 1
+    return reach
+
+
+@inner
+def _widen_tree(
     space: Space, order: Codes, at: int, step: int, reach: int, axis: int, full: float, filled: int, base: float,
     losses: Floats,
 ) -> int:  # fmt: skip
-    """Add the part of a measured attribute, or one with a hierarchy, to the losses, up to where it is as wide as in the
-    node; returns where.
-    """
-    measured = space.caps.shape[0]
+    """The same for an attribute with a hierarchy."""
+    tree = axis - space.caps.shape[0]
     low = high = space.points[order[at], axis]
     for t in range(reach):
         v = space.points[order[at + step * t], axis]
         low = v if v < low else low
         high = v if v > high else high
-        if axis < measured:
-            loss = range_loss(low, high, space.caps[axis])
-        else:
-            loss = tree_loss(space.trees, axis - measured, low, high)
+        loss = tree_loss(space.trees, tree, low, high)
         losses[t] = (losses[t] if t < filled else base) + loss
         if loss >= full:
             return t + 1
@@ -117,38 +166,99 @@ def _widen_set(
 
 
 @inner
-def _prefix_losses(
-    space: Space, codes: Codes, order: Codes, at: int, step: int, reach: int, axis: int, widths: Floats,
-    losses: Floats, met: npt.NDArray[np.int64], scan: int,
-) -> None:  # fmt: skip
-    """The losses of the first 1, 2 .. `reach` records of a node that is sorted by the attribute `axis`.
+def _next_four(space: Space, axis: int, widths: Floats, other: int, four: Codes) -> int:
+    """The next measured attributes, from `other` on, on which some records of a node differ, but for `axis`.
 
-    One attribute after the other, each up to where it is as wide as in the whole node: all others are from `filled` on,
-    where they lose `base` together.
+    four: their numbers are written to it, then -1. Returns where to go on.
+    """
+    found = 0
+    while other < space.caps.shape[0] and found < 4:
+        if other != axis and widths[other] > 0.0:
+            four[found] = other
+            found += 1
+        other += 1
+    for rest in range(found, 4):
+        four[rest] = -1
+    return other
+
+
+@inner
+def _prefix_losses(
+    space: Space, order: Codes, at: int, step: int, least: int, reach: int, axis: int, widths: Floats, losses: Floats,
+    four: Codes, met: npt.NDArray[np.int64], scan: int,
+) -> tuple[int, float]:  # fmt: skip
+    """The losses of the first `least` .. `reach` records of a node on all attributes but `axis`, by which it is sorted.
+
+    Some attributes after the others, each up to where it is as wide as in the whole node. Returns how many records that
+    takes, and what any more of them lose, which is not written to `losses`.
     """
     filled, base = 0, 0.0
-    p = space.points.shape[1]
-    for other in range(widths.shape[0]):
-        full = widths[other]
-        if other == axis or full <= 0.0:
-            continue
-        if other < p:
-            until = _widen_range(space, order, at, step, reach, other, full, filled, base, losses)
+    p, measured = space.points.shape[1], space.caps.shape[0]
+    other = 0
+    while other < widths.shape[0]:
+        if other < measured:
+            other = _next_four(space, axis, widths, other, four)
+            full = 0.0
+            if four[0] >= 0:
+                full = (_of(widths, four[0]) + _of(widths, four[1])) + (_of(widths, four[2]) + _of(widths, four[3]))
+                until = _widen_ranges(space, order, at, step, least, reach, four, full, filled, base, losses)
         else:
-            until = _widen_set(space, order, at, step, reach, other - p, full, filled, base, losses, met, scan)
+            full = widths[other] if other != axis else 0.0
+            if full > 0.0 and other < p:
+                until = _widen_tree(space, order, at, step, reach, other, full, filled, base, losses)
+            elif full > 0.0:
+                until = _widen_set(space, order, at, step, reach, other - p, full, filled, base, losses, met, scan)
+            other += 1
+        if full <= 0.0:
+            continue
         for t in range(until, filled):
             losses[t] += full
         if until > filled:
             filled = until
         base += full
-    t, distinct = 0, 0
-    while t < reach:
-        distinct += 1
-        own = _reaching(space, axis, order[at], order[at + step * t], distinct)
-        end = t + _equal(codes, order, at + step * t, step, reach - t)
-        while t < end:
-            losses[t] = (losses[t] if t < filled else base) + own
-            t += 1
+    return filled, base
+
+
+@inner
+def _best_cut(
+    space: Space, codes: Codes, order: Codes, start: int, count: int, first: int, last: int, axis: int,
+    filled: Codes, bases: Floats, losses: Floats, best: float,
+) -> tuple[float, int]:  # fmt: skip
+    """The least that a node loses in two parts, cut after `first` to `last` records, and that cut; 0 for none below
+    `best`. The node is sorted by the attribute `axis`.
+
+    filled, bases: (2,), what `_prefix_losses` returns from the left and from the right. Where either part is as wide as
+    the node on all other attributes, a cut among records that are equal on this one is not better than one before or
+    after them.
+    """
+    cut, stop = 0, start + count
+    distinct_left, distinct_right = 0, 0
+    if axis >= space.points.shape[1]:
+        distinct_left = _distinct(codes, order, start, start + first)
+        distinct_right = _distinct(codes, order, start + first, stop)
+    t = first
+    while True:
+        own_left = _reaching(space, axis, order[start], order[start + t - 1], distinct_left)
+        own_right = _reaching(space, axis, order[start + t], order[stop - 1], distinct_right)
+        loss_left = (losses[0, t - 1] if t <= filled[0] else bases[0]) + own_left
+        loss_right = (losses[1, count - t - 1] if count - t <= filled[1] else bases[1]) + own_right
+        cost = t * loss_left + (count - t) * loss_right
+        # Sums that differ in the last bits only are ties, and the first cut wins a tie.
+        if cost < best - 1e-12:
+            best = cost
+            cut = t
+        if t >= last:
+            return best, cut
+        passed = 1
+        if t >= filled[0] and t + 1 < count - filled[1]:
+            passed = min(_equal(codes, order, start + t, count - t), count - filled[1] - t, last - t)
+        # The left part has a code more with the first of these records, the right part one less after the last.
+        code = codes[order[start + t]]
+        if code != codes[order[start + t - 1]]:
+            distinct_left += 1
+        t += passed
+        if code != codes[order[start + t]]:
+            distinct_right -= 1
 
 
 @compiled
@@ -158,7 +268,7 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
     codes: (m, n), of each attribute. axes: (m,), where each stands in the space: `Records.axes`.
     """
     m, n = lists.shape
-    losses, left, moved, stack, widths, met = room
+    losses, filled, bases, left, moved, stack, widths, four, met = room
     scan = 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
@@ -195,23 +305,23 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
                 if in_order:
                     continue
                 in_order = True
-            _prefix_losses(space, codes[j], lists[j], start, 1, last, axes[j], widths, losses[0], met, scan)
-            _prefix_losses(
-                space, codes[j], lists[j], stop - 1, -1, count - first, axes[j], widths, losses[1], met, scan + 1
+            axis, order = axes[j], lists[j]
+            filled[0], bases[0] = _prefix_losses(
+                space, order, start, 1, first, last, axis, widths, losses[0], four, met, scan
+            )
+            filled[1], bases[1] = _prefix_losses(
+                space, order, stop - 1, -1, count - last, count - first, axis, widths, losses[1], four, met, scan + 1
             )
             scan += 2
-            for t in range(first, last + 1):
-                cost = t * losses[0, t - 1] + (count - t) * losses[1, count - t - 1]
-                # Sums that differ in the last bits only are ties, and the first cut wins a tie.
-                if cost < best - 1e-12:
-                    best = cost
-                    best_list = j
-                    best_cut = t
+            best, cut = _best_cut(space, codes[j], order, start, count, first, last, axis, filled, bases, losses, best)
+            if cut > 0:
+                best_list, best_cut = j, cut
         if best_list < 0:
             continue
         for t in range(start, stop):
             left[lists[best_list, t]] = t < start + best_cut
-        for j in range(m):
+        # The leaves are read from the first list alone.
+        for j in range(m if max(best_cut, count - best_cut) >= 2 * k else 1):
             into_left = start
             into_right = 0
             for t in range(start, stop):
@@ -243,10 +353,13 @@ def bestcut(records: Records, k: int) -> Order:
     space = records.space
     room = _Room(
         np.empty((2, n)),
+        np.empty(2, np.int32),
+        np.empty(2),
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty((n // k + 2, 3), np.int64),
         np.empty(m),
+        np.empty(4, np.int32),
         np.full((len(space.units), max(space.nulls + 1, default=0)), -1, np.int64),
     )
     codes = np.array([a.codes for a in records.attributes], dtype=np.int32)

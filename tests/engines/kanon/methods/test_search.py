@@ -1,6 +1,7 @@
 """Every search method against its twin, the optimum and the rules, on small random tables."""
 
 from importlib import import_module
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from duckanon.engines.kanon.methods.bestcut import bestcut
 from duckanon.engines.kanon.methods.greedy import greedy
 from duckanon.engines.kanon.methods.greedy_binary import decomposed
 from duckanon.engines.kanon.methods.mondrian import mondrian
+from duckanon.engines.kanon.orders import lexicographic
 from duckanon.engines.kanon.records import Attribute, Records
 from duckanon.engines.kanon.utility import utility
 from tests.engines.kanon import plain
@@ -39,10 +41,40 @@ def test_the_best_consecutive_partition_is_the_best_of_all(records: Records, k: 
         assert places == list(range(places[0], places[0] + len(places)))
 
 
+@given(tables(max_size=30, max_attributes=6))
+def test_the_orders_tried_are_all_permutations_or_rotations(records: Records) -> None:
+    first = records.by_variance
+    all_of_them = (
+        list(permutations(first)) if len(first) <= 4 else [first[i:] + first[:i] for i in range(1, len(first))]
+    )
+    expected = {tuple(lexicographic(records, one).tolist()) for one in all_of_them if one != first}
+    assert {tuple(lexicographic(records, one).tolist()) for one in methods.sequences(records)} == expected
+
+
+def slow_consecutive(records: Records, k: int, grid: int) -> float:
+    """Least loss of runs of k to 2k + grid - 2 records that begin on every grid-th record, in the records' order."""
+    n, best = len(records), {0: 0.0}
+    for end in [*range(grid, n, grid), n]:
+        starts = [i for i in best if k <= end - i <= 2 * k + grid - 2]
+        if starts:
+            best[end] = min(best[i] + plain.total_loss(records, [list(range(i, end))]) for i in starts)
+    return best[n]
+
+
+@settings(max_examples=10, deadline=None)
 @given(tables(min_size=200, max_size=400, max_attributes=2), st.integers(65, 100))
-def test_a_coarse_grid_still_gives_classes_of_k(records: Records, k: int) -> None:
-    _, labels = consecutive.best_consecutive(records.space, np.arange(len(records), dtype=np.int32), k)
+def test_a_coarse_grid_still_gives_the_best_classes_on_it(records: Records, k: int) -> None:
+    loss, labels = consecutive.best_consecutive(records.space, np.arange(len(records), dtype=np.int32), k)
     assert np.bincount(labels).min() >= k
+    assert loss == pytest.approx(slow_consecutive(records, k, k // consecutive.FINEST + 1), abs=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(tables(min_size=250, max_size=600), st.integers(2, 6))
+def test_orders_of_several_shares_of_ends_are_cut_best(records: Records, k: int) -> None:
+    loss, labels = consecutive.best_consecutive(records.space, np.arange(len(records), dtype=np.int32), k)
+    assert loss == pytest.approx(slow_consecutive(records, k, 1), abs=1e-9)
+    assert plain.total_loss(records, plain.classes_of(labels)) == pytest.approx(loss, abs=1e-9)
 
 
 def test_long_orders_are_solved_in_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +197,7 @@ _NO_GAIN = Records(
 )
 
 
-@given(tables(max_size=10), st.integers(2, 3))
+@given(tables(max_size=10) | tables(min_size=8, max_size=24, max_attributes=7), st.integers(2, 3))
 @example(_NO_GAIN, 2)
 def test_bestcut_takes_the_best_cut_each_time(records: Records, k: int) -> None:
     k = min(k, len(records))
