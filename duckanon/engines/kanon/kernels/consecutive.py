@@ -18,6 +18,7 @@ Labels = npt.NDArray[np.int32]
 
 # Up to this k every border is tried; beyond it borders fall on a grid that keeps about this many to a class.
 FINEST = 64
+_NEVER = 2**31 - 1
 # A longer order is solved in stretches of about this many records, side by side.
 SEGMENT = 131_072
 # What `sampled_loss` looks at: this many stretches of this many records, or at a glance of so many.
@@ -25,72 +26,72 @@ _STRETCHES = 8
 _STRETCH, _GLANCE = 4096, 512
 # Ends whose windows are looked at side by side: few enough that all of it stays in the processor's nearest memory.
 _ENDS = 256
-_NEVER = 2**31 - 1
 
 
 class _Room(NamedTuple):
     """What `_fill` works in. A class has at least `fewest` cells and at most `most`; a cell is `grid` records."""
 
-    line: Floats  # (grid, most + _ENDS): one attribute of the records before and below some ends, cell by cell
-    null: Floats  # (grid, most + _ENDS): of a categorical attribute 1 where it is NULL, otherwise 0
-    low: Floats  # (_ENDS,): the least in the window before each end; of a categorical attribute how many codes
-    high: Floats  # (_ENDS,): the greatest; of a categorical attribute 1 if NULL is one of them, otherwise 0
+    # One attribute of the records before and below some ends, cell by cell: its positions, or of a categorical one
+    # where the same code is next in the order; and for each record 1 if a categorical one is NULL, otherwise 0.
+    lines: Floats  # (2, grid, most + _ENDS)
+    # The window before each end: its least and greatest position, or how many codes, and 1 if NULL is one of them.
+    windows: Floats  # (2, _ENDS)
     losses: Floats  # (most - fewest + 1, _ENDS): what a record loses in the window of so many cells before each end
-    following: Codes  # (q, n): where the same code is next, for each categorical attribute; _NEVER for nowhere
-    met: Codes  # (q, codes): where each code was met last
     best: Floats  # (cells + 1,): the least loss of the records of the first cells
 
 
 def _best_sizes(space: Space, order: Order, k: int, grid: int) -> tuple[float, Codes]:
     """Loss of the best partition, and for each end the size of the class that stops there."""
-    n, q = len(order), len(space.units)
+    n = len(order)
     fewest, most = -(-k // grid), (2 * k + 2 * grid - 3) // grid
     room = _Room(
-        np.empty((grid, most + _ENDS)),
-        np.zeros((grid, most + _ENDS)),
-        np.empty(_ENDS),
-        np.empty(_ENDS),
+        np.zeros((2, grid, most + _ENDS)),
+        np.empty((2, _ENDS)),
         np.empty((most - fewest + 1, _ENDS)),
-        np.empty((q, n), np.int32),
-        np.full((q, max(space.nulls + 1, default=0)), _NEVER, np.int32),
         np.full(-(-n // grid) + 1, np.inf),
     )
     size = np.zeros(n + 1, np.int32)
-    _fill(space, order, k, grid, room, size)
+    _fill(space, order, _following(space.symbols[order]), k, grid, room, size)
     return float(room.best[-1]), size
 
 
+def _following(symbols: Codes) -> Codes:
+    """Where the same code is next, for each categorical attribute; shape (n, q), `_NEVER` for nowhere."""
+    following = np.full(symbols.shape, _NEVER, np.int32)
+    for j in range(symbols.shape[1]):
+        by_code = np.argsort(symbols[:, j], kind="stable")
+        again = symbols[by_code[1:], j] == symbols[by_code[:-1], j]
+        following[by_code[:-1][again], j] = by_code[1:][again]
+    return following
+
+
 @compiled
-def _fill(space: Space, order: Order, k: int, grid: int, room: _Room, size: Codes) -> None:
+def _fill(space: Space, order: Order, following: Codes, k: int, grid: int, room: _Room, size: Codes) -> None:
     """The table of the dynamic program over records in the given order: for each end the size of the best last class.
 
     Each attribute adds its part to the losses of all windows before a share of the ends, window by window, in loops
     that work on several ends at once.
     """
     n, best = order.shape[0], room.best
-    cells, most = best.shape[0] - 1, room.line.shape[1] - _ENDS
+    cells, most = best.shape[0] - 1, room.lines.shape[2] - _ENDS
     fewest = most + 1 - room.losses.shape[0]
-    for q in range(space.units.shape[0]):
-        for i in range(n - 1, -1, -1):
-            code = space.symbols[order[i], q]
-            room.following[q, i] = room.met[q, code]
-            room.met[q, code] = i
     best[0] = 0.0
     for first in range(fewest, cells + 1, _ENDS):
-        ends = min(_ENDS, cells + 1 - first)
+        left = cells + 1 - first
+        ends = left if left < _ENDS else _ENDS
         for window in range(room.losses.shape[0]):
             for e in range(ends):
                 room.losses[window, e] = 0.0
         for axis in range(space.points.shape[1]):
             _add_range(space, order, axis, first, ends, fewest, most, room)
         for q in range(space.units.shape[0]):
-            _add_set(space, order, q, first, ends, fewest, most, room)
+            _add_set(space, order, following, q, first, ends, fewest, most, room)
         for e in range(ends):
             cell = first + e
-            end = min(cell * grid, n)
-            for window in range(fewest, min(most, cell) + 1):
+            end = cell * grid if cell * grid < n else n
+            for window in range(fewest, most + 1):
                 count = end - (cell - window) * grid
-                if k <= count <= 2 * k + grid - 2:
+                if window <= cell and k <= count <= 2 * k + grid - 2:
                     total = best[cell - window] + count * room.losses[window - fewest, e]
                     if total < best[cell]:
                         best[cell] = total
@@ -102,19 +103,20 @@ def _add_range(
     space: Space, order: Order, axis: int, first: int, ends: int, fewest: int, most: int, room: _Room
 ) -> None:
     """Add what a measured attribute, or one with a hierarchy, loses in the windows before the ends from `first` on."""
-    grid, measured = room.line.shape[0], space.caps.shape[0]
-    low, high = room.low, room.high
+    grid, measured, n = room.lines.shape[1], space.caps.shape[0], order.shape[0]
+    low, high = room.windows[0], room.windows[1]
     for r in range(grid):
         for t in range(most + ends - 1):
             # Windows that would begin before the first record are never looked at; the last cell may be incomplete.
             i = (first - most + t) * grid + r
-            room.line[r, t] = space.points[order[min(max(i, 0), order.shape[0] - 1)], axis]
+            i = 0 if i < 0 else i if i < n else n - 1
+            room.lines[0, r, t] = space.points[order[i], axis]
     for e in range(ends):
         low[e] = np.inf
         high[e] = -np.inf
     for window in range(1, most + 1):
         for r in range(grid):
-            line = room.line[r, most - window :]
+            line = room.lines[0, r, most - window :]
             for e in range(ends):
                 low[e] = line[e] if line[e] < low[e] else low[e]
                 high[e] = line[e] if line[e] > high[e] else high[e]
@@ -131,22 +133,24 @@ def _add_range(
 
 
 @inner
-def _add_set(space: Space, order: Order, q: int, first: int, ends: int, fewest: int, most: int, room: _Room) -> None:
+def _add_set(
+    space: Space, order: Order, following: Codes, q: int, first: int, ends: int, fewest: int, most: int, room: _Room
+) -> None:
     """The same for a categorical attribute. A window has as many codes as records whose code comes no more in it."""
-    grid, n = room.line.shape[0], order.shape[0]
-    distinct, has_null = room.low, room.high
+    grid, n = room.lines.shape[1], order.shape[0]
+    distinct, has_null = room.windows[0], room.windows[1]
     for r in range(grid):
         for t in range(most + ends - 1):
             i = (first - most + t) * grid + r
             inside = 0 <= i < n
-            room.line[r, t] = room.following[q, i] if inside else -1
-            room.null[r, t] = 1.0 if inside and space.symbols[order[i], q] == space.nulls[q] else 0.0
+            room.lines[0, r, t] = following[i, q] if inside else -1
+            room.lines[1, r, t] = 1.0 if inside and space.symbols[order[i], q] == space.nulls[q] else 0.0
     for e in range(ends):
         distinct[e] = 0.0
         has_null[e] = 0.0
     for window in range(1, most + 1):
         for r in range(grid):
-            line, null = room.line[r, most - window :], room.null[r, most - window :]
+            line, null = room.lines[0, r, most - window :], room.lines[1, r, most - window :]
             for e in range(ends):
                 distinct[e] += 1.0 if line[e] >= (first + e) * grid else 0.0
                 has_null[e] = null[e] if null[e] > has_null[e] else has_null[e]

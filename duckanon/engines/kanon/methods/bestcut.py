@@ -22,8 +22,6 @@ class _Room(NamedTuple):
     """What `_split` writes to."""
 
     losses: Floats  # (2, n): of the first t + 1 records of a node on all attributes but one, from left and from right
-    filled: Codes  # (2,): how many of them are written
-    bases: Floats  # (2,): the loss of any more
     left: npt.NDArray[np.bool_]  # (n,)
     moved: Codes  # (n,)
     stack: npt.NDArray[np.int64]  # (n // k + 2, 3): start, stop and depth of what is still to be split
@@ -95,7 +93,8 @@ def _widen_ranges(
     where. Side by side they take little more than one. four: their numbers; -1 for none.
     """
     points = space.points
-    a, b, c, d = max(four[0], 0), max(four[1], 0), max(four[2], 0), max(four[3], 0)
+    # (-1 reads some column, whose part is 0.)
+    a, b, c, d = four[0], four[1], four[2], four[3]
     cap_a, cap_b, cap_c, cap_d = (
         _of(space.caps, four[0]),
         _of(space.caps, four[1]),
@@ -222,15 +221,17 @@ def _prefix_losses(
 @inner
 def _best_cut(
     space: Space, codes: Codes, order: Codes, start: int, count: int, first: int, last: int, axis: int,
-    filled: Codes, bases: Floats, losses: Floats, best: float,
+    losses: Floats, from_left: tuple[int, float], from_right: tuple[int, float], best: float,
 ) -> tuple[float, int]:  # fmt: skip
     """The least that a node loses in two parts, cut after `first` to `last` records, and that cut; 0 for none below
     `best`. The node is sorted by the attribute `axis`.
 
-    filled, bases: (2,), what `_prefix_losses` returns from the left and from the right. Where either part is as wide as
+    from_left, from_right: what `_prefix_losses` returns from there. Where either part is as wide as
     the node on all other attributes, a cut among records that are equal on this one is not better than one before or
     after them.
     """
+    filled_left, base_left = from_left
+    filled_right, base_right = from_right
     cut, stop = 0, start + count
     distinct_left, distinct_right = 0, 0
     if axis >= space.points.shape[1]:
@@ -240,8 +241,8 @@ def _best_cut(
     while True:
         own_left = _reaching(space, axis, order[start], order[start + t - 1], distinct_left)
         own_right = _reaching(space, axis, order[start + t], order[stop - 1], distinct_right)
-        loss_left = (losses[0, t - 1] if t <= filled[0] else bases[0]) + own_left
-        loss_right = (losses[1, count - t - 1] if count - t <= filled[1] else bases[1]) + own_right
+        loss_left = (losses[0, t - 1] if t <= filled_left else base_left) + own_left
+        loss_right = (losses[1, count - t - 1] if count - t <= filled_right else base_right) + own_right
         cost = t * loss_left + (count - t) * loss_right
         # Sums that differ in the last bits only are ties, and the first cut wins a tie.
         if cost < best - 1e-12:
@@ -250,8 +251,9 @@ def _best_cut(
         if t >= last:
             return best, cut
         passed = 1
-        if t >= filled[0] and t + 1 < count - filled[1]:
-            passed = min(_equal(codes, order, start + t, count - t), count - filled[1] - t, last - t)
+        most = (last if last < count - filled_right else count - filled_right) - t
+        if t >= filled_left and most > 1:
+            passed = _equal(codes, order, start + t, most)
         # The left part has a code more with the first of these records, the right part one less after the last.
         code = codes[order[start + t]]
         if code != codes[order[start + t - 1]]:
@@ -268,7 +270,7 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
     codes: (m, n), of each attribute. axes: (m,), where each stands in the space: `Records.axes`.
     """
     m, n = lists.shape
-    losses, filled, bases, left, moved, stack, widths, four, met = room
+    losses, left, moved, stack, widths, four, met = room
     scan = 0
     # The left half is next, so each depth leaves one behind.
     stack[0, 0] = 0
@@ -306,14 +308,14 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
                     continue
                 in_order = True
             axis, order = axes[j], lists[j]
-            filled[0], bases[0] = _prefix_losses(
-                space, order, start, 1, first, last, axis, widths, losses[0], four, met, scan
-            )
-            filled[1], bases[1] = _prefix_losses(
+            from_left = _prefix_losses(space, order, start, 1, first, last, axis, widths, losses[0], four, met, scan)
+            from_right = _prefix_losses(
                 space, order, stop - 1, -1, count - last, count - first, axis, widths, losses[1], four, met, scan + 1
             )
             scan += 2
-            best, cut = _best_cut(space, codes[j], order, start, count, first, last, axis, filled, bases, losses, best)
+            best, cut = _best_cut(
+                space, codes[j], order, start, count, first, last, axis, losses, from_left, from_right, best
+            )
             if cut > 0:
                 best_list, best_cut = j, cut
         if best_list < 0:
@@ -321,7 +323,7 @@ def _split(space: Space, codes: Codes, lists: Codes, axes: Codes, k: int, deep: 
         for t in range(start, stop):
             left[lists[best_list, t]] = t < start + best_cut
         # The leaves are read from the first list alone.
-        for j in range(m if max(best_cut, count - best_cut) >= 2 * k else 1):
+        for j in range(m if best_cut >= 2 * k or count - best_cut >= 2 * k else 1):
             into_left = start
             into_right = 0
             for t in range(start, stop):
@@ -353,8 +355,6 @@ def bestcut(records: Records, k: int) -> Order:
     space = records.space
     room = _Room(
         np.empty((2, n)),
-        np.empty(2, np.int32),
-        np.empty(2),
         np.empty(n, np.bool_),
         np.empty(n, np.int32),
         np.empty((n // k + 2, 3), np.int64),
