@@ -355,15 +355,7 @@ def command_complete(tag: str) -> bytes:
 
 
 def copy_out(columns: int, *, binary: bool) -> bytes:
-    return _copy(b"H", columns, binary)
-
-
-def copy_in(columns: int, *, binary: bool) -> bytes:
-    return _copy(b"G", columns, binary)
-
-
-def _copy(kind: bytes, columns: int, binary: bool) -> bytes:
-    return frame(kind, bytes([binary]) + columns.to_bytes(2) + int(binary).to_bytes(2) * columns)
+    return frame(b"H", bytes([binary]) + columns.to_bytes(2) + int(binary).to_bytes(2) * columns)
 
 
 def copy_data(data: bytes) -> bytes:

@@ -56,10 +56,6 @@ class TargetBounds:
         """Whether the count follows from the tables."""
         return np.asarray(self.lower == self.upper)
 
-    def small_disclosed(self, small: int = 5) -> Bools:
-        """Whether the count follows from the tables and is from 1 to small - 1."""
-        return self.disclosed & (self.lower >= 1) & (self.lower < small)
-
 
 def table_bounds(
     releases: Releases,

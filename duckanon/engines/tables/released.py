@@ -209,12 +209,6 @@ def support(name: str, variables: Sequence[int], codes: npt.ArrayLike) -> Releas
     return counts(name, variables, cells, [None] * len(cells))
 
 
-def structural_zeros(name: str, variables: Sequence[int], codes: npt.ArrayLike) -> Released:
-    """Known structure: no record has any of these combinations of levels, of shape (cells, variables)."""
-    cells = np.asarray(codes, dtype=np.int64).reshape(-1, len(variables))
-    return counts(name, variables, cells, np.zeros(len(cells), dtype=np.int64), complete=False)
-
-
 def shares(
     name: str,
     variables: Sequence[int],
