@@ -64,7 +64,10 @@ def hierarchy(name: str, rows: Sequence[Sequence[str | None]]) -> Hierarchy:
     labels. Raises InvalidInput if it is no tree, or if a label has two meanings.
     """
     if not rows or not rows[0]:
-        raise InvalidInput(f'The hierarchy of "{name}" has no rows: give it a row for each value of the column.')
+        raise InvalidInput(
+            f'The hierarchy of "{name}" has no rows: give it a row for each value of the column, or leave it out if '
+            "the column holds NULL alone."
+        )
     if any(label is None for row in rows for label in row):
         raise InvalidInput(f'The hierarchy of "{name}" has a row without a label on some level: fill it in.')
     labels = np.array(rows, dtype=object).T
