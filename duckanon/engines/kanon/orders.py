@@ -85,9 +85,9 @@ def _bit(x: Cells, b: int) -> Cells:
 
 def _spaced(bits: int, apart: int) -> Keys:
     """Each number below 2^bits with its bits moved so far apart."""
-    numbers, spaced = np.arange(1 << bits, dtype=np.uint64), np.zeros(1 << bits, np.uint64)
+    spaced = np.zeros(1, np.uint64)
     for b in range(bits):
-        spaced |= ((numbers >> np.uint64(b)) & np.uint64(1)) << np.uint64(b * apart)
+        spaced = np.concatenate([spaced, spaced | np.uint64(1 << (b * apart))])
     return spaced
 
 

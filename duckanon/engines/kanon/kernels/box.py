@@ -17,22 +17,18 @@ class Box(NamedTuple):
     high: Floats  # (p + r,): greatest
     distinct: Codes  # (q,): distinct codes of each categorical attribute, NULL one of them
     has_null: npt.NDArray[np.bool_]  # (q,)
-    met: npt.NDArray[
-        np.int64
-    ]  # (q, codes): the last box that held each code of each categorical attribute; -1 for none
 
 
 def new_box(space: Space) -> Box:
     """Room for a box."""
     p, q = space.points.shape[1], len(space.units)
-    met = np.full((q, max(space.nulls + 1, default=0)), -1, np.int64)
-    return Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_), met)
+    return Box(np.empty(p), np.empty(p), np.empty(q, np.int32), np.empty(q, np.bool_))
 
 
 @inlined
 def clear(box: Box) -> None:
     """Make the box hold nothing."""
-    low, high, distinct, has_null, _ = box
+    low, high, distinct, has_null = box
     for j in range(low.shape[0]):
         low[j] = np.inf
         high[j] = -np.inf

@@ -108,7 +108,7 @@ def _grow(
     caps, nulls, units, whole = space.caps, space.nulls, space.units, space.whole
     names, columns, codes, taken = free
     box, extra, members, losses = growing
-    low, high, distinct, has_null, _ = box
+    low, high, distinct, has_null = box
     p = caps.shape[0]
     r = columns.shape[0]
     q = units.shape[0]
