@@ -41,8 +41,8 @@ from duckanon.functions.udf import Host, Instance, Progress, register_check, reg
 _VERDICT = columns_of("k_certificate_check")
 # What the certificate adds to the quasi-identifiers.
 _ADDED = ("records", "price")
-# The place of a record's price among those of its values, in grains of 2^-40; and a price that no k is so large for.
-_PRICE, _MOST = "duckanon.price", 4000
+# The place of a record's price among those of its values, in grains; and a price that no k is so large for.
+_PRICE, _MOST, _GRAINS = "duckanon.price", 4000, 1 << 40
 _CERTIFICATE = '"duckanon.certificate"'
 
 
@@ -170,7 +170,7 @@ class KCertificateCheck(_Records):
         """SQL: the least price of each combination of quasi-identifiers, in grains."""
         names = ", ".join(map(identifier, self.qi))
         price = "TRY_CAST(price AS DOUBLE)"
-        grains = f"CAST(system.main.floor(greatest(least({price}, {_MOST}), -{_MOST}) * {1 << 40}) AS BIGINT)"
+        grains = f"CAST(system.main.floor(greatest(least({price}, {_MOST}), -{_MOST}) * {_GRAINS}) AS BIGINT)"
         # (`least` passes over NULL.)
         grains = f"CASE WHEN NOT system.main.isnan({price}) THEN {grains} END"
         return (
@@ -227,7 +227,8 @@ def _open(
     trees: pa.Scalar | None = None,
 ) -> pa.Array:
     """Check what can be checked before a row is handed over, and open a collection for them."""
-    from duckanon.engines.kanon.anonymize import check_k, check_memory
+    from duckanon.engines.kanon.anonymize import check_memory
+    from duckanon.engines.kanon.records import check_k
 
     n, limit = records.as_py(), bytes_of(memory.as_py())
     check_k(request.k, n)
@@ -237,16 +238,13 @@ def _open(
 
 def _of(rows: Collection, request: _Records, threads: int) -> tuple[Any, int]:
     """The records, and what each loses in any class, in grains: prices in SQL hold it, prices of the engine do not."""
-    from duckanon.engines.kanon.certificate.points import GRAINS
-
     found = records_of(rows, request.qi, request.categorical, request.weights, threads, request.how)
-    return found, int(found.floor * GRAINS * (1.0 - 2.0**-50))
+    return found, int(found.floor * _GRAINS * (1.0 - 2.0**-50))
 
 
 def _prices(progress: Progress, request: KCertificate, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
     """A label for the rows of each price, which the collection keeps, and the prices by label."""
     from duckanon.engines.kanon.certificate.certify import certify
-    from duckanon.engines.kanon.certificate.points import GRAINS
     from duckanon.engines.kanon.control import Control
 
     kept, workers = handle.as_py(), max(1, int(threads.as_py()))
@@ -255,11 +253,11 @@ def _prices(progress: Progress, request: KCertificate, handle: pa.Scalar, thread
         control = Control(workers, partial(progress, f"k_certificate, k = {request.k}"), request.seconds)
         prices, labels = np.unique(certify(records, request.k, control).prices + floor, return_inverse=True)
         rows.answer(labels.ravel().astype(np.int32))
-    return struct({"labels": pa.array([kept], pa.int64()), "prices": one_list(prices / GRAINS)})
+    return struct({"labels": pa.array([kept], pa.int64()), "prices": one_list(prices / _GRAINS)})
 
 
 def _judge(progress: Progress, request: KCertificateCheck, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
-    from duckanon.engines.kanon.certificate.check import check as judge
+    from duckanon.engines.kanon.certificate_check import check as judge
 
     kept, workers = handle.as_py(), max(1, int(threads.as_py()))
     with COLLECTIONS.work(kept) as rows:

@@ -14,10 +14,10 @@ import numpy as np
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import _BOX_ERROR, _grains, _Rounds, bound_of
-from duckanon.engines.kanon.certificate.check import check
 from duckanon.engines.kanon.certificate.growing import near_points
 from duckanon.engines.kanon.certificate.points import distinct
 from duckanon.engines.kanon.certificate.pricing import OutOfTime
+from duckanon.engines.kanon.certificate_check import check
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.partition import split_large
 from duckanon.engines.kanon.orders import canonical

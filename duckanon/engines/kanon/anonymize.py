@@ -11,7 +11,7 @@ from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.methods import METHODS, Method
 from duckanon.engines.kanon.methods.freeform import FREEFORM
 from duckanon.engines.kanon.orders import canonical
-from duckanon.engines.kanon.records import Records
+from duckanon.engines.kanon.records import Records, check_k
 from duckanon.engines.kanon.ties import Hashes, settle
 from duckanon.engines.parallel import spread
 from duckanon.engines.registry import named
@@ -23,18 +23,6 @@ _NUMBERED = 2**31 - 1
 _HELD, _HELD_COLUMN = 32, 4
 # Bytes of a record that a search works on: orders, near points, classes; and its points, codes and sorted lists.
 _AT_WORK, _AT_WORK_COLUMN = 400, 40
-
-
-def check_k(k: int, n: int) -> None:
-    """Raise InvalidInput unless n records can be k-anonymous."""
-    if k < 2:
-        raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
-    if n == 0:
-        raise InvalidInput("The table has no rows: there is nothing to anonymise.")
-    if n < k:
-        raise InvalidInput(
-            f"The table has fewer than k = {k} rows: choose a smaller k, or anonymise more rows together."
-        )
 
 
 def check_method(method: str) -> None:

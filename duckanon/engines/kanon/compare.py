@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from duckanon.engines.kanon.anonymize import check_k, check_method, check_options
+from duckanon.engines.kanon.anonymize import check_method, check_options
 from duckanon.engines.kanon.bounds import box_losses
 from duckanon.engines.kanon.certificate.certificate import certificate
 from duckanon.engines.kanon.control import Control
@@ -18,7 +18,7 @@ from duckanon.engines.kanon.methods import METHODS
 from duckanon.engines.kanon.methods.freeform import FREEFORM, measure
 from duckanon.engines.kanon.orders import canonical
 from duckanon.engines.kanon.private_classes import private_classes
-from duckanon.engines.kanon.records import Codes, Records
+from duckanon.engines.kanon.records import Codes, Records, check_k
 from duckanon.engines.kanon.risk import Sensitive
 from duckanon.engines.kanon.ties import Hashes
 from duckanon.errors import InvalidInput

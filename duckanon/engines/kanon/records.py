@@ -279,3 +279,15 @@ def records(attributes: Iterable[Attribute]) -> Records:
         raise InvalidInput("At least one weight must be above zero.")
     weights = weights / weights.sum()
     return Records(tuple(replace(a, weight=float(w)) for a, w in zip(given, weights, strict=True)))
+
+
+def check_k(k: int, n: int) -> None:
+    """Raise InvalidInput unless n records can be k-anonymous."""
+    if k < 2:
+        raise InvalidInput("k must be 2 or more: with k = 1 every record may stand alone.")
+    if n == 0:
+        raise InvalidInput("The table has no rows: there is nothing to anonymise.")
+    if n < k:
+        raise InvalidInput(
+            f"The table has fewer than k = {k} rows: choose a smaller k, or anonymise more rows together."
+        )

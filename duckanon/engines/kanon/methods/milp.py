@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from duckanon.engines.highs import THREADS
+from duckanon.engines.highs import new_highs
 from duckanon.engines.kanon.control import Control
 from duckanon.engines.kanon.kernels.box import total_loss
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -109,12 +109,12 @@ class _Model:
     def solve(self, seconds: float | None) -> float:
         """Run the solver as far as its limits allow; a lower bound on the optimum."""
         self.program += self.pulp.lpSum(self.loss)
-        limits: dict[str, Any] = {"mip_max_nodes": _NODES} if seconds is None else {"timeLimit": seconds}
-        solver = self.pulp.HiGHS(msg=False, gapRel=1e-9, threads=THREADS, **limits)
-        # (The steps of `solve` but the last: PuLP does not know how HiGHS says that a limit on nodes ended the search.)
-        for step in (solver.createAndConfigureSolver, solver.buildSolverModel, solver.callSolver):
-            step(self.program)
-        self.solved = self.program.solverModel
+        limits: dict[str, Any] = {"mip_max_nodes": _NODES} if seconds is None else {"time_limit": seconds}
+        # PuLP's own solver prints HiGHS's version, and does not know how HiGHS says that a limit on nodes ended the
+        # search: only what writes the program down is taken of it.
+        self.solved = self.program.solverModel = new_highs(mip_rel_gap=1e-9, **limits)
+        self.pulp.HiGHS().buildSolverModel(self.program)
+        self.solved.run()
         return float(self.solved.getInfo().mip_dual_bound)
 
     def labels(self) -> Labels:
