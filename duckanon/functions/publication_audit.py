@@ -35,7 +35,7 @@ from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
 from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
-from duckanon.functions.sqltext import identifier
+from duckanon.functions.sqltext import identifier, unit_of
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -154,7 +154,8 @@ def _together(con: duckdb.DuckDBPyConnection, candidate: Candidate, names: Seque
 
 def told(finding: Finding, policy: Policy) -> str:
     """A finding in words."""
-    by, what = ", ".join(finding.variables), _what(policy)
+    by = ", ".join(name for name in finding.variables if name != finding.union_of)
+    what = _what(policy)
     if finding.sensitive is not None:
         rows = f"rows by {by}" if by else "tables"
         parts = [
@@ -165,12 +166,22 @@ def told(finding: Finding, policy: Policy) -> str:
             f'of {finding.at_risk} {rows} of fewer than {finding.below} {what} with the same "{finding.sensitive}", '
         )
         return start + ", and ".join(f"for {number} {words}" for number, words in parts if number)
+    few = f"hold 1 to {finding.below - 1} {what}"
+    if finding.union_of is not None:
+        rows = f"combinations of {by}" if by else "tables"
+        parts = [
+            (finding.determined, "such a number follows from all of them"),
+            (finding.narrow, f"it is known to be below {finding.below}"),
+            (finding.unproven, "it is not proven to be open"),
+        ]
+        start = f'of {finding.at_risk} {rows} of which several values of "{finding.union_of}" together {few}, '
+        return start + ", and ".join(f"for {number} {words}" for number, words in parts if number)
     parts = [
         (finding.determined, "follow from all of them"),
         (finding.narrow, f"are known to hold fewer than {finding.below}"),
         (finding.unproven, "are not proven to be open"),
     ]
-    start = f"of {finding.at_risk} cells by {by} that hold 1 to {finding.below - 1} {what}, "
+    start = f"of {finding.at_risk} cells by {by} that {few}, "
     return start + ", and ".join(f"{number} {words}" for number, words in parts if number)
 
 
@@ -259,7 +270,7 @@ def _units(policy: Policy) -> str:
     """How many units some records are of; those without a unit are together one."""
     if policy.privacy_unit is None:
         return "system.main.count(*)"
-    unit = identifier(policy.privacy_unit)
+    unit = unit_of(policy.privacy_unit)
     return (
         f"system.main.count(DISTINCT {unit}) + "
         f"CASE WHEN system.main.count({unit}) < system.main.count(*) THEN 1 ELSE 0 END"

@@ -17,7 +17,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier
+from duckanon.functions.sqltext import identifier, unit_of
 
 # Types of the ends of bands, whatever the column's.
 _BAND_ENDS = ("BIGINT", "DATE", "DECIMAL")
@@ -252,7 +252,7 @@ def _check_matched(
     unit = candidate.policy.privacy_unit
     values = [f"{cell.value()} AS v{at}" for at, cell in enumerate(cells)]
     shown = [f"{identifier(name)} AS s{at}" for at, name in enumerate(hidden)]
-    people = [*values, *shown, f"{identifier(unit) if unit is not None else 'NULL'} AS u"]
+    people = [*values, *shown, f"{unit_of(unit)} AS u"]
     kept = [f"s{at}" for at in range(len(hidden))]
     classes, tests = _matching(con, candidate, cells)
     grouped = ", ".join(["b.c", "u", *kept])

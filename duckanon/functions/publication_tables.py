@@ -9,6 +9,10 @@ For every set S of the variables, each cell of S is at risk that holds fewer uni
 be the same, have none there, or as many as the threshold; where few units have so many records, another number. And
 where fewer than k units agree in all variables but a sensitive one, and in that one too, other records must have
 another value there. What is not proven open is not safe. The proofs are those of `engines/tables`.
+
+The same holds for unions of cells that join several levels of one variable of S, but not all: "not white" is one. A
+union of cells of one safe table is safe with it. Unions that join levels of several variables are not audited, nor are
+sums of other cells.
 """
 
 from __future__ import annotations
@@ -27,12 +31,13 @@ import numpy.typing as npt
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import ENUM
 from duckanon.catalog.publication import Candidate, Earlier, Terms
-from duckanon.functions.sqltext import identifier
+from duckanon.functions.sqltext import identifier, unit_of
 
 if TYPE_CHECKING:
     from duckanon.engines.tables.disclosure import Known
     from duckanon.engines.tables.released import Released, Releases
     from duckanon.engines.tables.truth import Records
+    from duckanon.engines.tables.unions import Row
 
 _Ints = npt.NDArray[np.int64]
 # The most variables: more have more than a thousand sets.
@@ -46,14 +51,17 @@ _MOST_DIGITS, _LARGEST = 9, 2**40
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known of the cells at risk of one set of variables.
+    """What is known of the cells at risk of one set of variables, or of their unions.
 
-    sensitive: the variable of whose values only one is left; None for cells of few units. below: the threshold, in
-    units. at_risk: cells of fewer units. determined: of them, whose number of records follows. narrow: that are known
-    to hold 1 to below - 1 records; or one sensitive value. unproven: of which neither is proven, nor the contrary.
+    union_of: None for single cells. Otherwise the variable of which unions join levels; then `cells` and all that
+    follow count combinations of levels of the other variables, by what is known of some union. sensitive: the variable
+    of whose values only one is left; None for cells of few units. below: the threshold, in units. at_risk: cells of
+    fewer units. determined: of them, whose number of records follows. narrow: that are known to hold 1 to below - 1
+    records; or one sensitive value. unproven: of which neither is proven, nor the contrary.
     """
 
     variables: tuple[str, ...]
+    union_of: str | None
     sensitive: str | None
     below: int
     cells: int
@@ -86,13 +94,15 @@ class Joint:
         )
         con.execute(
             f"CREATE OR REPLACE TEMP TABLE _dk_joint AS SELECT {codes}, u, n FROM (SELECT {own}, "
-            f"{identifier(unit) if unit else 'NULL'} AS u, system.main.count(*) AS n FROM {candidate.of} GROUP BY ALL)"
+            f"{unit_of(unit)} AS u, system.main.count(*) AS n FROM {candidate.of} GROUP BY ALL)"
         ).fetchall()
         self._tables = tables
         self._until = monotonic() + SECONDS
 
     def findings(self) -> Iterator[Finding]:
-        """Of each set of variables that has cells at risk, smaller sets first; then of each sensitive variable."""
+        """Of each set of variables that has cells at risk, smaller sets first; then of each sensitive variable, and of
+        unions of the cells.
+        """
         from duckanon.engines.tables.truth import Records
 
         codes, counts, _ = self._margin(range(len(self.names)))
@@ -101,12 +111,14 @@ class Joint:
         levels = tuple(int(column.max()) + 1 for column in codes.T)
         records = Records(levels, codes, counts)
         releases = self._releases(records)
-        for size in range(1, len(self.names) + 1):
-            for chosen in combinations(range(len(self.names)), size):
-                yield from self._small(releases, records, chosen)
+        sets = [one for size in range(len(levels)) for one in combinations(range(len(levels)), size + 1)]
+        for chosen in sets:
+            yield from self._small(releases, records, chosen)
         for at, name in enumerate(self._folded):
             if name in _folds(self._policy.sensitive):
                 yield from self._alike(releases, records, at)
+        for chosen in sets:
+            yield from self._unions(releases, records, chosen)
 
     # --- cells of few units -------------------------------------------------------------------------------------------
 
@@ -119,12 +131,43 @@ class Joint:
         if not few.any():
             return
         known = known_counts(releases, records, chosen, codes[few], counts[few], below, self._left())
-        yield self._finding(chosen, None, below, len(codes), known)
+        yield self._finding(chosen, len(codes), below, known)
 
     def _threshold(self, chosen: Sequence[int]) -> int:
         policy, own = self._policy, {self._folded[at] for at in chosen}
         linked = own.isdisjoint(_folds(policy.sensitive)) and not own <= _folds((*policy.public, *policy.hierarchy))
         return max(policy.small, policy.k) if linked else policy.small
+
+    # --- unions of cells ----------------------------------------------------------------------------------------------
+
+    def _unions(self, releases: Releases, records: Records, chosen: tuple[int, ...]) -> Iterator[Finding]:
+        from duckanon.engines.tables.unions import known_unions
+
+        below = self._threshold(chosen)
+        codes, counts, units = self._margin(chosen)
+        few = units < below
+        if not few.any():
+            return
+        who = None if self._policy.privacy_unit is None else self._who(chosen, below)
+        for column, joined in enumerate(chosen):
+            rows = _rows(codes, counts, few, who, column, records.levels[joined])
+            at_risk = [row for row in rows if row.at_risk(below)]
+            if at_risk:
+                known = known_unions(releases, records, chosen, joined, at_risk, below, self._left())
+                yield self._finding(chosen, len(rows), below, known, union_of=joined)
+
+    def _who(self, chosen: Sequence[int], below: int) -> dict[tuple[int, ...], list[int]]:
+        """The units of each cell that has fewer than `below`, as numbers."""
+        keys = ", ".join(f"v{at}" for at in chosen)
+        units = "system.main.dense_rank() OVER (ORDER BY u ASC NULLS LAST)"
+        listed = self._con.execute(
+            f"SELECT {keys}, who FROM (SELECT DISTINCT {keys}, {units} AS who FROM {_JOINT}) "
+            f"QUALIFY system.main.count(*) OVER (PARTITION BY {keys}) < {below}"
+        ).fetchall()
+        found: dict[tuple[int, ...], list[int]] = {}
+        for *cell, unit in listed:
+            found.setdefault(tuple(cell), []).append(unit)
+        return found
 
     # --- few units with one sensitive value ---------------------------------------------------------------------------
 
@@ -143,14 +186,24 @@ class Joint:
         if not len(alike):
             return
         known = known_values(releases, records, (*others, sensitive), alike, self._left())
-        yield self._finding(others, self.names[sensitive], self._policy.k, len(codes), known)
+        yield self._finding(others, len(codes), self._policy.k, known, sensitive=sensitive)
 
     # --- what both need -----------------------------------------------------------------------------------------------
 
-    def _finding(self, chosen: Sequence[int], sensitive: str | None, below: int, cells: int, known: Known) -> Finding:
+    def _finding(
+        self,
+        chosen: Sequence[int],
+        cells: int,
+        below: int,
+        known: Known,
+        *,
+        union_of: int | None = None,
+        sensitive: int | None = None,
+    ) -> Finding:
         return Finding(
             tuple(self.names[at] for at in chosen),
-            sensitive,
+            None if union_of is None else self.names[union_of],
+            None if sensitive is None else self.names[sensitive],
             below,
             cells,
             len(known.determined),
@@ -226,6 +279,44 @@ class Joint:
 
     def _places(self, names: Iterable[str]) -> tuple[int, ...]:
         return tuple(self._folded.index(fold(name)) for name in names)
+
+
+def _rows(
+    codes: _Ints,
+    counts: _Ints,
+    few: npt.NDArray[np.bool_],
+    who: dict[tuple[int, ...], list[int]] | None,
+    column: int,
+    size: int,
+) -> list[Row]:
+    """The cells by the levels of all variables but one. who: the units of cells of few; None: each record is one.
+
+    column: of the variable left out, which has `size` levels.
+    """
+    from duckanon.engines.tables.unions import Row
+
+    cells: dict[tuple[int, ...], list[tuple[int, int, bool, tuple[int, ...]]]] = {}
+    for code, count, is_few in zip(codes.tolist(), counts.tolist(), few.tolist(), strict=True):
+        level, whole = code[column], tuple(code)
+        cells.setdefault((*whole[:column], *whole[column + 1 :]), []).append((level, count, is_few, whole))
+    found = []
+    for cell, members in cells.items():
+        units: dict[int, int] = {}
+        bits: dict[int, int] = {}
+        used = 0
+        for level, count, is_few, whole in members:
+            if not is_few:
+                continue
+            if who is None:
+                units[level] = ((1 << count) - 1) << used
+                used += count
+            else:
+                units[level] = sum(1 << bits.setdefault(unit, len(bits)) for unit in who[whole])
+        some = {level: count for level, count, is_few, _ in members if is_few}
+        many = tuple(level for level, _, is_few, _ in members if not is_few)
+        if some:
+            found.append(Row(cell, units, some, many, size))
+    return found
 
 
 def _rows_in(rows: _Ints, listed: _Ints) -> npt.NDArray[np.bool_]:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
+from types import SimpleNamespace
 
 import duckdb
 import pytest
 
 import duckanon
+from duckanon.catalog.policy import Policy
+from duckanon.catalog.publication import Terms
+from duckanon.functions import publication_audit, publication_records, publication_tables
+from duckanon.functions.publication_tables import Joint
+from duckanon.functions.sqltext import identifier
 
 POLICY = (
     "epsilon := 1, privacy_unit := 'person', rows_per_unit := 3, public := ['county', 'state', 'insured'], "
@@ -474,3 +481,48 @@ def test_halves_are_no_way_out(protected: duckdb.DuckDBPyConnection) -> None:
         con.execute(
             "SELECT publish('rates', of := 't', variables := ['ill'], given := ['county'], value := 'p', digits := 1)"
         ).fetchall()
+
+
+@pytest.mark.parametrize("what", ["counts", "records"])
+def test_units_are_counted_by_their_bytes(
+    con: duckdb.DuckDBPyConnection, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that a collation takes for equal are of different persons, in tables of counts and in copies of records."""
+    con.execute(PERSONS).fetchall()
+    # In each county there are eight persons, and four names if case is ignored.
+    con.execute(
+        "CREATE OR REPLACE TABLE persons AS SELECT * REPLACE (['p', 'P'][1 + person % 2] || person // 2 AS person, "
+        "person // 8 AS county, 20 + person // 8 AS age, 'f' AS sex, true AS insured) FROM persons"
+    ).fetchall()
+    policy = POLICY.replace(":= 5", ":= 8").replace("sensitive := ['disease'], ", "")
+    policy = policy.replace("['name']", "['name', 'disease']")
+    con.execute(f"SELECT protect('persons', {policy})").fetchall()
+    con.execute("SET GLOBAL default_collation = 'nocase'").fetchall()
+    if what == "records":
+        hidden = "['person', 'name', 'county', 'state', 'insured', 'disease']"
+        call = copy(con, "release", k=8, drop=hidden, more=", unit := 'person'")
+    else:
+        call = counts(con, "release", "county", "insured")
+    with monkeypatch.context() as patch:
+        module = {"counts": publication_audit, "records": publication_records}[what]
+        patch.setattr(module, "unit_of", lambda column: "NULL" if column is None else identifier(column))
+        assert "not published" in refused(con, call)
+    assert "is published" in said(con, call)
+
+
+def test_units_of_several_tables_are_counted_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, where several tables are audited together: eight persons in each county, with four names."""
+    policy = Policy(Fraction(1), "persons", privacy_unit="person", public=("county",))
+    terms = Terms(("county",), (), "n")
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE persons AS SELECT ['p', 'P'][1 + i % 2] || i // 2 AS person, i // 8 AS county "
+                    "FROM range(80) r(i)").fetchall()  # fmt: skip
+        con.execute("SET default_collation = 'nocase'").fetchall()
+        candidate = SimpleNamespace(policy=policy, totals=None, of="main.persons")
+
+        def units() -> list[int]:
+            return Joint(con, candidate, [terms])._margin([0])[2].tolist()  # type: ignore[arg-type]
+
+        assert units() == [8] * 10
+        monkeypatch.setattr(publication_tables, "unit_of", identifier)
+        assert units() == [4] * 10

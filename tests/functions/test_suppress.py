@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import duckanon
@@ -251,3 +251,46 @@ def test_an_analyst_calls_it_on_tables_that_nobody_protects(tmp_path: Path) -> N
             assert con.execute(f"SELECT a FROM {call.format('free')}").fetchall()
             with pytest.raises(duckanon.errors.DuckanonError):
                 con.execute(f"SELECT a FROM {call.format('secret')}").fetchall()
+
+
+SUMS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(1, 12)), min_size=4, max_size=14)
+
+
+def narrower(records: list[tuple[int, int, int]], floor: bool) -> list[tuple[int, float, float]]:
+    """The sensitive sums whose interval is narrower than the page promises: value, and both ends.
+
+    floor: whether an interval may end where it would go below what readers know.
+    """
+    with duckdb.connect() as con:
+        duckanon.register(con)
+        con.execute("CREATE TABLE t (r INTEGER, c INTEGER, v INTEGER)").fetchall()
+        con.executemany("INSERT INTO t VALUES (?, ?, ?)", records)
+        rows = con.execute(
+            "SELECT r, c, row_level, col_level, true_value, lower, upper FROM "
+            "suppress('t', ['r'], ['c'], value := 'v', audit := true) WHERE status = 'primary'"
+        ).fetchall()
+    found = []
+    for r, c, row_level, col_level, value, lower, upper in rows:
+        parts = {(a, b) for a, b, _ in records if (a == r or not row_level) and (b == c or not col_level)}
+        change = max(1, -(-value // 10))
+        least = max(value - change, len(parts) if floor else 0)
+        if lower > least or upper < value + change:
+            found.append((value, lower, upper))
+    return found
+
+
+@settings(max_examples=many(60), deadline=None)
+@given(SUMS)
+def test_a_sensitive_sum_may_be_as_far_off_as_the_page_says(records: list[tuple[int, int, int]]) -> None:
+    try:
+        assert not narrower(records, floor=True)
+    except duckdb.InvalidInputException:
+        # No pattern protects all cells of so small a table.
+        assume(False)
+
+
+def test_a_sum_of_one_cannot_be_ten_percent_less() -> None:
+    """What the page once promised: the value less the change, whatever readers know."""
+    records = [(0, 0, 1), (0, 1, 9), (0, 1, 9), (0, 1, 9), (1, 0, 9), (1, 0, 9), (1, 0, 9), *[(1, 1, 9)] * 3]
+    assert not narrower(records, floor=True)
+    assert [(value, lower) for value, lower, _ in narrower(records, floor=False)] == [(1, 1.0)]

@@ -10,6 +10,7 @@ import numpy as np
 from duckanon.engines.tables.bounds import TIME_LIMIT, bounds_around
 from duckanon.engines.tables.cells import Bools, Ints, keys, places
 from duckanon.engines.tables.consistency import check_consistency
+from duckanon.engines.tables.junction import Variables
 from duckanon.engines.tables.model import check_variables
 from duckanon.engines.tables.moves import flips, swings
 from duckanon.engines.tables.part import Part, part_around
@@ -96,16 +97,22 @@ def by_moves(
 ) -> tuple[Ints, Ints]:
     """The least and largest count of each cell that a move leads to."""
     whole = sorted(part.tree.cliques[0])
-    kept = [frozenset(table.scope) for table in part.tables]
-    kept += [part.tree.separator(link) for link in part.tree.links]
     cells, sizes = records.margin(whole)
     inside = [whole.index(v) for v in target]
     levels = [releases.levels[v] for v in target]
     of = places(keys(cells[:, inside], levels), keys(codes, levels))
     start = np.flatnonzero(of >= 0)
-    by = [[whole.index(v) for v in one] for one in flips(frozenset(target), kept)]
+    by = [[whole.index(v) for v in one] for one in flips(frozenset(target), kept_margins(part))]
     down, up = swings(cells, sizes, [releases.levels[v] for v in whole], start, by, width)
     least, largest = counts.copy(), counts.copy()
     np.minimum.at(least, of[start], counts[of[start]] - down)
     np.maximum.at(largest, of[start], counts[of[start]] + up)
     return least, largest
+
+
+def kept_margins(part: Part) -> list[Variables]:
+    """The sets of variables whose margins a move must keep, so that the released tables stay the same."""
+    return [
+        *(frozenset(table.scope) for table in part.tables),
+        *(part.tree.separator(link) for link in part.tree.links),
+    ]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from duckanon.engines.tables.cells import Bools, Ints, keys
 from duckanon.engines.tables.consistency import check_consistency, contradiction
 from duckanon.engines.tables.decomposable import decomposable
-from duckanon.engines.tables.model import Model, build, check_variables
+from duckanon.engines.tables.model import Model, Unions, build, check_variables
 from duckanon.engines.tables.part import Part, part_around
 from duckanon.engines.tables.released import Releases
 from duckanon.engines.tables.search import Ends, NoSolutionError, Search
@@ -123,9 +123,13 @@ def by_programs(
     time_limit: float,
     truth: Records | None = None,
     width: int | None = None,
+    unions: Unions | None = None,
 ) -> TargetBounds:
-    """The bounds that programs find, arguments as in `bounds_around`. Raises NoSolutionError if no records fit."""
-    model = build(releases, part, target, listed)
+    """The bounds that programs find, arguments as in `bounds_around`. Raises NoSolutionError if no records fit.
+
+    unions: of the listed cells; they are bounded, and not the cells.
+    """
+    model = build(releases, part, target, listed, unions)
     search = Search(model.system, time_limit)
     if truth is not None:
         solution = model.solution(truth.codes, truth.counts, releases.levels)
@@ -150,7 +154,7 @@ def wanted_cells(releases: Releases, target: Sequence[int], codes: npt.ArrayLike
 def _of_cells(model: Model, ends: Ends) -> TargetBounds:
     """From columns to cells; a cell without a column is zero."""
     some = model.column >= 0
-    nothing = np.zeros(len(model.codes), dtype=np.int64)
+    nothing = np.zeros(len(model.column), dtype=np.int64)
     found = [nothing.copy() for _ in range(4)]
     for into, of in zip(found, (ends.lower, ends.upper, ends.least, ends.largest), strict=True):
         column = model.column[some]

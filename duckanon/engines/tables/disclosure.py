@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duckanon.engines.tables.audit import by_moves
+from duckanon.engines.tables.audit import by_moves, kept_margins
 from duckanon.engines.tables.bounds import TargetBounds, bounds_around
 from duckanon.engines.tables.cells import Bools, Ints
 from duckanon.engines.tables.moves import flips, swings
@@ -95,9 +95,7 @@ def known_values(releases: Releases, records: Records, target: Sequence[int], co
 
 def _added_by_moves(releases: Releases, part: Part, records: Records, target: Sequence[int], codes: Ints) -> Bools:
     """To which cells without records moves from the true records add some."""
-    kept = [frozenset(table.scope) for table in part.tables]
-    kept += [part.tree.separator(link) for link in part.tree.links]
-    by = [[list(target).index(v) for v in one] for one in flips(frozenset(target), kept)]
+    by = [[list(target).index(v) for v in one] for one in flips(frozenset(target), kept_margins(part))]
     cells = np.vstack([records.codes[:, list(target)], codes])
     sizes = np.concatenate([records.counts, np.zeros(len(codes), dtype=np.int64)])
     start = np.arange(len(records.codes), len(cells))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duckanon.engines.tables.cells import Ints, keys, places
+from duckanon.engines.tables.cells import Ints, keys, pairs, places
 from duckanon.engines.tables.clique import Clique, clique_cells
 from duckanon.engines.tables.junction import Variables
 from duckanon.engines.tables.part import Part
@@ -61,10 +61,29 @@ class Definition:
 
 
 @dataclass(frozen=True, eq=False)
+class Unions:
+    """Sums of target cells. union, cell: shape (members,), which cell, by its position, is in which union.
+
+    count: of unions.
+    """
+
+    union: Ints
+    cell: Ints
+    count: int
+
+    def expand(self, terms: Terms) -> Terms:
+        """The terms of unions from those of cells."""
+        at, column, scale = terms
+        term, member = pairs(at, self.cell)
+        return self.union[member], column[term], scale[term]
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """A system, and the target's cells in it: the count of target cell i is scale[i] * x[column[i]].
 
-    codes: int64 of shape (cells, target variables). column: int64 of shape (cells,); -1 where the count is zero.
+    codes: int64 of shape (cells, target variables). column: int64 of shape (cells,); -1 where the count is zero. Both
+    are of unions of cells, and `codes` still of cells, where unions are asked for.
     cliques: the cells of the cliques; the first holds the target. definitions: of all columns that are no cells.
     """
 
@@ -99,8 +118,12 @@ class Model:
         return x if self.system.holds(x) else None
 
 
-def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | None) -> Model:
+def build(
+    releases: Releases, part: Part, target: Sequence[int], codes: Ints | None, unions: Unions | None = None
+) -> Model:
     """The model of the target's cells. codes: those to bound; None for all that may hold a record.
+
+    unions: of these cells, which are bounded in their place.
 
     Raises InvalidInput if the cliques are too large, or contradict the number of records.
     """
@@ -121,7 +144,10 @@ def build(releases: Releases, part: Part, target: Sequence[int], codes: Ints | N
         builder.add_rows([whole], np.array([least]), np.array([most]))
     if codes is None:
         codes = np.unique(cliques[0].clique.on(target), axis=0)
-    column, scale = _target(builder, definitions, cliques[0], target, codes, releases.levels)
+    terms = cliques[0].counts_of(target, codes, releases.levels)
+    if unions is not None:
+        terms = unions.expand(terms)
+    column, scale = _target(builder, definitions, terms, len(codes) if unions is None else unions.count)
     return Model(builder.build(most), codes, column, scale, tuple(cliques), tuple(definitions))
 
 
@@ -235,20 +261,13 @@ def _add_rounded(
     return [Definition(each, cells, ones[:many]), Definition(total, (of, own, size), ones[:rows])]
 
 
-def _target(
-    builder: Builder,
-    definitions: list[Definition],
-    home: Cells,
-    target: Sequence[int],
-    codes: Ints,
-    levels: Sequence[int],
-) -> tuple[Ints, Ints]:
+def _target(builder: Builder, definitions: list[Definition], terms: Terms, count: int) -> tuple[Ints, Ints]:
     """Column and scale of each target cell; a cell that is the sum of several columns gets one of its own."""
-    at, own, size = home.counts_of(target, codes, levels)
+    at, own, size = terms
     some = size > 0
     at, own, size = at[some], own[some], size[some]
-    column, scale = np.full(len(codes), -1, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
-    lowest, highest = np.full(len(codes), builder.columns, dtype=np.int64), np.full(len(codes), -1, dtype=np.int64)
+    column, scale = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    lowest, highest = np.full(count, builder.columns, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     np.minimum.at(lowest, at, own)
     np.maximum.at(highest, at, own)
     np.add.at(scale, at, size)
@@ -257,14 +276,14 @@ def _target(
     several = np.flatnonzero(lowest < highest)
     if len(several):
         column[several], scale[several] = builder.add_columns(len(several)), 1
-        new = np.full(len(codes), -1, dtype=np.int64)
+        new = np.full(count, -1, dtype=np.int64)
         new[several] = np.arange(len(several))
         mine = new[at] >= 0
         nothing = np.zeros(len(several), dtype=np.int64)
         ones = np.full(len(several), -1, dtype=np.int64)
-        terms = (new[at][mine], own[mine], size[mine])
-        builder.add_rows([terms, (new[several], column[several], ones)], nothing, nothing)
-        definitions.append(Definition(column[several], terms, -ones))
+        of_new = (new[at][mine], own[mine], size[mine])
+        builder.add_rows([of_new, (new[several], column[several], ones)], nothing, nothing)
+        definitions.append(Definition(column[several], of_new, -ones))
     return column, scale
 
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from duckanon.engines.compiled import allocating, inner
 from duckanon.engines.tables.cells import Ints, keys
@@ -138,3 +139,98 @@ def swings(
     strides = np.array([prod(levels[v + 1 :]) for v in flipped], dtype=np.int64)
     own = np.ascontiguousarray(codes[start][:, flipped])
     return _swings(table, place[start], own, begin, sizes, strides, min(enough, 2**62))
+
+
+@inner
+def _level_after(levels: Ints, sizes: Ints, other: int, j: int) -> int:
+    """The level of variable number j of the corner opposite, number `other`."""
+    for i in range(j):
+        other //= sizes[i] - 1
+    level = other % (sizes[j] - 1)
+    return int(level + 1 if level >= levels[j] else level)
+
+
+@allocating
+def _emptied(
+    table: Ints,
+    start: Ints,
+    first: Ints,
+    inside: npt.NDArray[np.int8],
+    levels: Ints,
+    begin: Ints,
+    sizes: Ints,
+    strides: Ints,
+    joined: Ints,
+) -> Ints:
+    """For each union of cells, whether moves take all records out of it.
+
+    table, levels, begin, sizes, strides: as in `_swings`, `levels` of shape (cells, columns) for the cells in `start`.
+    start: the unions' cells that hold records, union by union; those of union u begin at first[u].
+    inside: shape (unions, levels of the joined variable), 1 for the levels that the union joins.
+    joined: shape (kinds,), which of a kind's variables is the joined one; -1 if none is.
+    """
+    empty = np.zeros(len(first) - 1, dtype=np.int64)
+    done = np.zeros((_MOVES, 4), dtype=np.int64)
+    step = np.zeros(len(sizes), dtype=np.int64)
+    for u in range(len(first) - 1):
+        made, left = 0, True
+        for i in range(first[u], first[u + 1]):
+            for kind in range(len(begin) - 1):
+                a, b = begin[kind], begin[kind + 1]
+                own, size, stride = levels[i, a:b], sizes[a:b], strides[a:b]
+                others = 1
+                for j in range(len(size)):
+                    others *= size[j] - 1
+                for other in range(others):
+                    if table[start[i]] == 0 or made == _MOVES:
+                        break
+                    # A record must not come back into the union.
+                    if joined[kind] >= 0 and inside[u, _level_after(own, size, other, joined[kind])]:
+                        continue
+                    _steps(own, size, stride, other, step[a:b])
+                    amount = _amount(table, start[i], step[a:b], -1)
+                    if amount:
+                        _move(table, start[i], step[a:b], -amount)
+                        done[made, 0], done[made, 1], done[made, 2], done[made, 3] = kind, other, amount, i
+                        made += 1
+            if table[start[i]] > 0:
+                left = False
+                break
+        empty[u] = 1 if left else 0
+        for k in range(made - 1, -1, -1):
+            a, b, i = begin[done[k, 0]], begin[done[k, 0] + 1], done[k, 3]
+            _steps(levels[i, a:b], sizes[a:b], strides[a:b], done[k, 1], step[a:b])
+            _move(table, start[i], step[a:b], done[k, 2])
+    return empty
+
+
+def emptied(
+    codes: Ints,
+    counts: Ints,
+    levels: Sequence[int],
+    cells: tuple[Ints, Ints],
+    inside: npt.NDArray[np.int8],
+    joined: int,
+    by: Sequence[Sequence[int]],
+) -> Ints:
+    """For each union of cells, 1 where moves take all records out of it. Unions join levels of one variable.
+
+    codes, counts, levels, by: as in `swings`. cells: of each union, ascending, and the position in `codes` of each of
+    its cells that hold records. inside: shape (unions, levels of the joined variable), 1 for what the union joins.
+    joined: the column of the joined variable. All zero where the cross-classification is too large to be held.
+    """
+    of, start = cells
+    if prod(levels) > _DENSE:
+        return np.zeros(len(inside), dtype=np.int64)
+    place = keys(codes, levels)
+    table = np.zeros(prod(levels), dtype=np.int64)
+    table[place] = counts
+    flipped = [v for columns in by for v in columns]
+    begin = np.cumsum([0, *(len(columns) for columns in by)])
+    sizes = np.array([levels[v] for v in flipped], dtype=np.int64)
+    strides = np.array([prod(levels[v + 1 :]) for v in flipped], dtype=np.int64)
+    own = np.ascontiguousarray(codes[start][:, flipped])
+    first = np.searchsorted(of, np.arange(len(inside) + 1)).astype(np.int64)
+    column = np.array([list(one).index(joined) if joined in one else -1 for one in by], dtype=np.int64)
+    found: Ints = _emptied(table, place[start], first, inside, own, begin, sizes, strides, column)
+    return found
