@@ -1,41 +1,77 @@
-"""How far noise moves a number: half the width of 95 % intervals, from the scale of the noise alone."""
+"""How far noise moves a number: 95 % intervals, from the scale of the noise and the number of noisy totals alone.
+
+`duckanon.engines.noise_tails` has the probabilities. How many totals are added up is known only where the query runs,
+so the ends of intervals are calls of functions in SQL (`duckanon.functions.noise_widths`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, exp, log
+from math import floor
+
+from duckanon.engines.noise_tails import Kind, least_width, quotient_widths, smooth_width, width
 
 
 def spread(scale: Fraction) -> int:
     """The least m with P(|noise| > m) <= 5 %, for discrete Laplace noise of that scale."""
-    a = exp(-1 / scale)
-    return max(0, ceil(log(0.05 * (1 + a) / 2) / log(a)) - 1) if a > 0 else 0
+    return least_width(scale, 1)
 
 
-def half_width(scale: Fraction) -> float:
-    """As `spread`, for noise so fine that it is continuous: the sum of c such numbers is within sqrt(c) times that.
+@dataclass(frozen=True)
+class Noisy:
+    """A number that is told: in each cell totals with independent noise of one scale are added up, each times a weight.
 
-    The sum of more than one has lighter tails than one, for the same variance, so 95 % is what it holds at least.
+    weights: of the totals of one cell.
     """
-    return -log(0.05) * float(scale)
+
+    scale: Fraction
+    weights: tuple[Fraction, ...]
+
+    def width(self, cells: int) -> Fraction:
+        """How far 95 % are from the truth at most, or hardly more, where so many cells are added up."""
+        return width(self.scale, [Kind(one, cells) for one in self.weights], rough=True)
+
+    def records(self, cells: int) -> int:
+        """The same for a count, which is rounded: noise of less than half a record more does not show."""
+        return floor(self.width(cells) + Fraction(1, 2))
+
+    def fine(self, cells: int) -> float:
+        """As `width`, proportional to the scale: for equal weights and noise so fine that it is continuous."""
+        return float(self.weights[0]) * smooth_width(self.scale, cells * len(self.weights))
+
+    def width_sql(self, cells: str) -> str:
+        """The same as SQL: the least such number. cells: their number, as SQL."""
+        return f"_dk_width('{self.scale}', '{_written(self.weights)}', {cells})"
 
 
-def quotient_end(above: str, below: str, parts: Sequence[tuple[str, str]], half: float, side: str, worst: str) -> str:
-    """An end of the interval of a quotient of noisy numbers, as SQL (Fieller 1954).
+@dataclass(frozen=True)
+class Quotient:
+    """A quotient of two such numbers: below adds up totals, and above the same totals, each times a value from 0 to 1.
 
-    below is a sum of totals with noise of the same width, half, and above is the sum of the same totals, each times a
-    value. So above - q below, for the true quotient q, is noise whose width is known, and the interval has all q for
-    which that noise would be no wider: it holds at least as often where below is hardly more than its noise.
-
-    above, below: SQL. parts: of each kind of total its value, and how many there are, as SQL. side: 'low' or 'high'.
-    worst: the end where below is so small that every quotient is possible.
+    unit: what a total of 1 adds to below. values: of the kinds of totals.
     """
-    squared = repr(half**2)
-    centre = f"(({above}) / ({below}))"
-    leading = f"(({below}) ** 2 - {squared} * ({' + '.join(count for _, count in parts)}))"
-    lean = f"({squared} * ({' + '.join(f'{count} * ({value} - {centre})' for value, count in parts)}))"
-    width = f"({squared} * ({' + '.join(f'{count} * ({value} - {centre}) ** 2' for value, count in parts)}))"
-    root = f"sqrt({lean} ** 2 + {leading} * {width})"
-    end = f"{centre} + (-{lean} {'-' if side == 'low' else '+'} {root}) / {leading}"
-    return f"(CASE WHEN ({below}) >= 1 AND {leading} > 0 THEN {end} ELSE {worst} END)"
+
+    scale: Fraction
+    unit: Fraction
+    values: tuple[Fraction, ...]
+
+    @property
+    def divisor(self) -> Noisy:
+        """The noise of below, for one total of each kind."""
+        return Noisy(self.scale, (self.unit,) * len(self.values))
+
+    def width(self, counts: Sequence[int]) -> float:
+        """For 95 % how far the quotient is from the true one at most, times the noisy divisor. counts: of each kind."""
+        kinds = tuple(Kind(value, count) for value, count in zip(self.values, counts, strict=True))
+        return quotient_widths(self.scale, kinds).most * float(self.unit)
+
+    def end_sql(self, side: str, above: str, below: str, counts: Sequence[str]) -> str:
+        """An end of the interval of the quotient, from 0 to 1, as SQL. counts: of each kind of totals, as SQL."""
+        constants = f"'{side}', '{self.scale}', '{self.unit}', '{_written(self.values)}'"
+        return f"_dk_quotient_end({constants}, {above}, {below}, {', '.join(counts)})"
+
+
+def _written(numbers: Sequence[Fraction]) -> str:
+    return " ".join(map(str, numbers))

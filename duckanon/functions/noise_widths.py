@@ -1,0 +1,76 @@
+"""The functions that an analyst's rewritten queries call for the ends of intervals: numbers in, numbers out.
+
+They read nothing, and give NULL for arguments that make no sense. What they compute from is public: the scale of the
+noise, and how many noisy numbers were added up, which DuckDB counts while the query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duckanon.functions.udf import Instance
+
+
+def register(on: Instance) -> None:
+    """Put the functions on a database instance."""
+    on.create("_dk_width", _width, "DOUBLE", side_effects=False)
+    on.create("_dk_quotient_end", _quotient_end, "DOUBLE", side_effects=False)
+
+
+def _width(scale: Any, weights: Any, cells: Any) -> pa.Array:
+    """The width of a sum of noises, for each row. scale, weights: constants; weights: of one cell's totals.
+
+    cells: how many are added up.
+    """
+    if len(cells) == 0:
+        return pa.array([], pa.float64())
+    counts = np.asarray(cells)
+    told = {int(one): _width_of(scale[0].as_py(), weights[0].as_py(), int(one)) for one in np.unique(counts)}
+    return pa.array([told[int(one)] for one in counts], pa.float64())
+
+
+@lru_cache(20_000)
+def _width_of(scale: str, weights: str, cells: int) -> float:
+    from duckanon.engines.noise_tails import Kind, width
+
+    return float(width(Fraction(scale), [Kind(one, cells) for one in _fractions(weights)]))
+
+
+def _quotient_end(side: Any, scale: Any, unit: Any, values: Any, above: Any, below: Any, *cells: Any) -> pa.Array:
+    """An end of the interval of a quotient, for each row. side, scale, unit, values: constants.
+
+    side: 'low' or 'high'. unit: what a total of 1 adds. cells: how many totals there are of each value.
+    """
+    from duckanon.engines.noise_tails import quotient_ends
+
+    if len(above) == 0:
+        return pa.array([], pa.float64())
+    counts = np.stack([np.asarray(one) for one in cells], axis=1)
+    numbers, divisors = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    found = np.zeros(len(counts))
+    kinds, places = np.unique(counts, axis=0, return_inverse=True)
+    places = places.reshape(-1)
+    for at, one in enumerate(kinds):
+        met = places == at
+        widths = _widths_of(scale[0].as_py(), values[0].as_py(), tuple(map(int, one)))
+        ends = quotient_ends(numbers[met], divisors[met], widths, float(Fraction(unit[0].as_py())))
+        found[met] = ends[side[0].as_py() == "high"]
+    return pa.array(found)
+
+
+@lru_cache(2_000)
+def _widths_of(scale: str, values: str, counts: tuple[int, ...]) -> Any:
+    from duckanon.engines.noise_tails import Kind, quotient_widths
+
+    kinds = zip(_fractions(values), counts, strict=True)
+    return quotient_widths(Fraction(scale), tuple(Kind(value, count) for value, count in kinds))
+
+
+def _fractions(text: str) -> Sequence[Fraction]:
+    return [Fraction(one) for one in text.split()]

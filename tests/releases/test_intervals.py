@@ -1,0 +1,208 @@
+"""low and high, as the guard writes them: how often they hold, over all values of the noise.
+
+Each place of an answer gets one of all combinations of noise, so one query says exactly how probable each result is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+
+from duckanon.engines.noise_tails import Widths
+from duckanon.functions import noise_widths
+from duckanon.releases.intervals import spread
+from tests.releases.chosen_noise import Chosen, Number, Table, tables
+
+Ask = Callable[[Table, Number], Chosen]
+
+# Scales of one, of a fifth and of five for columns of whole numbers; of one record in the units of the totals.
+LARGE, SMALL = Table("1"), Table("5", "[0, 1]")
+WIDE, APART, HALVES = Table("6", "[-1, 2]"), Table("8", "[2, 5]"), Table("4", "[0, 2, 1]", "DOUBLE")
+COUNT, FILTERED = Number("count(*)"), Number("count(*)", "count(*) FILTER (WHERE ill)")
+CASES = {
+    "count": (LARGE, COUNT),
+    "count of part": (LARGE, Number("count(*) FILTER (WHERE ill)", "count(*)")),
+    "count of two cells": (LARGE, FILTERED),
+    "count of two cells, little noise": (SMALL, FILTERED),
+    "different": (LARGE, Number("count(DISTINCT w)")),
+    "total of two": (LARGE, Number("count(*)", rolled=True)),
+    "count beside a sum": (Table("3"), Number("count(*)", "sum(v)")),
+    "count of values": (LARGE, Number("count(v)", "sum(v)")),
+    "sum of 0 and 1": (LARGE, Number("sum(v)")),
+    "sum of -1 to 2": (WIDE, Number("sum(v)")),
+    "sum of 2 to 5": (APART, Number("sum(v)")),
+    "sum, rounded": (HALVES, Number("sum(v)")),
+    "sum beside a variance": (Table("3"), Number("sum(v)", "stddev(v)")),
+    "total of sums": (Table("3"), Number("sum(v)", rolled=True)),
+    "mean of 0 and 1": (LARGE, Number("avg(v)")),
+    "mean of 0 and 1, little noise": (SMALL, Number("avg(v)")),
+    "mean of -1 to 2": (WIDE, Number("avg(v)")),
+    "mean of 2 to 5": (APART, Number("avg(v)")),
+    "mean beside a variance": (Table("3"), Number("avg(v)", "stddev(v)")),
+    "total of means": (Table("3"), Number("avg(v)", rolled=True)),
+    "share": (LARGE, Number("avg(ill::INTEGER)")),
+    "share, little noise": (SMALL, Number("avg(ill::INTEGER)")),
+    "mean, some noise": (Table("3.2"), Number("avg(v)")),
+    "share, some noise": (Table("3.7"), Number("avg(ill::INTEGER)")),
+}
+STEPS = {name: one for name, one in CASES.items() if one[1].sql.startswith(("count", "sum")) and "rounded" not in name}
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    made = [table for table, _ in CASES.values()]
+    with tables(tmp_path_factory.mktemp("intervals") / "x.duckdb", made) as found:
+        yield found
+
+
+class Outcomes:
+    """All that a number can be, where the exact totals of each cell are given.
+
+    exact: the first of the totals, in records; if it is negative, the last without its sign, and all others are 1.
+    truth: the number without noise. rows: x, low and high. chance: of each row. lost: of what is left out.
+    """
+
+    def __init__(self, asked: Chosen, exact: int) -> None:
+        many = asked.cells * asked.totals
+        reach = (int(asked.places ** (1 / many) + 1e-9) - 1) // 2
+        values = np.arange(-reach, reach + 1)
+        noise = np.stack(np.meshgrid(*[values] * many, indexing="ij"), axis=-1).reshape(-1, many)
+        a = exp(-1 / asked.scale)
+        one = (1 - a) / (1 + a) * a ** np.abs(noise)
+        self.chance, self.noise = np.zeros(asked.places), np.zeros((asked.places, many), dtype=np.int64)
+        self.chance[: len(noise)], self.noise[: len(noise)] = one.prod(axis=1), noise
+        self.lost = 1 - self.chance.sum()
+        # Another number in each total, so that means and shares are not at the middle; or nearly all in one of them.
+        first = np.arange(many) < many - 1
+        records = exact * (1 + np.arange(many)) if exact > 0 else np.where(first, 1, -exact)
+        self.exact = records * asked.whole
+        totals = self.exact.reshape(asked.cells, asked.totals)
+        totals = np.broadcast_to(totals, (asked.places, *totals.shape))
+        self.truth = float(asked.rows(totals)[0, 0])
+        self.rows = asked.rows(totals + self.noise.reshape(totals.shape))
+
+    def held(self, more: float = 0.0) -> float:
+        """How probable it is that the interval, wider by `more` at each end, holds the truth."""
+        low, high = self.rows[:, 1] - more - 1e-9, self.rows[:, 2] + more + 1e-9
+        return float(self.chance[(low <= self.truth) & (self.truth <= high)].sum() + self.lost)
+
+
+@pytest.mark.parametrize("exact", [1, 200, -40])
+@pytest.mark.parametrize("name", CASES)
+def test_they_hold_in_95_of_100_cases(ask: Ask, name: str, exact: int) -> None:
+    """Also where there are hardly any records, and denominators near zero."""
+    found = Outcomes(ask(*CASES[name]), exact)
+    assert found.lost < 0.001
+    assert found.held() >= 0.95
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_they_are_no_wider_than_they_must_be(ask: Ask, name: str) -> None:
+    """With a step less at each end they hold less often than that."""
+    found = Outcomes(ask(*STEPS[name]), 200)
+    assert found.held(more=-1) - found.lost < 0.95
+
+
+Width = Callable[[str, str, int], float]
+OURS = noise_widths._width_of
+
+
+def _by_square_roots(half: Callable[[Fraction], float]) -> Width:
+    def width(scale: str, weights: str, cells: int) -> float:
+        return half(Fraction(scale)) * sqrt(cells * sum(float(one) ** 2 for one in noise_widths._fractions(weights)))
+
+    return width
+
+
+NARROW: dict[str, Width] = {
+    "square roots": _by_square_roots(lambda scale: float(spread(scale))),
+    "continuous": _by_square_roots(lambda scale: -log(0.05) * float(scale)),
+    "a scale of 19 in 20": lambda scale, weights, cells: OURS(str(Fraction(scale) * 19 / 20), weights, cells),
+}
+
+
+@pytest.mark.parametrize("twin", NARROW)
+def test_narrower_ones_do_not_hold(ask: Ask, twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the twins misses too often for some number."""
+    monkeypatch.setattr(noise_widths, "_width_of", NARROW[twin])
+    assert min(Outcomes(ask(*STEPS[name]), 200).held() for name in STEPS) < 0.95
+
+
+def test_ones_that_are_wider_by_a_step_are_too_wide(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_widths, "_width_of", lambda *given: OURS(*given) + 1)
+    assert all(
+        found.held(more=-1) - found.lost >= 0.95 for found in (Outcomes(ask(*one), 200) for one in STEPS.values())
+    )
+
+
+@pytest.mark.parametrize("half", [lambda scale: -log(0.05) * float(scale), spread])
+def test_quotients_by_square_roots_do_not_hold(
+    ask: Ask, half: Callable[[Fraction], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twins are Fieller's intervals as for normal noise, with the width of one noise."""
+
+    def widths(scale: str, values: str, counts: tuple[int, ...]) -> Widths:
+        places = np.arange(65) / 64
+        kinds = zip(noise_widths._fractions(values), counts, strict=True)
+        squares = sum(count * (float(value) - places) ** 2 for value, count in kinds)
+        found = half(Fraction(scale)) * np.sqrt(squares)
+        return Widths(found[:-1], found[1:])
+
+    monkeypatch.setattr(noise_widths, "_widths_of", widths)
+    names = [name for name in CASES if "some noise" in name]
+    assert min(Outcomes(ask(*CASES[name]), -40).held() for name in names) < 0.94
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_number_is_in_its_interval(ask: Ask, name: str) -> None:
+    """Where nothing is cut off at zero."""
+    found = Outcomes(ask(*CASES[name]), 200)
+    x, low, high = found.rows[found.chance > 1e-12].T
+    assert (low <= x + 1e-9).all()
+    assert (x - 1e-9 <= high).all()
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "total" not in name and "rounded" not in name])
+def test_the_widths_in_words_are_true(ask: Ask, name: str) -> None:
+    """95 % of the numbers are within what the note and explain_privacy say."""
+    asked = ask(*CASES[name])
+    found = Outcomes(asked, 200)
+    said = re.search(r"within ([\d.,]*\d)( / the number)?", asked.step.reason.partition("for one row:")[2] or
+                     asked.step.reason)  # fmt: skip
+    assert said is not None
+    width, far = float(said[1].replace(",", "")), np.abs(found.rows[:, 0] - found.truth)
+    if said[2]:
+        # Values are told by n as it is with noise: all totals of a mean, and of a share both counts.
+        far = far * (found.exact + found.noise).sum(axis=1) / asked.whole
+    assert found.chance[far <= width + 1e-9].sum() + found.lost >= 0.95
+    if name.startswith(("count", "different")):
+        assert asked.step.within is not None
+        assert asked.step.within >= width
+        assert asked.step.width is not None
+        assert asked.step.width == pytest.approx(asked.step.within, abs=1.5)
+
+
+def test_two_sets_of_totals_differ_in_width_by_their_number(ask: Ask) -> None:
+    """The number of cells is counted where the query runs: totals by ROLLUP and plain numbers are in one result."""
+    asked = ask(LARGE, Number("count(*)", rolled=True))
+    totals = np.full((asked.places, asked.cells, 1), 50)
+    x, low, high = asked.rows(totals)[0]
+    assert (x, x - low, high - x) == (100, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "scale", [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40), Fraction(1000)]
+)
+def test_the_spread_is_the_least_that_holds(scale: Fraction) -> None:
+    """The probabilities of discrete Laplace noise, (1 - a) / (1 + a) a^|v|, are added up one by one."""
+    a = exp(-1 / scale)
+    outside, m = 1 - (1 - a) / (1 + a), 0
+    while outside > 0.05:
+        m += 1
+        outside -= 2 * (1 - a) / (1 + a) * a**m
+    assert spread(scale) == m
