@@ -23,11 +23,13 @@ class Domain:
     """The values by which a column may be grouped, copied when the policy was set.
 
     table: the copy's name in the schema duckanon. columns: of the copy, named as in the protected table; a domain with
-    several columns lists their combinations.
+    several columns lists their combinations. checked: whether its values were known to be of the column's type, which
+    earlier versions did not look at.
     """
 
     table: str
     columns: tuple[str, ...]
+    checked: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from duckanon.catalog import domain_values
 from duckanon.catalog.names import TableName, fold, search_path
 from duckanon.catalog.policy import Domain
 from duckanon.catalog.protectable import obstacle
@@ -134,16 +135,31 @@ def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everyt
     """The domains whose types are still those of the columns: a table that was built again may have other types.
 
     Comparing a column with keys of another type would cast it, and a cast may fail on a record. Domains hold an ENUM's
-    values as text, so that an ENUM made anew with other values makes no difference.
+    values as text, so that an ENUM made anew with other values makes no difference. Domains of earlier versions that
+    may be days in a column of times are left out too.
     """
     types, found = {} if stands is None else stands.types, {}
     for column, domain in one.domains.items():
+        if may_be_days(one, column, types) is not None:
+            continue
         copy = whole.tables.get(TableName(database, SCHEMA, domain.table))
         kept = {} if copy is None else copy.types
         kinds = [(kept.get(fold(name)), types.get(fold(name))) for name in domain.columns]
         if all(kind is not None and keeps in (kind, text_for_enum(kind)) for keeps, kind in kinds):
             found[column] = domain
     return found
+
+
+def may_be_days(one: Protected, column: str, types: Mapping[str, str]) -> str | None:
+    """Why a domain of an earlier version may count the records of midnight only, in a sentence; None if it does not.
+
+    column: folded. types: of the table's columns, by folded name.
+    """
+    source = {fold(name): said for name, said in one.policy.domains.items()}.get(column)
+    domain = one.domains.get(column)
+    if source is None or (domain is not None and domain.checked):
+        return None
+    return domain_values.may_be_days(column, source, types.get(column, ""))
 
 
 def text_for_enum(kind: str) -> str:

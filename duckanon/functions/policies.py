@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Protocol, Self
 
 import pyarrow as pa
 
+from duckanon.catalog.domain_values import listed_types, of_other_type
 from duckanon.catalog.names import parts
 from duckanon.catalog.policy import LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.listing import register_listing
-from duckanon.functions.policy_terms import loaded, plain_terms
+from duckanon.functions.policy_terms import domain_sources, loaded, plain_terms
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number
 from duckanon.functions.sqltext import call, fill, literal
@@ -134,14 +135,20 @@ class OpenTable(_Decision):
 
 @dataclass(frozen=True, kw_only=True)
 class Protect(_Decision):
-    """A call of protect. terms: its other arguments, as plain values."""
+    """A call of protect.
+
+    terms: its other arguments, as plain values. listed: the types of the values that domains list, by column.
+    """
 
     function = "protect"
     terms: Mapping[str, Any]
+    listed: Mapping[str, Any]
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(tbl=arguments.table(given["tbl"]), terms=plain_terms(given))
+        sources = domain_sources(given.get("domains"))
+        listed = {name: listed_types(values) for name, values in sources.items() if not isinstance(values, str)}
+        return cls(tbl=arguments.table(given["tbl"]), terms=plain_terms(given), listed=listed)
 
     def query(self) -> str:
         return self.decided(_columns(self.tbl), names="names", types="types")
@@ -174,6 +181,10 @@ def _protect(decisions: Decisions, request: Protect, seen: pa.Scalar, names: pa.
         if not is_number(found.kind(name)):
             raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')
     kinds = dict(zip(names.as_py(), types.as_py(), strict=True))
+    for name, listed in request.listed.items():
+        objection = of_other_type(name, listed, found.kind(name))
+        if objection is not None:
+            raise InvalidInput(objection)
     return pa.array([decisions.protect(request.tbl, seen.as_py(), given, kinds)])
 
 

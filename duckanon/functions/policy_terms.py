@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -123,6 +123,17 @@ def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:
 
 
 def _domains(given: object) -> dict[str, Any]:
+    return {
+        name: values if isinstance(values, str) else [_plain(value) for value in values]
+        for name, values in domain_sources(given).items()
+    }
+
+
+def domain_sources(given: object) -> dict[str, Any]:
+    """The domains as they are written in SQL: by column a list of values, of the types that SQL gives them, or a text.
+
+    Raises InvalidInput.
+    """
     example = "{'state': ['GA', 'NY'], 'county': 'counties'}"
     found = {}
     for name, one in _pairs(given, "domains", example).items():
@@ -134,7 +145,7 @@ def _domains(given: object) -> dict[str, Any]:
                 f'The domain of "{name}" must be a list of values, a range, the name of an open table, or {ENUM!r}: '
                 f"domains := {example}."
             )
-        found[name] = values if isinstance(values, str) else [_plain(value) for value in values]
+        found[name] = values
     return found
 
 
@@ -143,7 +154,7 @@ def _range(name: str, given: Mapping[str, Any]) -> list[object]:
     example = f"{{'{name}': {{'from': 0, 'to': 120, 'step': 5}}}}"
     first, last, step = given.get("from"), given.get("to"), given.get("step", 1)
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (first, last))
-    days = all(isinstance(one, date) for one in (first, last))
+    days = all(isinstance(one, date) and not isinstance(one, datetime) for one in (first, last))
     if not set(given) <= {"from", "to", "step"} or not (whole or days) or not isinstance(step, int) or step < 1:
         raise InvalidInput(
             f'The range of "{name}" must have two whole numbers or dates, and a whole step if there is one: domains := '

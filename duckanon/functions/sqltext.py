@@ -89,6 +89,14 @@ def units(column: str, where: str | None = None) -> str:
     return f"system.main.count(DISTINCT system.main.hash({name})) FILTER (WHERE {met})"
 
 
+def unit_of(column: str | None) -> str:
+    """The unit of a record as it is compared: its hash, as in `units`; NULL for no unit, or without a column."""
+    if column is None:
+        return "NULL"
+    name = identifier(column)
+    return f"CASE WHEN {name} IS NOT NULL THEN system.main.hash({name}) END"
+
+
 def ascending(keys: Iterable[str]) -> str:
     """Sort keys, NULL last."""
     return ", ".join(f"{key} ASC NULLS LAST" for key in keys)

@@ -5,14 +5,13 @@ No record of the protected table is read. The copies do not change while the pol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
-from duckanon.accounting import rational
+from duckanon.catalog.domain_values import misfit, objection, of_other_column
 from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
 from duckanon.catalog.policy import ENUM, Policy
 from duckanon.errors import InvalidInput
@@ -23,9 +22,6 @@ from duckanon.governance.view_dependencies import reads
 
 # The most values of a domain: nobody groups by more.
 _MOST = 1_000_000
-# Whole numbers, and numbers with so many digits after the point.
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
-_DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,9 @@ class Domains:
             self._copies[column] = self._planned(column, source, policy, state)
 
     def planned(self, policy: Policy, number: int) -> dict[str, Any]:
-        """The names and columns of the copies, for the ledger's line of that number."""
+        """The names and columns of the copies, and that types were checked, for the ledger's line of that number."""
         return {
-            fold(column): [f"domain_{number}_{at}", list(self._copies[column].columns)]
+            fold(column): [f"domain_{number}_{at}", list(self._copies[column].columns), True]
             for at, column in enumerate(policy.domains)
         }
 
@@ -91,8 +87,7 @@ class Domains:
         kind = self._types[fold(column)]
         name = quoted([column])
         if isinstance(source, tuple):
-            if not all(_fits(one, kind) for one in source):
-                raise _misfit(column)
+            _check(objection(column, source, kind))
             values = ", ".join(f"({_cast(_literal(one), kind)})" for one in source)
             return _Copy({column: kind}, f"SELECT * FROM (VALUES {values}) AS _dk_listed({name})")
         if source == ENUM and kind.startswith("ENUM("):
@@ -119,6 +114,8 @@ class Domains:
         wanted = policy.hierarchy[: above.index(fold(column))] if fold(column) in above else ()
         columns = [one for one in wanted if fold(one) in opened.types] + [column]
         kinds = {one: self._types[fold(one)] for one in columns}
+        for one, kind in kinds.items():
+            _check(of_other_column(one, opened.types[fold(one)], kind))
         casts = {quoted([one]): _cast(quoted([one]), kind) for one, kind in kinds.items()}
         shown = ", ".join(f"{cast} AS {name}" for name, cast in casts.items())
         back = [f"CAST({casts[quoted([one])]} AS {opened.types[fold(one)]})" for one in columns]
@@ -156,19 +153,12 @@ def _types(con: duckdb.DuckDBPyConnection, path: tuple[str, str, str]) -> dict[s
 
 
 def _misfit(column: str) -> InvalidInput:
-    return InvalidInput(
-        f'The domain of "{column}" does not fit the column: its values must be of the column\'s type, and an open '
-        "table must have the column under the same name."
-    )
+    return InvalidInput(misfit(column))
 
 
-def _fits(value: Any, kind: str) -> bool:
-    """Whether the column's type holds a value without rounding it. DuckDB finds all other misfits when it casts."""
-    decimal = _DECIMAL.fullmatch(kind)
-    if value is None or isinstance(value, bool) or (decimal is None and not _WHOLE.fullmatch(kind)):
-        return True
-    number = rational(value)
-    return number is not None and (number * 10 ** (int(decimal[1]) if decimal else 0)).denominator == 1
+def _check(objection: str | None) -> None:
+    if objection is not None:
+        raise InvalidInput(objection)
 
 
 def _cast(value: str, kind: str) -> str:

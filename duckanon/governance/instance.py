@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, parts
+from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
 from duckanon.governance.cursors import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
-from duckanon.governance.ledger_state import LedgerState, Line, TablePolicy
+from duckanon.governance.ledger_state import LedgerState, Line, Population, TablePolicy
 from duckanon.governance.locations import Location, locate, seen
 from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
@@ -90,6 +91,12 @@ class Governance:
         """Whether the table has a policy."""
         location = locate(table, lookup)
         return location.identity in self.ledger.state(location.database).tables
+
+    def policy_of(self, table: str, lookup: Mapping[str, Any]) -> tuple[Location, Policy | None]:
+        """Where a table is, and its policy; None if it has none."""
+        location = locate(table, lookup)
+        standing = self.ledger.state(location.database).tables.get(location.identity)
+        return location, None if standing is None else standing.policy
 
     def privacy_unit(self, table: str, place: Mapping[str, Any]) -> str | None:
         """The column that names the privacy unit of a table, by its policy; None where there is none.
@@ -168,6 +175,7 @@ class Governance:
                             **_amount("spent", population.spent),
                             **_amount("remaining", population.budget.remaining),
                             "charges": population.charges,
+                            "neighbours": _neighbours(state, population),
                             "edition": population.edition,
                             **_amount("spent_in_edition", population.in_edition),
                         }
@@ -210,6 +218,20 @@ def _check_unit(standing: TablePolicy, person: str | None) -> None:
             f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
             f"'{unit}', which checks that nobody has two, or ask as an analyst, for whom records are bounded."
         )
+
+
+def _neighbours(state: LedgerState, population: Population) -> str:
+    """The pairs of histories for which what is spent of a budget bounds what all releases together disclose."""
+    tables = [one for one in state.tables.values() if one.policy.population == population.name]
+    units = sorted({one.policy.privacy_unit for one in tables if one.policy.privacy_unit is not None})
+    said = f"all records of one {' or '.join(units)}, added or removed" if units else "one record, added or removed"
+    if not population.with_invariants:
+        return said
+    return (
+        f"{said}, of a group that keeps another member: releases with public totals cost "
+        f"{written(population.with_invariants)} of the {written(population.spent)} spent, and the number of groups of "
+        "each region is exact"
+    )
 
 
 # Fields of a policy that are shown unchanged.

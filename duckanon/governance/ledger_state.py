@@ -57,6 +57,11 @@ class Line:
         """The epsilon that the line spends; zero for everything but a charge."""
         return Fraction(self.epsilon) if self.action == "charge" and self.epsilon is not None else Fraction(0)
 
+    @property
+    def has_invariants(self) -> bool:
+        """Whether the charge's neighbours have to agree in exact numbers too, such as the number of all groups."""
+        return self.charge > 0 and "is public" in (self.neighbours or "")
+
     @cached_property
     def details(self) -> Mapping[str, Any]:
         """The detail, parsed."""
@@ -70,7 +75,8 @@ class Population:
 
     epsilon: the budget; None if there is none yet. column: whether a column of each table identifies the privacy unit;
     if not, it is a record of its only table. edition: the current one, counted from 1. began: when it began. spent,
-    in_edition: in all, and in the current edition.
+    in_edition: in all, and in the current edition. with_invariants: what was spent by releases whose neighbours have to
+    agree in exact numbers too.
     """
 
     name: str
@@ -81,13 +87,20 @@ class Population:
     spent: Fraction = Fraction(0)
     in_edition: Fraction = Fraction(0)
     charges: int = 0
+    with_invariants: Fraction = Fraction(0)
 
     @property
     def budget(self) -> Budget | None:
         return None if self.epsilon is None else Budget(self.epsilon, self.spent)
 
-    def charged(self, epsilon: Fraction) -> Population:
-        return replace(self, spent=self.spent + epsilon, in_edition=self.in_edition + epsilon, charges=self.charges + 1)
+    def charged(self, epsilon: Fraction, *, invariants: bool = False) -> Population:
+        return replace(
+            self,
+            spent=self.spent + epsilon,
+            in_edition=self.in_edition + epsilon,
+            charges=self.charges + 1,
+            with_invariants=self.with_invariants + (epsilon if invariants else 0),
+        )
 
 
 @dataclass(frozen=True)
@@ -143,8 +156,8 @@ class LedgerState:
     """The state of one database after line `number`.
 
     tables: the current policies. members: the population of every table that ever had a policy. units: its privacy
-    unit's column; a table keeps both for good. before_policy: what was spent on a table before it had a policy, and in
-    how many charges. publications: by folded name. opened: the columns of each open table; an open schema is
+    unit's column; a table keeps both for good. before_policy: what was spent on a table before it had a policy, as of a
+    population without a name. publications: by folded name. opened: the columns of each open table; an open schema is
     (schema, ALL_TABLES). allotments: what a user may spend of a population's budget. spent_by: what a user has spent of
     it; both by user and population.
     """
@@ -154,7 +167,7 @@ class LedgerState:
     members: Mapping[Identity, str] = field(default_factory=dict)
     units: Mapping[Identity, str | None] = field(default_factory=dict)
     populations: Mapping[str, Population] = field(default_factory=dict)
-    before_policy: Mapping[Identity, tuple[Fraction, int]] = field(default_factory=dict)
+    before_policy: Mapping[Identity, Population] = field(default_factory=dict)
     publications: Mapping[str, Publication] = field(default_factory=dict)
     opened: Mapping[Identity, tuple[str, ...]] = field(default_factory=dict)
     allotments: Mapping[tuple[str, str], Fraction] = field(default_factory=dict)
@@ -165,10 +178,10 @@ class LedgerState:
         total = self.allotments.get((who, population))
         return None if total is None else Budget(total, self.spent_by.get((who, population), Fraction(0)))
 
-    def charged(self, population: str, epsilon: Fraction, who: str) -> LedgerState:
-        """The state after a charge to a population."""
+    def charged(self, population: str, epsilon: Fraction, who: str, *, invariants: bool = False) -> LedgerState:
+        """The state after a charge to a population. invariants: as in `Line.has_invariants`."""
         spent = self.spent_by.get((who, population), Fraction(0)) + epsilon
-        known = self.populations[population].charged(epsilon)
+        known = self.populations[population].charged(epsilon, invariants=invariants)
         return replace(_with(self, known), spent_by={**self.spent_by, (who, population): spent})
 
     def population(self, location: Location) -> Population | None:
@@ -181,7 +194,8 @@ class LedgerState:
         population = self.population(location)
         if population is not None:
             return population.spent, population.charges
-        return self.before_policy.get(location.identity, (Fraction(0), 0))
+        alone = self.before_policy.get(location.identity, Population(""))
+        return alone.spent, alone.charges
 
     def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:
         """The policy of a protected table among those that a view reads; None if none is protected.
@@ -211,11 +225,10 @@ class LedgerState:
 
 def _charge(state: LedgerState, line: Line) -> LedgerState:
     if line.population is None:
-        spent, charges = state.before_policy.get(line.location.identity, (Fraction(0), 0))
-        return replace(
-            state, before_policy={**state.before_policy, line.location.identity: (spent + line.charge, charges + 1)}
-        )
-    return state.charged(line.population, line.charge, line.who)
+        alone = state.before_policy.get(line.location.identity, Population(""))
+        alone = alone.charged(line.charge, invariants=line.has_invariants)
+        return replace(state, before_policy={**state.before_policy, line.location.identity: alone})
+    return state.charged(line.population, line.charge, line.who, invariants=line.has_invariants)
 
 
 def _with(state: LedgerState, population: Population) -> LedgerState:
@@ -224,13 +237,20 @@ def _with(state: LedgerState, population: Population) -> LedgerState:
 
 def _protect(state: LedgerState, line: Line) -> LedgerState:
     policy = Policy.load(line.details["policy"])
-    domains = {name: Domain(one[0], tuple(one[1])) for name, one in line.details["domains"].items()}
+    domains = {
+        name: Domain(one[0], tuple(one[1]), checked=len(one) > 2) for name, one in line.details["domains"].items()
+    }
     identity = line.location.identity
     known = state.populations.get(policy.population, Population(policy.population, began=line.recorded_at))
     if identity not in state.members:
         # What was spent on the table before it had a policy counts too.
-        spent, charges = state.before_policy.get(identity, (Fraction(0), 0))
-        known = replace(known, spent=known.spent + spent, charges=known.charges + charges)
+        alone = state.before_policy.get(identity, Population(""))
+        known = replace(
+            known,
+            spent=known.spent + alone.spent,
+            charges=known.charges + alone.charges,
+            with_invariants=known.with_invariants + alone.with_invariants,
+        )
     known = replace(known, epsilon=policy.epsilon, column=policy.privacy_unit is not None)
     return replace(
         _with(state, known),

@@ -99,10 +99,11 @@ class AvailableReleases:
             return
         records = call.function == "k_anonymize"
         what = "is released by the steward, once" if records else "shows exact values"
+        said = f"{call.function} of {context.label(name)}, which is protected, {what}."
         context.refuse(
             "k-anonymous copy" if records else f"call of {call.function}",
             name,
-            f"{call.function} of {context.label(name)}, which is protected, {what}. "
+            f"{context.not_answered(call.node, said)} "
             + self.offers(context, name, RecordReads.shown if records else ""),
         )
 

@@ -8,7 +8,7 @@ own. Conditions on regions and sizes, and everything that is computed of sizes, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from duckanon.releases.group_sizes import NONE, check, offered, question_of, set
 from duckanon.releases.lookups import OURS, Lookup, among, compare, looked_up
 from duckanon.releases.noise import NotOffered, conditions, not_dropped
 from duckanon.releases.numbers import is_number
-from duckanon.releases.paid_questions import GroupSizesQuestion
+from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, binary, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
@@ -33,11 +33,13 @@ from duckanon.rewrite.algebra.relations import Source, Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import columns_in, present
 from duckanon.rewrite.decision import Verdict
+from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.normalize.grouped import aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.recognize.measures import WHOLE, measure
-from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, with_above, within, written_columns
 
 # The alias of the release in the text that runs.
 _RELEASE = "_dk_release"
@@ -87,16 +89,66 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     if offered(context, name) is None:
         return NONE
     try:
-        asked, found = _asked(context, found)
-        reason = check(asked.question, context.policy(name))
-        if reason is not None:
-            return reason
-        replacement = _over_release(context, found, asked, node)
+        asked, replacement = _answered(context, found, node)
     except (NotOffered, NotTotal) as no:
-        return str(no)
+        return context.not_answered(_refused_part(context, node, str(no)), str(no))
     context.replace(node, replacement)
     settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question))
     return None
+
+
+def _answered(context: RuleContext, found: GroupSizes, node: Node) -> tuple[_Asked, Node]:
+    """The question behind a query, and the query over its answer. Raises NotOffered and NotTotal."""
+    asked, found = _asked(context, found)
+    reason = check(asked.question, context.policy(found.table))
+    if reason is not None:
+        raise NotOffered(reason)
+    return asked, _over_release(context, found, asked, node)
+
+
+def _refused_part(context: RuleContext, node: Node, reason: str) -> Node:
+    """The part of a query that is refused for a reason: without it, it is not; all of the query if there is none."""
+    for part, without in _without(context, node):
+        sizes = [one for one in context.recognised(with_above(without, node)) if isinstance(one, GroupSizes)]
+        if len(sizes) == 1:
+            try:
+                _answered(context, sizes[0], without)
+            except (NotOffered, NotTotal) as no:
+                if str(no) == reason:
+                    continue
+            return part
+    return node
+
+
+def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
+    """The parts of a query of group sizes, each with the query without it.
+
+    Conditions are left out, a size becomes a number of records, and a column of a group becomes the policy's unit.
+    """
+    for select in node.find_all(exp.Select):
+        where, group = select.args.get("where"), select.args.get("group")
+        if where is not None:
+            for one in list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]:
+                yield one, _changed(node, [one], exp.true())
+        if group is None or select is node:
+            continue
+        for one in (each for shown in select.expressions for each in aggregates_of(shown)):
+            yield one, _changed(node, [one], exp.Count(this=exp.Star()))
+        units = {context.policy(name).unit for name, read in context.reads if within(read, select)}
+        for one in group.expressions:
+            if len(units) == 1 and isinstance(one, exp.Column):
+                named = [each for each in select.find_all(exp.Column) if fold(each.name) == fold(one.name)]
+                yield one, _changed(node, named, exp.column(units.copy().pop() or ""))
+
+
+def _changed(node: Node, parts: Sequence[Node], by: Node) -> Node:
+    """A copy of a query with something else in place of some of its parts."""
+    copy = node.copy()
+    places = [at for at, one in enumerate(node.walk()) if any(one is part for part in parts)]
+    found = list(copy.walk())
+    for at in places:
+        found[at].replace(by.copy())
+    return copy
 
 
 def _said(question: GroupSizesQuestion) -> str:
@@ -135,9 +187,7 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
         raise NotOffered("The query shows more than regions, sizes and numbers of groups: compute the rest around it.")
     parts = _parts(found, policy)
     keys = () if parts.of_units else offered(context, name) or ()
-    if any(not isinstance(one, Column) for one in found.unit):
-        # Such a group may lie in several regions: it counts once in each region of the query.
-        keys = keys[: _depth(found, [fold(one.column) for one in keys], lookup)]
+    keys = keys[: _needed_regions(found, keys, lookup)]
     regions = tuple(fold(one.column) for one in keys)
     after = tuple(one for one in parts.on_records if _names(one) <= set(regions) and not _looks_out(one))
     filters = [one for one in parts.on_records if one not in after]
@@ -159,6 +209,16 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
         return _Asked(question, regions, told, lookup=lookup), found
     assert isinstance(parts.units.relation, Table)
     return _Asked(question, regions, told, (context.path(parts.units.relation.name), parts.unit)), found
+
+
+def _needed_regions(found: GroupSizes, keys: Sequence[Key], lookup: Lookup | None) -> int:
+    """How many regions, from the widest on, the query names, in its groups or around them.
+
+    A group may lie in several regions. It counts once in each of these, and else once.
+    """
+    names = [fold(one.column) for one in keys]
+    within = {one.name for one in found.unit if isinstance(one, Column)}
+    return max(_depth(found, names, lookup), 1 + max((at for at, one in enumerate(names) if one in within), default=-1))
 
 
 def _parts(found: GroupSizes, policy: Policy) -> _Parts:
@@ -218,16 +278,12 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     if not protected.stands or policy.per_query is None:
         raise NotOffered(f"The policy of {here} offers no releases with noise: ask the steward for per_query.")
     types, column = context.types(name), fold(policy.privacy_unit)
-    kind = types[column]
-    if not compare(kind, context.types(found.table)[fold(mine.unit or "")]):
+    if not compare(types[column], context.types(found.table)[fold(mine.unit or "")]):
         raise NotOffered(f"The units of {here} and {there} have different types: ask the steward to give them one.")
     stored = {fold(one): one for one in context.columns(name)}
-    is_text = kind == "VARCHAR" or kind.startswith("ENUM")
     filters = _conditions(context, name, parts.on_units)
     location = Location(*context.path(name))
-    units = UnitsTable(
-        location=location, version=protected.version, column=stored[column], is_text=is_text, filter=filters
-    )
+    units = UnitsTable(location=location, version=protected.version, column=stored[column], filter=filters)
     return units, policy
 
 
@@ -396,7 +452,7 @@ def _over_release(context: RuleContext, found: GroupSizes, asked: _Asked, node: 
         named = ", ".join(f"{key} AS {name}" for key, name in zip(keys, told, strict=True) if key != name)
         source, where = f"(SELECT *, {named} FROM {source} WHERE {where}) AS {_RELEASE}", ""
     text = f"SELECT {', '.join(shown)} FROM {source}{f' WHERE {where}' if where else ''}{_grouped(found, told)}"
-    replacement = sqlglot.parse_one(text, read="duckdb")
+    replacement = sqlglot.parse_one(text, read=DIALECT)
     if not order_limit(_bare(node) if found.whole else node, replacement):
         raise NotOffered(
             "The query orders or filters the groups in a way that is not followed: write that around the query of "

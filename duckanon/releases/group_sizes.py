@@ -15,6 +15,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
+from duckanon.releases.noise import not_covered
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
 from duckanon.rewrite.bind import table
 from duckanon.rewrite.calls import Call
@@ -175,7 +176,7 @@ def settle(
     protected = context.catalog.protected[name]
     reason = (
         f"The numbers have noise, which protects {question.protects}; low and high hold the true one in 95 of 100 "
-        f"cases.{more}"
+        f"cases.{not_covered(question)}{more}"
     )
     context.steps.append(
         Step(KIND, context.label(name), verdict, reason, question.epsilon, protected.remaining, question.edition)

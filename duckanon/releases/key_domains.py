@@ -1,12 +1,94 @@
-"""The values of keys, as their domains list them: which domains depend on each other, and their combinations."""
+"""The values of keys, as their domains list them: which domains depend on each other, and their combinations.
+
+Conditions on keys leave out combinations. They may join keys whose domains are independent (`a = b`), so combinations
+are made of components: keys of different components have nothing to do with each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import duckdb
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.errors import UnsupportedQuery
 from duckanon.governance.ledger import schema_of
-from duckanon.releases.paid_questions import Key
+from duckanon.releases.paid_questions import DomainFilter, Key
+
+# The most combinations on which a condition on keys of independent domains is tried.
+MOST_TRIED = 10_000_000
+
+
+@dataclass(frozen=True)
+class Component:
+    """Keys whose values depend on each other, by their domains or by conditions.
+
+    parts: queries for the values of its independent domains, each with the conditions on it alone. query: for the
+    combinations of the parts that meet all conditions, as the columns k0, k1, ...
+    """
+
+    parts: tuple[str, ...]
+    query: str
+
+    def size(self, con: duckdb.DuckDBPyConnection, most: int) -> int:
+        """How many combinations there are; more than `most` are not all counted.
+
+        Raises UnsupportedQuery for conditions that would be tried on too many.
+        """
+        if len(self.parts) > 1:
+            tried = prod(_count(con, one, MOST_TRIED) for one in self.parts)
+            if tried > MOST_TRIED:
+                raise UnsupportedQuery(
+                    f"A condition of WHERE compares keys that have more than {MOST_TRIED:,} combinations of values: "
+                    "leave out one of the keys, or narrow them by conditions on each alone."
+                )
+        return _count(con, self.query, most)
+
+
+def components(database: str, keys: Sequence[Key], filters: Sequence[DomainFilter] = ()) -> list[Component]:
+    """The components of the combinations that the domains and the conditions on keys allow.
+
+    database: the one that has the domains' copies.
+    """
+    parts = dependent_parts(keys)
+    own = [[one for one in filters if set(one.keys) <= set(part)] for part in parts]
+    rest = [one for one in filters if not any(set(one.keys) <= set(part) for part in parts)]
+    queries = [_where(combinations(database, keys, part), part, mine) for part, mine in zip(parts, own, strict=True)]
+    joined = _joined([{*part} for part in parts], [{*one.keys} for one in rest])
+    found = []
+    for places in joined:
+        mine = tuple(query for part, query in zip(parts, queries, strict=True) if set(part) <= places)
+        across = [one for one in rest if set(one.keys) <= places]
+        found.append(Component(mine, _where(" CROSS JOIN ".join(mine), sorted(places), across)))
+    return found
+
+
+def _where(source: str, places: Sequence[int], filters: Sequence[DomainFilter]) -> str:
+    """A query for the columns of keys, where all conditions hold."""
+    where = f" WHERE {' AND '.join(one.sql for one in filters)}" if filters else ""
+    return f"(SELECT {_names(places)} FROM {source}{where})"
+
+
+def _names(places: Iterable[int]) -> str:
+    return ", ".join(f"k{at}" for at in places)
+
+
+def _joined(sets: Sequence[set[int]], links: Sequence[set[int]]) -> list[set[int]]:
+    """The sets, those that a link meets made one, in order of their least numbers."""
+    found = [set(one) for one in sets]
+    for link in links:
+        met = [one for one in found if one & link]
+        found = [one for one in found if not one & link] + [set().union(*met)]
+    return sorted(found, key=min)
+
+
+def _count(con: duckdb.DuckDBPyConnection, query: str, most: int) -> int:
+    """How many rows a query has; of more than `most`, one more than that."""
+    limited = f"SELECT 1 FROM {query} AS _dk_combinations LIMIT {most + 1}"
+    ((size,),) = con.execute(f"SELECT system.main.count(*) FROM ({limited}) AS _dk_counted").fetchall()
+    return int(size)
 
 
 def dependent_parts(keys: Sequence[Key]) -> list[list[int]]:

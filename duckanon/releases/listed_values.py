@@ -14,6 +14,7 @@ from duckanon.releases.noise import NotOffered, public_key
 from duckanon.rewrite.algebra.expressions import Column
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.rule_context import RuleContext
 
 _TOLD = "These are the values that the policy lists: which of them records have is not told."
@@ -36,7 +37,7 @@ def listed(context: RuleContext, name: TableName, columns: Sequence[str], node: 
     database = context.path(name)[0]
     shown = ", ".join(f"k{at} AS {quoted([one.column])}" for at, one in enumerate(keys))
     found = " CROSS JOIN ".join(combinations(database, keys, places) for places in parts)
-    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {found}", read="duckdb"))
+    holder = exp.Subquery(this=sqlglot.parse_one(f"SELECT {shown} FROM {found}", read=DIALECT))
     holder.set("alias", node.args.get("alias"))
     holder.set("joins", node.args.get("joins"))
     context.bound.tables |= {TableName(fold(database), SCHEMA, fold(one.domain)) for one in keys}

@@ -1,9 +1,10 @@
 """The mechanisms that answer paid questions. Only here are records of protected tables read for analysts.
 
 Contribution is bounded in this order: the filter, the join with the keys' domains, then the first records of each
-privacy unit, chosen from that unit's own records. Records without a unit or a group, or with a key outside its domain,
-are not counted. An answer's form (columns, keys, number of rows) does not depend on records, and no record can make it
-fail.
+privacy unit. They are a sample: which of a unit's records count follows from a hash of the unit and the record, so each
+record of a unit is as likely to count as any other, and no other unit has a say in it. Records without a unit or a
+group, or with a key outside its domain, are not counted. An answer's form (columns, keys, number of rows) does not
+depend on records, and no record can make it fail.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import pyarrow as pa
 from duckanon.catalog.names import quoted
 from duckanon.engines.quantiles import quantile
 from duckanon.engines.randomness import Entropy, Source, double_geometric
-from duckanon.releases.key_domains import combinations, dependent_parts
+from duckanon.releases.key_domains import components
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
     Different,
+    DomainFilter,
     GroupSizesQuestion,
     Key,
     Measure,
@@ -40,10 +42,8 @@ from duckanon.releases.sizes import Among, Size, UnitsTable
 
 Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
-# The most combinations of keys that are made only to count the cells of expressions over them.
-_MOST_COMBINATIONS = 1_000_000
-# Of a group that is the privacy unit, only the records in one leaf region count. Its own records decide which.
-_HOME = "QUALIFY cell = system.main.first_value(cell) OVER (PARTITION BY g0 ORDER BY system.main.hash(cell), cell)"
+# The most cells of an answer, and combinations of keys behind them.
+MOST_CELLS = 1_000_000
 
 
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
@@ -87,17 +87,16 @@ def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str,
     return found
 
 
-def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> int:
-    """The number of cells, or of leaf regions. It follows from the domains alone."""
+def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:
+    """The number of cells, or of leaf regions, that the conditions on keys leave.
+
+    It follows from the domains alone. Of more than `most` only that there are more is sure. Raises UnsupportedQuery for
+    conditions on keys that would be tried on too many combinations.
+    """
     product = question.outcomes if isinstance(question, AggregatesQuestion) else 1
-    for places in dependent_parts(_keys(question)):
-        ((size,),) = con.execute(
-            f"SELECT system.main.count(*) FROM {combinations(question.location.database, _keys(question), places)}"
-        ).fetchall()
-        product *= int(size)
-    if isinstance(question, AggregatesQuestion) and question.grouped and product <= _MOST_COMBINATIONS:
-        return len(form(con, question))
-    return product
+    for one in components(question.location.database, _keys(question), _domain_filters(question)):
+        product *= one.size(con, most)
+    return len(form(con, question)) if _grouped(question) and product <= most else product
 
 
 # --- aggregates -------------------------------------------------------------------------------------------------------
@@ -139,8 +138,8 @@ def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: i
 def _of_cells(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, query: str) -> dict[str, Ints]:
     """The columns of a query over _dk_bounded, the records that count."""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(question)}), "
-        f"_dk_bounded AS (SELECT * FROM _dk_placed {_first(question)}) {query}"
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_placed(con, question)}), "
+        f"{_bounded(question)} {query}"
     ).fetchnumpy()
     return {name: np.asarray(one).astype(np.int64) for name, one in found.items()}
 
@@ -223,8 +222,8 @@ def _noisy_sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, s
 def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves: int) -> Ints:
     """int64 of shape (leaf regions, sizes): how many groups of each size there are, from the least size on."""
     found = con.execute(
-        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_members AS ({_members(question)}), "
-        f"_dk_groups AS ({_groups(question)}) "
+        f"WITH _dk_form AS MATERIALIZED ({_form(question)}), _dk_placed AS ({_members(con, question)}), "
+        f"{_bounded(question)}, _dk_groups AS ({_groups(con, question)}) "
         "SELECT cell, size, system.main.count(*) AS n FROM _dk_groups GROUP BY ALL"
     ).fetchnumpy()
     sizes = np.zeros((leaves, question.sizes), dtype=np.int64)
@@ -233,8 +232,8 @@ def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves:
     return sizes
 
 
-def _members(question: GroupSizesQuestion) -> str:
-    """A query for the records that count: the unit `u`, the group `g0`, ..., the cell, and what each adds, `w`."""
+def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str:
+    """A query for the records that may count: the unit `u`, the group `g0`, ..., the cell, and what each adds, `w`."""
     shown, tests = [f"{_added(question.size)} AS w"], [*question.filter, *map(_is_among, question.among)]
     if question.privacy_unit is not None:
         shown.append(f"{quoted([question.privacy_unit])} AS u")
@@ -243,7 +242,11 @@ def _members(question: GroupSizesQuestion) -> str:
     tests.append(f"{quoted([question.group])} IS NOT NULL")
     shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(question.hierarchy)]
     where = " AND ".join(f"({one})" for one in tests)
-    records = f"SELECT {', '.join(shown)} FROM {quoted(question.location.path)} AS {_RECORD} WHERE {where}"
+    records = _by_bytes(
+        con,
+        f"SELECT {', '.join(shown)} FROM {quoted(question.location.path)} AS {_RECORD} WHERE {where}",
+        ["w", *(["u"] if question.privacy_unit is not None else []), *_group_names(question)],
+    )
     met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(question.hierarchy)]
     return f"SELECT _dk_records.*, cell FROM ({records}) AS _dk_records JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
@@ -259,6 +262,11 @@ def _group(question: GroupSizesQuestion) -> list[str]:
     return list(question.computed) or [quoted([one]) for one in (question.group, *question.within)]
 
 
+def _group_names(question: GroupSizesQuestion) -> list[str]:
+    """What `_members` calls the columns that identify a group."""
+    return [f"g{at}" for at in range(len(_group(question)))]
+
+
 def _added(size: Size) -> str:
     """What a record adds to its group, as SQL that cannot fail: a number of steps, or for 'distinct' a value."""
     counts = " AND ".join(f"({one})" for one in size.where) or "true"
@@ -272,45 +280,24 @@ def _added(size: Size) -> str:
     return f"CASE WHEN {counts} THEN CAST({clamped} AS BIGINT) ELSE 0 END"
 
 
-def _groups(question: GroupSizesQuestion) -> str:
-    """A query for the groups with their cells and sizes, from the members that count."""
+def _groups(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str:
+    """A query for the groups with their cells and sizes, from the records that count."""
     counted = "system.main.count(DISTINCT w)" if question.size.what == "distinct" else "system.main.sum(w)"
     size = f"CAST(system.main.least({counted}, {question.largest}) AS BIGINT) AS size"
     if question.units is not None:
-        return _of_units(question.units, size)
-    names = [f"g{at}" for at in range(len(_group(question)))]
-    kept = _HOME if question.is_unit else _first_members(question)
-    return f"SELECT cell, {size} FROM (SELECT * FROM _dk_members {kept}) GROUP BY {', '.join([*names, 'cell'])}"
+        return _of_units(con, question.units, size)
+    return f"SELECT cell, {size} FROM _dk_bounded GROUP BY {', '.join([*_group_names(question), 'cell'])}"
 
 
-def _of_units(units: UnitsTable, size: str) -> str:
-    """A query for all units of a table with their sizes. Texts are compared by their bytes, so a unit is one row."""
+def _of_units(con: duckdb.DuckDBPyConnection, units: UnitsTable, size: str) -> str:
+    """A query for all units of a table with their sizes."""
     column = quoted([units.column])
     tests = " AND ".join(f"({one})" for one in (*units.filter, f"{column} IS NOT NULL"))
-    known = f"SELECT DISTINCT {_bytes(column, units.is_text)} AS u FROM {quoted(units.location.path)} AS {_RECORD}"
-    own = f"SELECT {_bytes('g0', units.is_text)} AS u, {size} FROM _dk_members GROUP BY ALL"
+    all_units = f"SELECT {column} AS u FROM {quoted(units.location.path)} AS {_RECORD} WHERE {tests}"
     return (
-        f"SELECT 0 AS cell, coalesce(size, 0) AS size FROM ({known} WHERE {tests}) AS _dk_known "
-        f"LEFT JOIN ({own}) AS _dk_own ON _dk_known.u = _dk_own.u"
-    )
-
-
-def _bytes(name: str, is_text: bool) -> str:
-    return f"system.main.encode(CAST({name} AS VARCHAR))" if is_text else name
-
-
-def _first_members(question: GroupSizesQuestion) -> str:
-    """A clause that keeps the first records of each unit, in an order that its own records alone decide.
-
-    Records that tie in it are in one group and add the same, so it does not matter which of them is kept.
-    """
-    if question.privacy_unit is None:
-        return ""
-    names = [f"g{at}" for at in range(len(_group(question)))]
-    order = ", ".join(f"system.main.hash({one}), {one}" for one in [*names, "w"])
-    return (
-        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell), {order}, cell) "
-        f"<= {question.contributions}"
+        f"SELECT 0 AS cell, coalesce(size, 0) AS size "
+        f"FROM (SELECT DISTINCT u FROM ({_by_bytes(con, all_units, ['u'])})) AS _dk_known "
+        f"LEFT JOIN (SELECT g0 AS u, {size} FROM _dk_bounded GROUP BY ALL) AS _dk_own ON _dk_known.u = _dk_own.u"
     )
 
 
@@ -356,16 +343,16 @@ def _keys(question: PaidQuestion) -> tuple[Key, ...]:
     return question.hierarchy if isinstance(question, GroupSizesQuestion) else question.keys  # type: ignore[attr-defined]
 
 
-def _combinations(question: PaidQuestion, places: Sequence[int]) -> str:
-    return combinations(question.location.database, _keys(question), places)
+def _domain_filters(question: PaidQuestion) -> tuple[DomainFilter, ...]:
+    return question.domain_filters if isinstance(question, AggregatesQuestion) else ()
 
 
 def _form(question: PaidQuestion) -> str:
-    """A query for all combinations of keys (b0, ...) and events (e0, ...), each with the number of its cell and what
-    that is shown by (k0, ...).
+    """A query for all combinations of keys (b0, ...) that the conditions on keys leave, and events (e0, ...), each with
+    the number of its cell and what that is shown by (k0, ...).
     """
     keys, events, grouped = _keys(question), _events(question), _grouped(question)
-    parts = [_combinations(question, places) for places in dependent_parts(keys)]
+    parts = [one.query for one in components(question.location.database, keys, _domain_filters(question))]
     parts += [
         f"(SELECT CAST(range AS INTEGER) AS e{at} FROM system.main.range({len(one) + 1})) AS _dk_event{at}"
         for at, one in enumerate(events)
@@ -381,8 +368,8 @@ def _form(question: PaidQuestion) -> str:
     return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}) AS _dk_combinations"
 
 
-def _placed(question: AggregatesQuestion) -> str:
-    """A query for the records that count, each with its unit `u`, its numbers and its cell."""
+def _placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:
+    """A query for the records that may count, each with its unit `u`, its numbers and its cell."""
     shown, tests = [], list(question.filter)
     unit = question.privacy_unit
     if unit is not None:
@@ -394,10 +381,10 @@ def _placed(question: AggregatesQuestion) -> str:
     shown += [f"{value} AS i{at}" for at, value in values]
     path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
-    records = f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}"
+    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in values)]
+    records = _by_bytes(con, f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}", told)
     met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'b{at}', one)}" for at, one in enumerate(_keys(question))]
     met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
-    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in values)]
     return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
@@ -417,7 +404,7 @@ def _values(question: PaidQuestion) -> list[tuple[int, str]]:
         if isinstance(one, Sums | Quantiles):
             found.append((at, _step(one.number)))
         elif isinstance(one, Different):
-            found.append((at, _bytes(quoted([one.column]), one.is_text)))
+            found.append((at, quoted([one.column])))
     return found
 
 
@@ -444,21 +431,78 @@ def _compared(name: str, one: Key) -> str:
 
     Under a collation that ignores case, a record with 'a' would lie in the cells of 'a' and of 'A', and count twice.
     """
-    return f"system.main.encode(CAST({name} AS VARCHAR))" if one.kind == "VARCHAR" else name
+    return _bytes(name) if one.kind == "VARCHAR" else name
 
 
-def _first(question: AggregatesQuestion) -> str:
-    """A clause that keeps the first records of each unit, in an order that its own records alone decide.
+def _bytes(text: str) -> str:
+    return f"system.main.encode(CAST({text} AS VARCHAR))"
 
-    Records that tie in it add the same, so it does not matter which of them is kept.
+
+def _by_bytes(con: duckdb.DuckDBPyConnection, query: str, names: Sequence[str]) -> str:
+    """The query, with bytes for text in those of its columns that are among `names`.
+
+    A collation, which may be the connection's, takes different texts for equal. Two units would be one then, until one
+    of them leaves; and their hashes would differ.
+    """
+    told = con.sql(query)
+    kinds = dict(zip(told.columns, told.types, strict=True))
+    texts = [one for one in names if one in kinds and kinds[one].id in ("varchar", "enum")]
+    if not texts:
+        return query
+    return f"SELECT * REPLACE ({', '.join(f'{_bytes(one)} AS {one}' for one in texts)}) FROM ({query})"
+
+
+# --- contribution -----------------------------------------------------------------------------------------------------
+
+
+def _bounded(question: PaidQuestion) -> str:
+    """CTEs of which the last, _dk_bounded, has the records of _dk_placed that count.
+
+    A unit's first records count; or if the unit is the group, those in the leaf region of its first record. Units all
+    of whose records count are found first, by counting: putting records in order is slow, and is done for the others.
     """
     if question.privacy_unit is None:
-        return ""
-    numbers = "".join(f", system.main.hash(i{at}), i{at}" for at, _ in _values(question))
+        return "_dk_bounded AS (SELECT * FROM _dk_placed)"
+    too_many = f"system.main.count(*) > {question.contributions}"
+    counts = f"system.main.row_number() OVER first <= {question.contributions}"
+    if isinstance(question, GroupSizesQuestion):
+        row = ["cell", *_group_names(question), "w"]
+        if question.units is not None:
+            return "_dk_bounded AS (SELECT * FROM _dk_placed)"
+        if question.is_unit:
+            too_many = "system.main.min(cell) <> system.main.max(cell)"
+            counts = "cell = system.main.first_value(cell) OVER first"
+    else:
+        row = ["cell", *(f"i{at}" for at, _ in _values(question))]
+    same = "_dk_placed.u IS NOT DISTINCT FROM _dk_cut.u"
     return (
-        f"QUALIFY system.main.row_number() OVER (PARTITION BY u ORDER BY system.main.hash(cell){numbers}, cell) "
-        f"<= {question.contributions}"
+        f"_dk_cut AS MATERIALIZED (SELECT u FROM _dk_placed GROUP BY u HAVING {too_many}), "
+        f"_dk_copies AS ({_with_copies('_dk_placed SEMI JOIN _dk_cut ON ' + same, row)}), "
+        f"_dk_bounded AS (SELECT _dk_placed.* FROM _dk_placed ANTI JOIN _dk_cut ON {same} UNION ALL BY NAME "
+        f"SELECT * EXCLUDE (copy) FROM _dk_copies WINDOW first AS ({_order(row)}) QUALIFY {counts})"
     )
+
+
+def _with_copies(records: str, row: Sequence[str]) -> str:
+    """A query that numbers the equal records of each unit, from 1, in the column `copy`.
+
+    row: the columns that make a difference. Records that are equal in them are interchangeable, so it does not matter
+    which of them gets which number.
+    """
+    equal = ", ".join(["u", *row])
+    return f"SELECT _dk_placed.*, system.main.row_number() OVER (PARTITION BY {equal}) AS copy FROM {records}"
+
+
+def _order(row: Sequence[str]) -> str:
+    """A window: each unit's records in an order that differs from unit to unit as if it were drawn.
+
+    Without the unit in the hash, all units would lose the same cells; without the copies' numbers, equal records would
+    count together or not at all. DuckDB's hash of several values ends in an XOR with the last one's, and XOR with a
+    fixed number does not put three numbers into each order equally often: so the hash is hashed again.
+    """
+    mixed = ", ".join(["u", *row, "copy"])
+    ties = ", ".join(f"{one} ASC NULLS LAST" for one in [*row, "copy"])
+    return f"PARTITION BY u ORDER BY system.main.hash(system.main.hash({mixed})) ASC, {ties}"
 
 
 _BY_KIND: dict[type[PaidQuestion], Callable[[duckdb.DuckDBPyConnection, Any, Source], pa.Table]] = {

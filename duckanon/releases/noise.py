@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.reader import may_be_days
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import check_price
-from duckanon.releases.intervals import half_width, spread
-from duckanon.releases.paid_questions import AggregatesQuestion, Key, Sums, key
+from duckanon.releases.intervals import Noisy
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, Quantiles, Sums, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.rule_context import RuleContext
 
@@ -20,7 +22,11 @@ _NONE = "The policy offers no counts with noise: ask the steward to protect the 
 
 
 class NotOffered(Exception):
-    """Why a question is not answered, in one sentence."""
+    """Why a question is not answered, in one sentence. part: the node in the query that it is about, if it is known."""
+
+    def __init__(self, reason: str, part: Node | None = None) -> None:
+        super().__init__(reason)
+        self.part = part
 
 
 def offering(context: RuleContext, name: TableName) -> Protected:
@@ -48,6 +54,10 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
         raise NotOffered(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
     found = key(protected, expr.name)
     if found is None:
+        types = {} if protected.stored is None else protected.stored.types
+        earlier = may_be_days(protected, expr.name, types)
+        if earlier is not None:
+            raise NotOffered(earlier)
         raise NotOffered(
             f"The policy has no domain for {expr.name}, so its values are not told: ask the steward for one."
         )
@@ -91,19 +101,42 @@ def check(question: AggregatesQuestion, protected: Protected) -> None:
         raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 
-def settle(context: RuleContext, name: TableName, question: AggregatesQuestion, kind: str, what: str) -> None:
-    """Note a question as one to be answered, with the step that describes it."""
+def not_covered(question: AggregatesQuestion | GroupSizesQuestion) -> str:
+    """A sentence about what intervals leave out; empty where all records count as they are. They are for the noise."""
+    left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
+    if isinstance(question, GroupSizesQuestion):
+        is_clamped = question.size.what == "sum"
+    else:
+        is_clamped = any(isinstance(one, Sums | Quantiles) for one, _ in question.measures)
+    left_out += ["values clamped to their bounds"] if is_clamped else []
+    return f" Intervals do not cover {' or '.join(left_out)}." if left_out else ""
+
+
+def settle(
+    context: RuleContext,
+    name: TableName,
+    question: AggregatesQuestion,
+    kind: str,
+    what: str,
+    counted: Sequence[tuple[Noisy, int]],
+    noisy: Sequence[tuple[int, float]] = (),
+) -> None:
+    """Note a question as one to be answered, with the step that describes it.
+
+    counted: the noise of its counts, and how many cells each adds up. noisy: as of the step.
+    """
     context.answers.append(question)
     protected = context.catalog.protected[name]
     step = Step(
         kind,
         context.label(name),
         Verdict.REWRITTEN,
-        f"{what} The noise protects {question.protects}.",
+        f"{what} The noise protects {question.protects}.{not_covered(question)}",
         question.epsilon,
         protected.remaining,
         question.edition,
-        within=spread(question.scale),
-        width=half_width(question.scale),
+        within=max((noise.records(cells) for noise, cells in counted), default=None),
+        width=max((noise.fine(cells) for noise, cells in counted), default=None),
+        noisy=tuple(noisy),
     )
     context.steps.append(step)

@@ -8,18 +8,19 @@ what one privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Rough
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from math import ceil, sqrt
+from math import ceil, floor, log10
 
 import sqlglot
 from sqlglot import exp
 
-from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.releases.intervals import half_width, quotient_end, spread
+from duckanon.releases.intervals import Noisy, Quotient
+from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -29,9 +30,8 @@ from duckanon.releases.noise import (
     offering,
     public_key,
     settle,
-    sorted_keys,
 )
-from duckanon.releases.numbers import of_column, rounding
+from duckanon.releases.numbers import of_column, own_step, rounding
 from duckanon.releases.paid_questions import (
     AggregatesQuestion,
     Different,
@@ -46,14 +46,17 @@ from duckanon.releases.paid_questions import (
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node, sql
+from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
-from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over
+from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.normalize.eager_aggregation import sources
+from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize.aggregates import present_column
+from duckanon.rewrite.recognize.aggregates import SEVERAL, present_column
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
 from duckanon.rewrite.recognize.measures import WHOLE
-from duckanon.rewrite.rule_context import RuleContext, type_of_count
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, within
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
@@ -63,6 +66,7 @@ _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 _OF_DIFFERENT: dict[str, type[Measure]] = {"units": Units, "different": Different}
 _COUNTS = ("records", *_OF_DIFFERENT)
 _ANSWER = "_dk_answer"
+_OTHER_SIDE = {"low": "high", "high": "low"}
 
 
 def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
@@ -80,7 +84,7 @@ def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
     where = write.all_of(found.filter)
     keys = ", ".join(map(write.text, found.keys))
     text = f"SELECT {', '.join(shown)} FROM {write.tables()}{f' WHERE {where}' if where else ''}"
-    new = sqlglot.parse_one(text + (f" GROUP BY {keys}" if keys else ""), read="duckdb")
+    new = sqlglot.parse_one(text + (f" GROUP BY {keys}" if keys else ""), read=DIALECT)
     bare = node.copy()
     for part in ("qualify", "distinct", "windows"):
         bare.set(part, None)
@@ -94,18 +98,90 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
 
     written: what the SELECT means, if that is written in another way.
     """
+    query = written or node
     try:
-        grouped = Grouped(written or node, lambda column: context.reads_column(column, node))
-        found = context.aggregates(grouped)
-        plan = _Plan(context, found, grouped)
-        check(plan.question, context.catalog.protected[found.table])
-        stored = {fold(one): one for one in context.columns(found.table)}
-        new = grouped.over(plan.over, lambda name: stored.get(fold(name), name))
-    except (NotFollowed, NotOffered, NotTotal, InvalidInput) as no:
-        return str(no)
+        new, table, plan = _planned(context, query, node)
+    except _REFUSALS as no:
+        return context.not_answered(getattr(no, "part", None) or _refused_part(context, query, node, str(no)), str(no))
+    noisy = plan.noisy if node is context.bound.query else ()
     context.replace(node, new)
-    settle(context, found.table, plan.question, plan.kind, plan.told)
+    settle(context, table, plan.question, plan.kind, plan.told, plan.counted, noisy)
     return None
+
+
+_REFUSALS = (NotFollowed, NotOffered, NotTotal, InvalidInput)
+
+
+def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, TableName, _Plan]:
+    """The query over noisy numbers, its protected table, and the question. place: where the query stands."""
+    grouped = Grouped(query, lambda column: context.reads_column(column, place))
+    found = context.aggregates(grouped, place)
+    plan = _Plan(context, found, grouped)
+    check(plan.question, context.catalog.protected[found.table])
+    stored = {fold(one): one for one in context.columns(found.table)}
+    return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
+
+
+def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -> Node:
+    """The part of a query that is refused for a reason: alone beside a count it is refused for the same, else all."""
+    if reason == SEVERAL:
+        return _read(context, query)
+    for part, alone in _alone(context, query, place):
+        try:
+            _planned(context, alone, place)
+        except _REFUSALS as no:
+            if str(no) == reason:
+                return getattr(no, "part", None) or part
+    return query
+
+
+def _read(context: RuleContext, query: Node) -> Node:
+    """What a query reads that cannot be counted beside the rest: the last protected table."""
+    reads = [node for _, node in context.reads if within(node, query)]
+    if len(reads) > 1:
+        return reads[-1]
+    found = [one for one in sources(query) if any(within(node, one) for node in reads)]
+    part = found[-1] if found else sources(query)[-1]
+    ctes = [] if part.args.get("db") else list(context.bound.query.find_all(exp.CTE))
+    return next((one for one in ctes if fold(one.alias) == fold(part.name)), part)
+
+
+def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Node, Node]]:
+    """The parts of a query, each with the query that has it alone: conditions on records, keys, then aggregates.
+
+    Before them is the query of a count without any part, which stands for what is read.
+    """
+    if not isinstance(query, exp.Select) or not sources(query):
+        return
+    bare = query.copy()
+    for clause in ("expressions", "where", "group", "having", "qualify", "order", "limit", "offset", "windows"):
+        bare.set(clause, None)
+    counted = bare.copy().select(exp.Count(this=exp.Star()), copy=False)
+    parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
+    aggregates = list(dict.fromkeys(one for part in parts if part is not None for one in aggregates_of(part)))
+    where = query.args.get("where")
+    conditions = [where.this] if where is not None else []
+    conditions += [one.expression.this for one in aggregates if isinstance(one, exp.Filter)]
+    for source in sources(query):
+        # A subquery in FROM that shows records has conditions of its own.
+        if isinstance(source, exp.Subquery):
+            yield from _alone(context, source.this, place)
+    yield _read(context, query), counted
+    for whole in conditions:
+        for one in list(whole.flatten()) if isinstance(whole, exp.And) else [whole]:
+            yield one, counted.copy().where(one.copy(), copy=False)
+    for one in _keys(context, query, place):
+        yield one, counted.copy().group_by(one.copy(), copy=False)
+    for one in aggregates:
+        yield one, bare.copy().select(one.copy(), copy=False)
+
+
+def _keys(context: RuleContext, query: Node, place: Node) -> list[Node]:
+    """What a query groups by; nothing if that is not followed."""
+    try:
+        return Grouped(query, lambda column: context.reads_column(column, place)).keys
+    except NotFollowed:
+        return []
 
 
 @dataclass(frozen=True)
@@ -165,9 +241,10 @@ class _Plan:
     def _choice(self, expr: Expr) -> _Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
         if is_condition(expr, self._found.sources):
-            pair = [expr, Call("Not", (expr,), (("this", "part"),))]
+            tests: Sequence[Expr] = [expr, Call("Not", (expr,), (("this", "part"),))]
             values: list[Expr] = [Call("Boolean", (), (("this", True),)), Call("Boolean"), NULL]
-            tests: Sequence[Expr] = pair
+            if never_null(expr, present_columns([*self._found.filter, *self._common])):
+                tests, values = tests[:1], values[:2]
         elif isinstance(expr, Call) and expr.kind == "Case":
             tests, values = expr.operands[0:-1:2], [*expr.operands[1:-1:2], expr.operands[-1]]
         else:
@@ -181,22 +258,36 @@ class _Plan:
         return _Choice(tuple(written), tuple(self._write.text(one) for one in values))
 
     @cached_property
+    def _where(self) -> Filtered:
+        """The keys, and the conditions of WHERE on them and on records.
+
+        A condition that all aggregates have in FILTER leaves no row out, so it is one on records.
+        """
+        keys = list(dict.fromkeys(key for _, _, keys in self._columns for key in keys))
+        return filtered(self._context, self._table, keys, list(self._found.filter))
+
+    @property
     def _bases(self) -> tuple[Key, ...]:
-        return sorted_keys([key for _, _, keys in self._columns for key in keys])
+        return self._where.keys
 
     @cached_property
     def _expressions(self) -> list[str]:
         """Each key of columns as SQL over the values k0, ... of the columns with domains."""
         found = []
-        for expr, _, keys in self._columns:
+        for expr, kind, keys in self._columns:
             places = {fold(key.column): self._bases.index(key) for key in keys}
             types = {f"k{places[fold(key.column)]}": key.kind for key in keys}
-            found.append(scalar(rebuilt(expr, partial(_placed, places)), types, self._context.today)[0])
+            over = rebuilt(expr, partial(placed, places))
+            found.append(
+                scalar(over, types, self._context.today)[0] if kind else quoted([f"k{places[fold(keys[0].column)]}"])
+            )
         return found
 
     @property
     def _is_grouped(self) -> bool:
-        return any(kind for _, kind, _ in self._columns)
+        """Whether cells are made by something else than the keys: by expressions, or by some of the keys only."""
+        shown = {key for _, _, keys in self._columns for key in keys}
+        return any(kind for _, kind, _ in self._columns) or shown != set(self._bases)
 
     @cached_property
     def _cells_by(self) -> tuple[str, ...]:
@@ -293,7 +384,7 @@ class _Plan:
         """The measure of a column's different values. Raises NotTotal for types that are not compared."""
         scalar(Column(0, column), self._types, self._context.today)
         stored = {fold(one): one for one in self._context.columns(self._table)}
-        return Different(stored[column], _is_text(self._types[column]))
+        return Different(stored[column])
 
     def _check_single(self) -> None:
         """Raises NotOffered where numbers that do not add up would have to."""
@@ -308,11 +399,12 @@ class _Plan:
     def question(self) -> AggregatesQuestion:
         for one in self._statistics:
             not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
-        filters = conditions(self._context, self._table, [*self._found.filter, *self._common])
+        filters = [*self._where.filters, *conditions(self._context, self._table, list(self._common))]
         assert self._policy.per_query is not None
         found = AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, filters),
             keys=self._bases,
+            domain_filters=self._where.domain_filters,
             grouped=self._cells_by,
             events=self._events,
             measures=tuple((one, Fraction(0)) for one in self._measures),
@@ -419,57 +511,170 @@ class _Plan:
     def _end(self, place: int, side: str) -> str:
         """An end of the 95 % interval of an aggregate over the answer."""
         one, node = self._statistics[place], self._grouped.aggregates[place]
-        sign = "-" if side == "low" else "+"
         if one.name in _COUNTS:
-            width = f"{self._half(one)} * sqrt(count(*){self._filtered(self._met(one))})"
-            end = f"greatest({self._aggregate(one, node)} {sign} ceil({_times(width, abs(one.factor))}), 0)"
-            return f"CAST({end} AS BIGINT)"
+            return self._end_of_count(one, node, side)
         if one.name == "share":
             return self._end_of_share(one, side)
-        if one.name not in ("sum", "avg"):
-            raise NotFollowed("low and high are the ends of counts, sums, means and shares: of others there are none.")
-        at, measure = self._at(Sums, one.column)
-        assert isinstance(measure, Sums)
-        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
-        cells = f"count(*){self._filtered(one.where)}"
-        # The largest error of each value by rounding.
-        step = float(rounding(measure.number, self._types[one.column or ""]))
         if one.name == "sum":
-            width = f"({self._half(one)} * sqrt({cells}) + {step!r} * greatest({n}, 0))"
-            return f"({_times(s, one.factor)} {sign} {_times(width, abs(one.factor))})"
-        ends = [(_double(value), cells) for value in _ends(measure)]
-        worst = _double(Fraction(measure.number.low) if side == "low" else measure.number.high)
-        found = quotient_end(s, n, ends, half_width(self.question.noise(measure)), side, worst)
-        return self._clamped(f"({found} {sign} {step!r})", measure)
+            return self._end_of_sum(one, side)
+        if one.name == "avg":
+            return self._end_of_mean(one, side)
+        raise NotFollowed(
+            "low and high are the ends of counts, sums, means and shares: of others there are none.", node
+        )
+
+    def _end_of_count(self, one: Statistic, node: Node, side: str) -> str:
+        """No count is below zero, so neither is an end of its interval."""
+        cells = f"count(*){self._filtered(self._met(one))}"
+        # A count is rounded, so noise of less than half a record more does not show.
+        records = f"CAST(floor({self._noisy_count(one).width_sql(cells)} + 0.5) AS BIGINT)"
+        kind = type_of_count(node.this if isinstance(node, exp.Filter) else node)
+        kind = kind if one.factor.denominator == 1 else "DOUBLE"
+        end = f"{self._aggregate(one, node)} {_sign(side)} {_times(records, abs(one.factor))}"
+        return f"CAST({'greatest' if one.factor > 0 else 'least'}({end}, 0) AS {kind})"
+
+    def _end_of_sum(self, one: Statistic, side: str) -> str:
+        at, measure = self._at_sums(one)
+        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
+        cells, kind = f"count(*){self._filtered(one.where)}", self._types[one.column or ""]
+        # A negative factor turns the interval around.
+        turned = side if one.factor > 0 else _OTHER_SIDE[side]
+        widths = [noisy.width_sql(cells) for noisy in self._noisy_sums(one)]
+        width = widths[0] if len(widths) == 1 else f"greatest({', '.join(widths)})"
+        step, error = own_step(kind), float(rounding(measure.number, kind))
+        end = f"{s} {_sign(turned)} {width}"
+        if error or step is None:
+            # Each value was rounded by no more than that.
+            return _times(f"({end} {_sign(turned)} {error!r} * greatest({n}, 0))", one.factor)
+        # The true sum is a whole number of steps, and the noisy one is that only as far as floats are exact.
+        near = f"(0.000001 + 1e-12 * abs({s}) * {step.denominator})"
+        outermost, inwards = ("least", "ceil") if turned == "low" else ("greatest", "floor")
+        steps = f"{inwards}(({end}) * {step.denominator} {_sign(turned)} {near})"
+        # If no whole number of steps is so near, it is the nearest one.
+        found = f"{outermost}({steps}, round({s} * {step.denominator})) + 0.0"
+        return _times(f"(({found}) / {step.denominator})", one.factor)
+
+    def _end_of_mean(self, one: Statistic, side: str) -> str:
+        at, measure = self._at_sums(one)
+        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
+        least, reach = Fraction(measure.number.low), measure.number.high - Fraction(measure.number.low)
+        quotient = self._mean(measure)
+        counts = [f"count(*){self._filtered(one.where)}"] * len(quotient.values)
+        way = quotient.end_sql(side, f"(({s} - {_double(least)} * {n}) / {_double(reach)})", n, counts)
+        error = float(rounding(measure.number, self._types[one.column or ""]))
+        return self._clamped(f"({_double(least)} + {_double(reach)} * {way} {_sign(side)} {error!r})", measure)
 
     def _end_of_share(self, one: Statistic, side: str) -> str:
         part, whole = f"count(*){self._filtered(one.where, one.of)}", f"count(*){self._filtered(one.of)}"
         found, of = self._share(one)
-        ends = [("1", part), ("0", f"({whole} - {part})")]
-        end = quotient_end(found, of, ends, self._half(one), side, "0" if side == "low" else "1")
-        return _times(f"least(greatest({end}, 0), 1)", one.factor)
+        noisy = self._noisy_count(one)
+        each = len(noisy.weights)
+        quotient = Quotient(noisy.scale, noisy.weights[0], (Fraction(1), Fraction(0)))
+        turned = side if one.factor > 0 else _OTHER_SIDE[side]
+        end = quotient.end_sql(turned, found, of, [f"{each} * {part}", f"{each} * ({whole} - {part})"])
+        return _times(end, one.factor)
 
     def _met(self, one: Statistic) -> frozenset[Expr]:
         return frozenset() if self._is_of_values(one) else one.where
 
-    def _half(self, one: Statistic) -> float:
-        """Half the width of a statistic's 95 % interval for one cell; of a mean, times the number of its values."""
+    def _at_sums(self, one: Statistic) -> tuple[int, Sums]:
+        at, measure = self._at(Sums, one.column)
+        assert isinstance(measure, Sums)
+        return at, measure
+
+    # --- the noise of numbers -----------------------------------------------------------------------------------------
+
+    def _noisy_count(self, one: Statistic) -> Noisy:
+        """The noise of a count, or of both counts of a share."""
         if one.name in _OF_DIFFERENT or not self._summed:
             kind = _OF_DIFFERENT.get(one.name, Records)
             _, measure = self._at(kind, one.column if one.name == "different" else None)
-            return float(spread(self.question.noise(measure)))
-        if one.name in ("records", "share"):
-            _, measure = self._at(Sums, present_column(one.where)) if self._is_of_values(one) else self._counting
-            assert isinstance(measure, Sums)
-            totals = measure.degree + 1 + (not self._is_of_values(one))
-            return half_width(self.question.noise(measure)) * sqrt(totals)
-        _, measure = self._at(Sums, one.column)
+            return Noisy(self.question.noise(measure), (Fraction(1),))
+        _, measure = self._at(Sums, present_column(one.where)) if self._is_of_values(one) else self._counting
         assert isinstance(measure, Sums)
-        low, high = float(Fraction(measure.number.low)), float(measure.number.high)
-        width = half_width(self.question.noise(measure))
+        totals = measure.degree + 1 + (not self._is_of_values(one))
+        return Noisy(self.question.noise(measure) * measure.whole, (Fraction(1, measure.whole),) * totals)
+
+    def _noisy_sums(self, one: Statistic) -> list[Noisy]:
+        """The noise of a sum. The width of each of them is enough, beside the rounding of each counted value.
+
+        A sum is told by s, and the values that were rounded by at most e each by n: for N true values an interval
+        s -+ (w + e max(n, 0)) misses the true sum if the noise of s is more than w + e (n - N), to one side, so its
+        weights change by e; and to the other side.
+        """
+        _, measure = self._at_sums(one)
+        scale = self.question.noise(measure) * measure.whole
+        error = rounding(measure.number, self._types[one.column or ""])
+        return [
+            Noisy(scale, tuple((value + moved) / measure.whole for value in _ends(measure)))
+            for moved in dict.fromkeys((-error, error))
+        ]
+
+    def _mean(self, measure: Sums) -> Quotient:
+        """The noise of a mean, as a share of the way from the least value to the largest."""
+        values = tuple(Fraction(at, measure.degree) for at in range(measure.degree + 1))
+        return Quotient(self.question.noise(measure) * measure.whole, Fraction(1, measure.whole), values)
+
+    def _half(self, one: Statistic) -> float:
+        """How far 95 % are from the truth at most in a row of all keys; of a mean, times the number of its values."""
+        if one.name in _COUNTS:
+            cells = self._cells_of_row(self._met(one))
+            return self._noisy_count(one).records(cells) * abs(float(one.factor))
+        if one.name == "share":
+            part, whole = self._cells_of_row(one.where, one.of), self._cells_of_row(one.of)
+            noisy = self._noisy_count(one)
+            each = len(noisy.weights)
+            quotient = Quotient(noisy.scale, noisy.weights[0], (Fraction(1), Fraction(0)))
+            return quotient.width([each * part, each * (whole - part)]) * abs(float(one.factor))
+        _, measure = self._at_sums(one)
+        cells = self._cells_of_row(one.where)
         if one.name == "sum":
-            return width * sqrt(sum(float(value) ** 2 for value in _ends(measure)))
-        return width * (high - low) * (sqrt(1.25) if measure.squares else 1)
+            width, step = max(noisy.width(cells) for noisy in self._noisy_sums(one)), self._step_of_sum(one)
+            shown = width if step is None else floor(width / step + Fraction(1, 2)) * step
+            return float(shown * abs(one.factor))
+        reach = float(measure.number.high - Fraction(measure.number.low))
+        return self._mean(measure).width([cells] * (measure.degree + 1)) * reach
+
+    @property
+    def counted(self) -> list[tuple[Noisy, int]]:
+        """The noise of each count, and how many cells it adds up; where no count is told, of those behind the rest."""
+        found = [
+            (self._noisy_count(one), self._cells_of_row(self._met(one)))
+            for one in self._statistics
+            if one.name in _COUNTS
+        ]
+        for measure, _ in self.question.measures if not found else ():
+            if isinstance(measure, Sums):
+                found.append((self._mean(measure).divisor, self._cells_of_row()))
+            elif not isinstance(measure, Quantiles):
+                found.append((Noisy(self.question.noise(measure), (Fraction(1),)), self._cells_of_row()))
+        return found
+
+    def _step_of_sum(self, one: Statistic) -> Fraction | None:
+        """The step to which a sum is rounded by its type; None for floats."""
+        node = self._grouped.aggregates[self._statistics.index(one)]
+        kind = self._type_of_sum(one, node)
+        return own_step("BIGINT" if kind == "HUGEINT" else kind)
+
+    @property
+    def noisy(self) -> list[tuple[int, float]]:
+        """The query's columns that are counts and sums as they stand, and how wide the intervals in a row are.
+
+        Totals of rows have wider ones, so there are none of a query with totals.
+        """
+        shown = [] if self._grouped.has_sets else self._grouped.query.expressions
+        by_node = dict(zip(self._grouped.aggregates, self._statistics, strict=True))
+        found = [(at, by_node.get(one.unalias())) for at, one in enumerate(shown)]
+        return [(at, 2 * self._half(one)) for at, one in found if one is not None and one.name in (*_COUNTS, "sum")]
+
+    def _cells_of_row(self, *wheres: frozenset[Expr]) -> int:
+        """How many cells are added up in a row of all keys, of those where all of several conditions hold."""
+        met = {self._told[self._places[one][0]] for one in wheres if one}
+        own = {one.tests: max(map(one.values.count, one.values)) for one in self._choices.values()}
+        cells = 1
+        for event in self._events:
+            cells *= 1 if event in met else own.get(event, len(event) + 1)
+        return cells
 
     @property
     def kind(self) -> str:
@@ -485,7 +690,7 @@ class _Plan:
             and not self._events
             and not self._grouped.has_sets
         ):
-            near = f"95 % are within {spread(self.question.scale)} of the truth"
+            near = f"95 % are within {_rounded(max(map(self._half, self._statistics)))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
         found = []
         for one, node in dict(zip(self._statistics, self._grouped.aggregates, strict=True)).items():
@@ -494,7 +699,8 @@ class _Plan:
                 found.append(f"{shown} within {_rounded(self._half(one))}")
             elif one.name in ("avg", "share"):
                 found.append(f"{shown} within {_rounded(self._half(one))} / the number of its values")
-        within = f"95 % are within what is said for one cell: {', '.join(found)}."
+        wider = ", and those of totals within more" if self._grouped.has_sets else ""
+        within = f"95 % are within what is said for one row: {', '.join(found)}{wider}."
         measured = f"The numbers have noise, and may be negative; {within}"
         others = {one.name for one in self._statistics} & {"quantile", *_SPREADING}
         rest = " Variances and quantiles have no interval." if others else ""
@@ -515,11 +721,6 @@ class _Plan:
             return ""
         parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
         return f" Epsilon is split by how much noise each part needs: {parts}."
-
-
-def _placed(places: Mapping[str, int], expr: Expr) -> Expr | None:
-    """A column as the value of a key with a domain."""
-    return Column(0, f"k{places[expr.name]}") if isinstance(expr, Column) else None
 
 
 def _is_constant(expr: Expr) -> bool:
@@ -586,4 +787,12 @@ def _double(number: Fraction) -> str:
 
 
 def _rounded(width: float) -> str:
-    return f"{ceil(width):,}" if width >= 10 else f"{width:.2g}"
+    """A width in words, with two digits at least: never less than it is."""
+    if width >= 10:
+        return f"{ceil(width):,}"
+    digits = 1 - floor(log10(width)) if width > 0 else 0
+    return f"{ceil(width * 10**digits - 1e-9) / 10**digits:.6g}"
+
+
+def _sign(side: str) -> str:
+    return "-" if side == "low" else "+"

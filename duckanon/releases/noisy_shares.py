@@ -9,9 +9,10 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, quoted
+from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.releases.intervals import spread
+from duckanon.releases.intervals import Noisy
+from duckanon.releases.key_filters import filtered
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -21,7 +22,6 @@ from duckanon.releases.noise import (
     offering,
     public_key,
     settle,
-    sorted_keys,
 )
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr, rebuilt, walk
@@ -30,17 +30,20 @@ from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.translate import type_of
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import Conditional
+from duckanon.rewrite.recognize.aggregates import JOINED, SEVERAL
 from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.recognize.ratios import core
-from duckanon.rewrite.rule_context import RuleContext
+from duckanon.rewrite.rule_context import RuleContext, within
 
 SHARES = "conditional table"
 # Each doubles the cells of an answer.
 _MOST_EVENTS = 4
 _MOST_DIGITS = 12
+_OF_SUMS = "Shares are released of numbers of records, not of sums."
 _ORDER = "The query orders or limits its shares in a way that is not followed: write that around the shares."
 
 
@@ -48,20 +51,24 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
     """Replace a node that asks for shares by quotients of noisy counts. Returns why that cannot be done, else None."""
     first = conditionals[0]
     try:
+        if any(one.weight is not None for one in conditionals):
+            raise NotOffered(_OF_SUMS, node.find(exp.Sum))
         question, order, cells = _shares_question(context, conditionals)
     except (NotOffered, NotTotal, InvalidInput) as no:
-        return str(no)
+        return context.not_answered(getattr(no, "part", None) or node, str(no))
     keys = len(first.rows) + len(first.cols)
     source = f"({_quotients(conditionals, _in_order(question, order), len(first.rows), keys, cells)}) AS _dk_shares"
     replacement = share_columns(context, conditionals, node, source)
     if replacement is None:
         return _ORDER
     context.replace(node, replacement)
+    # A count adds up at most all cells of one combination of keys, which differ in conditions.
+    noisy, together = Noisy(question.scale, (Fraction(1),)), question.outcomes
     reason = (
         "The shares are quotients of counts with noise, NULL where a row's noisy total is below 1: 95 % of the counts "
-        f"are within {spread(question.scale)} of the truth."
+        f"are within {noisy.records(together)} of the truth."
     )
-    settle(context, first.table, question, SHARES, reason)
+    settle(context, first.table, question, SHARES, reason, [(noisy, together)])
     return None
 
 
@@ -69,7 +76,7 @@ def objection(conditionals: Sequence[Conditional]) -> str | None:
     """Why the shares of one SELECT have no form that any release can answer; None if they have."""
     first = conditionals[0]
     if any(one.weight is not None for one in conditionals):
-        return "Shares are released of numbers of records, not of sums."
+        return _OF_SUMS
     if any(set(one.rows) != set(first.rows) or one.cols != first.cols for one in conditionals):
         return "The shares of one query must have the same rows: ask for them one after the other."
     shown = sum(role.what == "share" for role in first.columns)
@@ -114,7 +121,7 @@ def share_columns(context: RuleContext, conditionals: Sequence[Conditional], nod
     around = [one for one in sorted((*first.filter, *first.kept), key=write.text) if columns_of(one) <= rows]
     kept = [f"({write.text(rebuilt(one, named.get))})" for one in around]
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
-    replacement = sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}{where}", read="duckdb")
+    replacement = sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}{where}", read=DIALECT)
     bare = node.copy()
     for part in ("having", "qualify", "distinct", "windows"):
         bare.set(part, None)
@@ -125,6 +132,16 @@ def share_columns(context: RuleContext, conditionals: Sequence[Conditional], nod
     return replacement
 
 
+def _key(context: RuleContext, found: Conditional, expr: Expr) -> Key:
+    """A key of the shares. Raises NotOffered."""
+    try:
+        return public_key(context, found.table, expr)
+    except NotOffered as no:
+        named = (one for one in found.node.find_all(exp.Column) if isinstance(expr, Column))
+        no.part = next((one for one in named if fold(one.name) == fold(expr.name)), None)  # type: ignore[union-attr]
+        raise
+
+
 def _shares_question(
     context: RuleContext, conditionals: Sequence[Conditional]
 ) -> tuple[AggregatesQuestion, tuple[Key, ...], list[_Cells]]:
@@ -132,14 +149,16 @@ def _shares_question(
     first, name = conditionals[0], conditionals[0].table
     protected = offering(context, name)
     if len(first.sources) != 1 or not isinstance(first.sources[0].relation, Table):
-        raise NotOffered("Counts are released of one table: join what is released.")
+        reads = [read for _, read in context.reads if within(read, first.node)]
+        several = len(reads) > 1
+        raise NotOffered(SEVERAL if several else JOINED, reads[-1] if several else None)
     reason = objection(conditionals)
     if reason is not None:
         raise NotOffered(reason)
-    keys = tuple(public_key(context, name, one) for one in (*first.rows, *first.cols))
+    keys = tuple(_key(context, first, one) for one in (*first.rows, *first.cols))
     rows = {one.name for one in first.rows if isinstance(one, Column)}
     around = [one for one in (*first.filter, *first.kept) if columns_of(one) <= rows]
-    within = [one for one in first.filter if one not in around]
+    kept = [one for one in first.filter if one not in around]
     if any(one not in around and not _is_presence(one) for one in first.kept):
         raise NotOffered("The sizes of rows are not told here: write conditions on shares around the query.")
     conditions(context, name, around)
@@ -149,10 +168,12 @@ def _shares_question(
             f"More than {_MOST_EVENTS} conditions are too many for one question: ask for fewer shares at once."
         )
     assert protected.policy.per_query is not None
-    filters = conditions(context, name, within)
+    where = filtered(context, name, keys, kept)
     question = AggregatesQuestion(
-        **basis(protected, protected.policy.per_query, filters),
-        keys=sorted_keys(keys),
+        **basis(protected, protected.policy.per_query, where.filters),
+        keys=where.keys,
+        domain_filters=where.domain_filters,
+        grouped=() if set(where.keys) == set(keys) else tuple(f'"k{at}"' for at in _shown(where.keys, keys)),
         events=tuple((one,) for one in events),
     )
     check(question, protected)
@@ -226,6 +247,12 @@ def _is_followed(found: Conditional, role: Role) -> bool:
 
 def _in_order(question: AggregatesQuestion, keys: Sequence[Key]) -> str:
     """The answer to a question, with its keys in the order in which the query has them, and the count n."""
-    shown = [f"k{question.keys.index(one)} AS k{at}" for at, one in enumerate(keys)]
+    places = _shown(question.keys, keys)
+    shown = [f"k{places.index(question.keys.index(one))} AS k{at}" for at, one in enumerate(keys)]
     shown += [f"e{at}" for at in range(len(question.events))]
     return f"(SELECT {', '.join([*shown, 'n0 AS n'])} FROM {quoted(question.path)})"
+
+
+def _shown(keys: Sequence[Key], shown: Sequence[Key]) -> list[int]:
+    """The positions among all keys of those that the query shows, in order."""
+    return [at for at, one in enumerate(keys) if one in shown]

@@ -24,17 +24,17 @@ _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 def rounding(number: Number, kind: str) -> Fraction:
     """How far a value of a column of that type can be from the step to which it is rounded."""
     low, step = Fraction(number.low), Fraction(number.step)
-    own = _own_step(kind)
+    own = own_step(kind)
     exact = own is not None and (own / step).denominator == 1 and (low / own).denominator == 1
     return Fraction(0) if exact else step / 2
 
 
 def is_number(kind: str) -> bool:
     """Whether a column's type is one of numbers."""
-    return _own_step(kind) is not None or kind in ("DOUBLE", "FLOAT")
+    return own_step(kind) is not None or kind in ("DOUBLE", "FLOAT")
 
 
-def _own_step(kind: str) -> Fraction | None:
+def own_step(kind: str) -> Fraction | None:
     """The step in which a type holds numbers; None for floats."""
     decimal = _DECIMAL.fullmatch(kind)
     if decimal is not None:
@@ -58,7 +58,7 @@ def of_column(
     low, high, *steps = map(Fraction, bounds)
     if max(-low, high) > LARGEST_BOUND:
         raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
-    step = steps[0] if steps else _own_step(kind) or (high - low) / _DEFAULT_STEPS
+    step = steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS
     most = _MOST_OF_QUANTILES if quantiles else _MOST_OF_SQUARES if squares else _MOST_STEPS
     step *= ceil((high - low) / step / most)
     assert protected.stored is not None

@@ -24,6 +24,12 @@ from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable
 
+# The number of what answers mean. It is part of each question's key, so an answer of an older meaning is never given
+# again, and asking anew is charged.
+# 2: which records of a unit count differs from unit to unit; until then all units lost the same cells. Units, groups
+#    and values are compared by their bytes, whatever the collation.
+MEANING = 2
+
 
 @dataclass(frozen=True)
 class Key:
@@ -38,6 +44,17 @@ class Key:
     domain: str
     kind: str = "VARCHAR"
     columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DomainFilter:
+    """A condition on the values of keys alone: cells where it is false or NULL are not part of the answer.
+
+    sql: over the values k0, k1, ...; it cannot fail. keys: the positions of the keys that it reads.
+    """
+
+    sql: str
+    keys: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +83,8 @@ class PaidQuestion:
         found = asdict(self)
         for name in ("location", "protects", "epsilon"):
             found.pop(name)
-        return {**found, "kind": self.kind, "table": self.location.identity, "epsilon": written(self.epsilon)}
+        table, epsilon = self.location.identity, written(self.epsilon)
+        return {**found, "kind": self.kind, "table": table, "epsilon": epsilon, "meaning": MEANING}
 
     @cached_property
     def key(self) -> str:
@@ -131,15 +149,11 @@ class Units:
 
 @dataclass(frozen=True)
 class Different:
-    """How many different values of a column there are: the column n. A record adds at most one to its cell.
-
-    is_text: whether its values are compared by their bytes, whatever the collation.
-    """
+    """How many different values of a column there are: the column n. A record adds at most one to its cell."""
 
     kind: ClassVar[str] = "different"
 
     column: str
-    is_text: bool
 
 
 @dataclass(frozen=True)
@@ -185,25 +199,30 @@ Measure = Records | Units | Different | Sums | Quantiles
 class AggregatesQuestion(PaidQuestion):
     """Counts, sums and quantiles of records, for every combination of keys and events.
 
-    keys: columns with a domain. grouped: expressions over the keys' values k0, k1, ... by which cells are made; none:
-    the keys themselves. events: each is a list of conditions: the first that holds decides a record's cell; if none
-    does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
+    keys: columns with a domain. domain_filters: conditions on the keys' values. They decide which cells there are, and
+    a record in no cell does not count. grouped: expressions over the keys' values k0, k1, ... by which cells are made;
+    none: the keys themselves. events: each is a list of conditions: the first that holds decides a record's cell; if
+    none does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
     records lie in at most `contributions` cells.
     """
 
     kind: ClassVar[str] = "aggregates"
 
     keys: tuple[Key, ...] = ()
+    domain_filters: tuple[DomainFilter, ...] = ()
     grouped: tuple[str, ...] = ()
     events: tuple[tuple[str, ...], ...] = ()
     measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
 
     @property
     def resolved(self) -> dict[str, Any]:
-        return {
+        found = {
             **super().resolved,
             "measures": [(one.kind, asdict(one), written(share)) for one, share in self.measures],
         }
+        if not self.domain_filters:
+            found.pop("domain_filters")
+        return found
 
     def split(self) -> AggregatesQuestion:
         """The question with epsilon split over its measures, so that the sum of the squares of their noise is least.
@@ -252,12 +271,22 @@ class AggregatesQuestion(PaidQuestion):
         told = [_told(one, self.privacy_unit) for one, _ in self.measures]
         by = [one.column for one in self.keys] if not self.grouped else [f"{one}" for one in self.grouped_by]
         by += [" / ".join(one) for one in self.events]
-        return f"{' and '.join(told)} of {self.location.label} by {', '.join(by) or 'nothing'}{self._filtered}"
+        filters = (*self.filter, *(self._named(one.sql) for one in self.domain_filters))
+        where = f" where {' and '.join(filters)}" if filters else ""
+        return f"{' and '.join(told)} of {self.location.label} by {', '.join(by) or 'nothing'}{where}"
 
     @property
     def grouped_by(self) -> list[str]:
         """The expressions by which it is grouped, with the columns' names in them."""
-        return [_PLACE.sub(lambda found: quoted([self.keys[int(found[1])].column]), one) for one in self.grouped]
+        return [self._named(one) for one in self.grouped]
+
+    def _named(self, expression: str) -> str:
+        """An expression over the keys' values, with the columns' names in it. A text in it stays as it is."""
+
+        def name(found: re.Match[str]) -> str:
+            return found[0] if found[1] is None else quoted([self.keys[int(found[1])].column])
+
+        return _PLACE.sub(name, expression)
 
 
 def columns_of(at: int, measure: Measure) -> list[str]:
@@ -269,8 +298,8 @@ def columns_of(at: int, measure: Measure) -> list[str]:
     return [f"n{at}"]
 
 
-# A key's value in an expression.
-_PLACE = re.compile(r'"k(\d+)"')
+# A text, or a key's value, in an expression.
+_PLACE = re.compile(r"""'(?:[^']|'')*'|"k(\d+)\"""")
 
 
 def _told(measure: Measure, unit: str | None) -> str:

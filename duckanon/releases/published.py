@@ -18,6 +18,7 @@ from duckanon.rewrite.algebra.filters import is_total
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.recognize import Conditional, Counts
 from duckanon.rewrite.recognize.findings import Found, Role
 from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
@@ -67,7 +68,7 @@ def count_columns(context: RuleContext, found: Counts, node: Node, source: str) 
             strict=True,
         )
     ]
-    return sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}", read="duckdb")
+    return sqlglot.parse_one(f"SELECT {', '.join(shown)} FROM {source}", read=DIALECT)
 
 
 def _shown(found: Counts, role: Role, given: Node | None) -> str:

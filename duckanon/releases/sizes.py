@@ -45,14 +45,13 @@ RECORDS = Size()
 class UnitsTable:
     """A protected table of the privacy units, whose groups are counted, those without records too: they have size 0.
 
-    It is of the population of the records. column: that identifies a unit. is_text: whether it holds text. filter:
-    conditions on units, as SQL.
+    It is of the population of the records. column: that identifies a unit. filter: conditions on
+    units, as SQL.
     """
 
     location: Location
     version: int
     column: str
-    is_text: bool = False
     filter: tuple[str, ...] = ()
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +16,30 @@ Record = dict[str, Any]
 Cell = tuple[Any, ...]
 
 
+Typed = tuple[object, str]
+"""A value, and its type in DuckDB."""
+
+
+def in_order(unit: Typed, rows: Sequence[tuple[Typed, ...]]) -> list[int]:
+    """The positions of a unit's records in the order in which they count. rows: all that each adds, and its cell."""
+    seen: Counter[tuple[Typed, ...]] = Counter()
+    places = []
+    for at, row in enumerate(rows):
+        seen[row] += 1
+        places.append((_hashed(unit, *row, (seen[row], "BIGINT")), at))
+    return [at for _, at in sorted(places)]
+
+
 @cache
-def hashed(value: object, kind: str) -> int:
-    """DuckDB's hash, by which the records of a unit are put in order."""
-    with duckdb.connect() as con:
-        return int(con.execute(f"SELECT hash(CAST(? AS {kind}))", [value]).fetchall()[0][0])
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+@cache
+def _hashed(*values: Typed) -> int:
+    """DuckDB's hash of its hash of these values, by which the records of a unit are put in order."""
+    marks = ", ".join(f"CAST(? AS {kind})" for _, kind in values)
+    return int(_connection().execute(f"SELECT hash(hash({marks}))", [value for value, _ in values]).fetchall()[0][0])
 
 
 @dataclass
@@ -72,12 +91,14 @@ class Counted:
         for one in placed:
             own[one[0][self.unit]].append(one)
 
-        def order(one: tuple[Record, int]) -> tuple[object, ...]:
-            record, cell = one
-            group = () if self.group is None else (hashed(record[self.group], "INTEGER"), record[self.group])
-            return (hashed(cell, "BIGINT"), *group, cell)
+        return [mine[at] for unit, mine in own.items() for at in self._in_order(unit, mine)[: self.most]]
 
-        return [one for mine in own.values() for one in sorted(mine, key=order)[: self.most]]
+    def _in_order(self, unit: Any, placed: Sequence[tuple[Record, int]]) -> list[int]:
+        rows = []
+        for record, cell in placed:
+            group = () if self.group is None else ((record[self.group], "INTEGER"), (1, "INTEGER"))
+            rows.append(((cell, "BIGINT"), *group))
+        return in_order((unit, "INTEGER"), rows)
 
     def counts(self, records: Sequence[Record]) -> list[int]:
         counted = [0] * len(self.cells())
@@ -97,12 +118,11 @@ class Counted:
         largest = self.max_size
         if self.unit == self.group:
             largest = min(largest, self.most)
-            homes: dict[Any, int] = {}
-            placed = self.placed(records)
-            for record, cell in placed:
-                home = homes.setdefault(record[self.group], cell)
-                homes[record[self.group]] = min(home, cell, key=lambda one: (hashed(one, "BIGINT"), one))
-            bounded = [(record, cell) for record, cell in placed if homes[record[self.group]] == cell]
+            own: dict[Any, list[tuple[Record, int]]] = defaultdict(list)
+            for one in self.placed(records):
+                own[one[0][self.group]].append(one)
+            homes = {unit: mine[self._in_order(unit, mine)[0]][1] for unit, mine in own.items()}
+            bounded = [(record, cell) for unit, mine in own.items() for record, cell in mine if cell == homes[unit]]
         else:
             bounded = self.bounded(records)
         groups: dict[tuple[Any, int], int] = defaultdict(int)

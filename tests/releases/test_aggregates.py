@@ -27,7 +27,7 @@ from duckanon.releases.paid_questions import (
     Sums,
     Units,
 )
-from tests.releases.plain import hashed
+from tests.releases.plain import Typed, in_order
 
 NUMBER = Number("x", "-2", "1/2", 12)
 KEY = Key("a", "domain_a", "VARCHAR", ("a",))
@@ -36,7 +36,7 @@ EVENTS = ('("y" = 1)', '("y" = 2)')
 MEASURES: list[Measure] = [
     Records(),
     Units(),
-    Different("y", is_text=False),
+    Different("y"),
     Sums(NUMBER),
     Sums(NUMBER, squares=True),
     Sums(NUMBER, missing=True),
@@ -64,7 +64,7 @@ class Case:
         return value.upper() if self.grouped and value is not None else value
 
     def placed(self) -> list[tuple[Record, int]]:
-        """The records that count, in the order in which a unit's first are taken."""
+        """The records that count, with their cells."""
         cells = {cell: at for at, cell in enumerate(self.cells())}
         found = []
         for one in self.records:
@@ -76,18 +76,20 @@ class Case:
         for one, cell in found:
             own[one["unit"]].append((one, cell))
 
-        def order(placed: tuple[Record, int]) -> tuple[Any, ...]:
-            ties = []
+        def row(placed: tuple[Record, int]) -> tuple[Typed, ...]:
+            numbers: list[Typed] = []
             for measure, _ in self.question.measures:
-                if isinstance(measure, Sums | Quantiles | Different):
-                    kind = "INTEGER" if isinstance(measure, Different) else "BIGINT"
-                    value = placed[0]["y"] if isinstance(measure, Different) else steps(placed[0]["x"])
-                    # DuckDB sorts NULL last, and its hash of NULL is a number like others.
-                    ties += [hashed(value, kind), value is None, value or 0]
-            return (hashed(placed[1], "BIGINT"), *ties, placed[1])
+                if isinstance(measure, Different):
+                    numbers.append((placed[0]["y"], "INTEGER"))
+                elif isinstance(measure, Sums | Quantiles):
+                    numbers.append((steps(placed[0]["x"]), "BIGINT"))
+            return ((placed[1], "BIGINT"), *numbers)
 
-        most = self.question.contributions
-        return [one for mine in own.values() for one in sorted(mine, key=order)[:most]]
+        found = []
+        for unit, mine in own.items():
+            first = in_order((unit, "INTEGER"), list(map(row, mine)))[: self.question.contributions]
+            found += [mine[at] for at in first]
+        return found
 
     def totals(self) -> list[np.ndarray]:
         placed, size = self.placed(), len(self.cells())

@@ -19,7 +19,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import plan
 from duckanon.errors import BudgetExhausted, MachineFailure, PolicyRefusal, UnsupportedQuery
 from duckanon.governance import answers
-from duckanon.releases import mechanisms
+from duckanon.releases import mechanisms, paid_questions
 from tests.engines.seeded import Seeded
 from tests.guard.truthful import truth
 from tests.releases.databases import made, spent
@@ -195,14 +195,14 @@ def test_what_is_too_large_is_refused_before_it_is_charged(tmp_path: Path) -> No
     path = tmp_path / "x.duckdb"
     with duckanon.connect(path, role="steward") as con:
         con.execute(
-            "CREATE TABLE numbers AS SELECT i::INTEGER AS a, i::INTEGER AS b FROM range(400) r(i); "
+            "CREATE TABLE numbers AS SELECT i::INTEGER AS a, i::INTEGER AS b FROM range(1001) r(i); "
             "CREATE TABLE t AS SELECT a, b, 1 AS g FROM numbers; SELECT open_table('numbers'); "
             "SELECT protect('t', epsilon := 1, per_query := 0.1, public := ['a', 'b'], unit := 'g', "
             "hierarchy := ['a'], max_size := 100000, domains := {'a': 'numbers', 'b': 'numbers'})"
         ).fetchall()
     with duckanon.connect(path, role="analyst") as con:
         for sql, why in (
-            ("SELECT a, b, count(*) FROM t GROUP BY a, b", "more than 100,000 combinations"),
+            ("SELECT a, b, count(*) FROM t GROUP BY a, b", "more than 1,000,000 combinations"),
             (
                 "SELECT size, count(*) FROM (SELECT g, count(*) AS size FROM t GROUP BY g) GROUP BY size",
                 "more than 200",
@@ -213,7 +213,7 @@ def test_what_is_too_large_is_refused_before_it_is_charged(tmp_path: Path) -> No
                 con.execute(sql)
             assert con.explain(sql).refusal is not None
         assert spent(con) == (Fraction(0), 0)
-        assert len(con.execute("SELECT a, count(*) FROM t GROUP BY a").fetchall()) == 400
+        assert len(con.execute("SELECT a, count(*) FROM t GROUP BY a").fetchall()) == 1001
 
 
 @pytest.mark.parametrize("noise", [-1000, -3, 0, 2, 1000])
@@ -297,3 +297,24 @@ def test_an_answer_that_was_dropped_is_charged_again(con: duckanon.Analyst) -> N
     con.execute(ASKED[0]).fetchall()
     con.execute(ASKED[0]).fetchall()
     assert spent(con) == (Fraction(1), 2)
+
+
+@pytest.mark.parametrize("sql", [ASKED[0], SHARES, SIZES])
+def test_an_answer_of_an_older_meaning_is_not_given(
+    con: duckanon.Analyst, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What answers mean has changed since: asking again is charged, and the older answer stays as it was."""
+    with monkeypatch.context() as patch:
+        patch.setattr(paid_questions, "MEANING", 1)
+        con.execute(sql).fetchall()
+        assert spent(con) == (Fraction(1, 2), 1)
+        assert con.explain(sql).steps[0].drawn is not None
+    # A decision is kept while no ledger changes, and the package does not change while it runs.
+    with con.cursor() as later:
+        later._shared.forget()
+        later._shared._decided.clear()
+        assert later.explain(sql).steps[0].drawn is None
+        later.execute(sql).fetchall()
+        assert spent(later) == (Fraction(1), 2)
+        later.execute(sql).fetchall()
+        assert spent(later) == (Fraction(1), 2)

@@ -25,7 +25,7 @@ from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 from tests.engines.groups.plain import privacy_loss
-from tests.releases.plain import hashed
+from tests.releases.plain import Typed, in_order
 
 Record = dict[str, Any]
 KINDS = {
@@ -162,25 +162,23 @@ def kept(asked: GroupSizesQuestion, placed: list[tuple[Record, int]]) -> list[tu
     own: dict[Any, list[tuple[Record, int]]] = defaultdict(list)
     for one in placed:
         own[one[0][asked.privacy_unit]].append(one)
-    if asked.is_unit:
-        homes = {
-            unit: min((cell for _, cell in mine), key=lambda one: (hashed(one, "BIGINT"), one))
-            for unit, mine in own.items()
-        }
-        return [(one, cell) for unit, mine in own.items() for one, cell in mine if cell == homes[unit]]
 
-    def order(one: tuple[Record, int]) -> tuple[object, ...]:
+    def row(one: tuple[Record, int]) -> tuple[Typed, ...]:
         record, cell = one
-        added = worth(asked.size, record)
-        names = [record[name] for name in (asked.group, *asked.within)]
-        told = [
-            (hashed(value, KINDS[name]), value is None, value or "")
-            for name, value in zip((asked.group, *asked.within), names, strict=True)
-        ]
-        last = (hashed(added, kind_of(asked.size)), added is None, 0 if added is None else added)
-        return (hashed(cell, "BIGINT"), told, last, cell)
+        group = [as_bytes(record[name], KINDS[name]) for name in (asked.group, *asked.within)]
+        return ((cell, "BIGINT"), *group, as_bytes(worth(asked.size, record), kind_of(asked.size)))
 
-    return [one for mine in own.values() for one in sorted(mine, key=order)[: asked.contributions]]
+    found = []
+    for unit, mine in own.items():
+        order = in_order((unit, "INTEGER"), list(map(row, mine)))
+        home = mine[order[0]][1]
+        counted = [one for one in mine if one[1] == home] if asked.is_unit else [mine[at] for at in order]
+        found += counted if asked.is_unit else counted[: asked.contributions]
+    return found
+
+
+def as_bytes(value: Any, kind: str) -> Typed:
+    return (None if value is None else value.encode(), "BLOB") if kind == "VARCHAR" else (value, kind)
 
 
 def question(unit: str | None, most: int, size: Size, **more: Any) -> GroupSizesQuestion:

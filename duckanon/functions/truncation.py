@@ -1,0 +1,78 @@
+"""truncation: how many records of a protected table its noisy answers leave out. It tells this to a steward alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+
+from duckanon.catalog.names import quoted
+from duckanon.catalog.policy import Policy
+from duckanon.errors import InvalidInput
+from duckanon.functions import arguments
+from duckanon.functions.arrow import columns_of, row_type, rows
+from duckanon.functions.request import Request
+from duckanon.functions.sqltext import call, fill, literal, unit_of
+from duckanon.functions.udf import Host, Instance, register_engine
+
+
+class Governance(Protocol):
+    """What it needs to know of policies, and a connection to read records with."""
+
+    cursors: Any
+
+    def policy_of(self, table: str, lookup: Mapping[str, Any]) -> tuple[Any, Policy | None]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncation(Request):
+    """A call of truncation. rows_per_unit: None for the policy's."""
+
+    tbl: str
+    rows_per_unit: int | None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        rows_per_unit = given["rows_per_unit"]
+        if rows_per_unit is not None and arguments.whole(rows_per_unit, "rows_per_unit") < 1:
+            raise InvalidInput("rows_per_unit must be 1 or more, as in rows_per_unit := 3.")
+        return cls(tbl=arguments.table(given["tbl"]), rows_per_unit=rows_per_unit)
+
+    def query(self) -> str:
+        seen = f"_dk_seen({literal(self.tbl)})"
+        return fill("listing", answer=call("_dk_truncation", request=self.literal, seen=seen))
+
+
+def register(on: Instance, host: Host) -> None:
+    """Put truncation on a database instance."""
+    on.function("truncation", Truncation)
+    kind = f"{row_type(columns_of('truncation'))}[]"
+    register_engine(on, "_dk_truncation", partial(_left_out, host.governance), "rows", kind, Truncation)
+
+
+def _left_out(governance: Governance, request: Truncation, seen: pa.Scalar) -> pa.Array:
+    """One row. The records are read as they are committed; nothing is recorded."""
+    location, policy = governance.policy_of(request.tbl, seen.as_py())
+    if policy is None:
+        raise InvalidInput(
+            f"{request.tbl} is not protected, so no policy says how many records of a unit count: protect it first."
+        )
+    unit = policy.privacy_unit
+    if unit is None:
+        raise InvalidInput(
+            f"In the policy of {location.label} each record is a privacy unit, so none is left out: name a "
+            "privacy_unit in protect where a person may have several records."
+        )
+    most = request.rows_per_unit or policy.contributions
+    counted = (
+        f"SELECT system.main.count(*) AS n FROM {quoted(location.path)} WHERE {quoted([unit])} IS NOT NULL "
+        f"GROUP BY {unit_of(unit)}"
+    )
+    with governance.cursors.cursor() as cursor:
+        ((many,),) = cursor.execute(
+            f"SELECT CAST(coalesce(system.main.sum(system.main.greatest(n - {most}, 0)), 0) AS BIGINT) FROM ({counted})"
+        ).fetchall()
+    return rows([{"records_left_out": many}], columns_of("truncation"))

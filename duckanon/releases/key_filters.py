@@ -1,0 +1,74 @@
+"""Conditions of WHERE on keys alone: they decide which cells an answer has, before any record is read.
+
+`WHERE k = 'b' GROUP BY k` has the row of b and no others. Values of a key outside its domain are in no cell, so such a
+condition is tried on the domain's values only, and is no condition on records. A condition that also reads another
+column stays one on records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.releases.noise import NotOffered, columns_of, conditions, public_key, sorted_keys
+from duckanon.releases.paid_questions import DomainFilter, Key
+from duckanon.rewrite.algebra.expressions import Column, Expr, rebuilt
+from duckanon.rewrite.algebra.filters import written
+from duckanon.rewrite.rule_context import RuleContext
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The keys and conditions of a question.
+
+    keys: in a fixed order; among them may be columns that the answer does not show, such as the states in which the
+    counties lie that it shows. domain_filters: on the keys' values. filters: on records, as SQL that cannot fail.
+    """
+
+    keys: tuple[Key, ...]
+    domain_filters: tuple[DomainFilter, ...]
+    filters: list[str]
+
+
+def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: Sequence[Expr]) -> Filtered:
+    """Apart: the conditions on the keys' values, and those on records. keys: by which the question groups.
+
+    Raises NotOffered for dropped columns, and NotTotal for what could fail on a record.
+    """
+    known = {fold(one.column): one for one in keys}
+    above = _above(context, name, keys)
+    on_keys = [one for one in where if keys and columns_of(one) <= known.keys() | above.keys()]
+    used = {column for one in on_keys for column in columns_of(one)}
+    all_keys = sorted_keys([*keys, *(key for column, key in above.items() if column in used)])
+    places = {fold(one.column): at for at, one in enumerate(all_keys)}
+    types = context.types(name)
+    shown = {f"k{at}": types[column] for column, at in places.items()}
+    conditions(context, name, on_keys)
+    found = {
+        DomainFilter(
+            written(rebuilt(one, partial(placed, places)), shown, context.today),
+            tuple(sorted(places[column] for column in columns_of(one))),
+        )
+        for one in on_keys
+    }
+    rest = conditions(context, name, [one for one in where if one not in on_keys])
+    return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest)
+
+
+def placed(places: Mapping[str, int], expr: Expr) -> Expr | None:
+    """A column as the value of a key. places: of the keys, by folded column."""
+    return Column(0, f"k{places[expr.name]}") if isinstance(expr, Column) else None
+
+
+def _above(context: RuleContext, name: TableName, keys: Sequence[Key]) -> dict[str, Key]:
+    """Public columns that the domains of the keys list beside these, as a domain of counties lists their states."""
+    own = {fold(one.column) for one in keys}
+    found = {}
+    for column in sorted({each for one in keys for each in one.columns} - own):
+        try:
+            found[column] = public_key(context, name, Column(0, column))
+        except NotOffered:
+            continue
+    return found
