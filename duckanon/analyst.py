@@ -36,6 +36,8 @@ LOCKED: dict[str, Any] = {
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
     "allow_unsigned_extensions": False,
+    # Text is compared by its bytes, whatever collation the database is used with elsewhere.
+    "default_collation": "",
     "lock_configuration": True,
 }
 
@@ -48,7 +50,7 @@ class Answer:
     """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
     holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: whether it reads a
-    closed table through an open view.
+    closed table through an open view. small: a sentence on the numbers of some rows, shown below them.
     """
 
     def __init__(
@@ -58,8 +60,10 @@ class Answer:
         holds: Callable[[], None],
         *,
         behind: bool = False,
+        small: Callable[[list[Any]], str | None] | None = None,
     ) -> None:
         self._relation, self._lock, self._holds, self._behind = relation, lock, holds, behind
+        self._small = small
 
     def __getattr__(self, name: str) -> Any:
         if name not in _GIVES:
@@ -74,17 +78,27 @@ class Answer:
     def __repr__(self) -> str:
         with self._lock:
             self._holds()
-            return str(_unnamed(lambda: repr(self._relation), self._behind))
+            return str(_unnamed(lambda: repr(self._relation), self._behind)) + self._note()
 
     def __str__(self) -> str:
         with self._lock:
             self._holds()
-            return str(_unnamed(lambda: str(self._relation), self._behind))
+            return str(_unnamed(lambda: str(self._relation), self._behind)) + self._note()
+
+    def _note(self) -> str:
+        """Which of the numbers shown may be noise alone, as a line; empty where none are."""
+        relation = self._relation
+        if relation is None or self._small is None:
+            return ""
+        said = self._small(_unnamed(lambda: relation.limit(_SHOWN).fetchall(), self._behind))
+        return f"{said}\n" if said is not None else ""
 
     def __len__(self) -> int:
         return len(self.fetchall())
 
 
+# The most rows of which DuckDB shows any.
+_SHOWN = 10_000
 _PIVOT = re.compile(r"\bPIVOT", re.IGNORECASE)
 _GIVES = frozenset(
     """alias arrow columns description df dtypes fetch_arrow_reader fetch_arrow_table fetch_df_chunk fetch_record_batch
@@ -127,7 +141,9 @@ class Analyst:
             named = {} if params is None or self._is_filled else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named), self._is_behind)
             holds = self._guard.holding(query, text, params)
-            return Answer(relation, self._lock, holds, behind=self._is_behind)
+            decision = self.decision
+            small = decision.small_numbers if decision is not None and decision.noisy else None
+            return Answer(relation, self._lock, holds, behind=self._is_behind, small=small)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""

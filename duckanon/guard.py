@@ -7,7 +7,8 @@ that paid answers are stored before the text runs. No decision reads a record of
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from threading import RLock
@@ -26,19 +27,28 @@ from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
 from duckanon.releases import mechanisms
 from duckanon.releases.available import AvailableReleases
-from duckanon.releases.paid_questions import PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion, Quantiles
+from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
+from duckanon.rewrite.readings import Reading
 from duckanon.rewrite.rule_context import Refused
+from duckanon.rewrite.same_meaning import difference
 from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
 
-_SERIALIZE = "SELECT system.main.json_serialize_sql(?::VARCHAR)"
-# The most cells of an answer; most of more would be noise.
-_MOST_COUNTS, _MOST_SIZES = 100_000, 20_000_000
+_SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
+# Positions in a tree, which most often are all that differs between two texts; and what is in the tree of no query.
+# In a text inside the tree quotes are escaped, so these are found outside of texts only.
+_PLACES = re.compile(r'"query_location(_length)?":\d+,?', re.ASCII)
+_FAILED = '"error":true'
+# The most characters of a statement that an error quotes.
+_QUOTED = 60
+# The most regions and sizes of group sizes, and the most cells of quantiles, each of which tries all steps.
+_MOST_SIZES, _MOST_OF_QUANTILES = 20_000_000, 100_000
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
 # How many decisions are kept, and the longest text of one, in characters.
@@ -275,7 +285,11 @@ class Guard:
         admitted = admit(statement_text(statement))
         try:
             catalog, releases, states = self._catalog(admitted)
+            self._as_written(admitted.readings)
+            if catalog.protected and admitted.query is not None and admitted.query.find(exp.Table) is not None:
+                self._name_columns(admitted.query)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
+            self._as_written(decision.readings)
             if decision.query is not None:
                 self._verify(decision, catalog)
         except RecursionError:
@@ -301,8 +315,8 @@ class Guard:
         with self._shared.lock:
             for question in decision.answers:
                 days[question.key] = day_charged(self._shared.own, question.purchase)
-                most = _MOST_COUNTS if question.kind == "aggregates" else _MOST_SIZES // question.max_size
-                if days[question.key] is None and mechanisms.cells(self._shared.own, question) > most:
+                most = _most_cells(question)
+                if days[question.key] is None and mechanisms.cells(self._shared.own, question, most) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
                     )
@@ -340,10 +354,55 @@ class Guard:
             Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects),
         )
 
+    def _as_written(self, readings: Sequence[Reading]) -> None:
+        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written."""
+        different = [one for one in readings if one[0] != one[1]]
+        if not different:
+            return
+        trees = iter(self._trees([text for pair in different for text in pair]))
+        for (written, _), one, other in zip(different, trees, trees, strict=True):
+            if _PLACES.sub("", one) != _PLACES.sub("", other) or _FAILED in one:
+                mine = json.loads(one)
+                found = difference(written, mine, json.loads(other))
+                if found is not None:
+                    raise UnsupportedQuery(_misread(mine, found))
+
+    def _name_columns(self, query: exp.Expression) -> None:
+        """Columns of the result that have no name get DuckDB's, which follows from how they are written."""
+        items = column_names.unnamed(query)
+        if not items:
+            return
+        named = ", ".join([f"system.main.json_deserialize_sql({_SERIALIZED})"] * len(items))
+        with self._shared.lock:
+            texts = self._shared.own.execute(f"SELECT {named}", [column_names.text(one) for one in items]).fetchall()[0]
+        column_names.name(items, texts)
+
     def _serialized(self, text: str) -> Any:
         """DuckDB's parse tree of a query."""
+        return json.loads(self._trees([text])[0])
+
+    def _trees(self, texts: Sequence[str]) -> list[str]:
+        """DuckDB's parse trees of queries, as JSON."""
         with self._shared.lock:
-            return json.loads(self._shared.own.execute(_SERIALIZE, [text]).fetchall()[0][0])
+            asked = f"SELECT {', '.join([_SERIALIZED] * len(texts))}"
+            return list(self._shared.own.execute(asked, list(texts)).fetchall()[0])
+
+
+def _misread(tree: Mapping[str, Any], part: str) -> str:
+    """Why a text is not run. tree: DuckDB's tree of it. part: what the guard reads as something else."""
+    if tree.get("error"):
+        return "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
+    said = part if len(part) <= _QUOTED else f"{part[:_QUOTED]} ..."
+    return f"The guard does not read this part as DuckDB does, so it does not run it: {said} Write it another way."
+
+
+def _most_cells(question: PaidQuestion) -> int:
+    """The most cells, or leaf regions, of an answer."""
+    if isinstance(question, GroupSizesQuestion):
+        return _MOST_SIZES // question.max_size
+    assert isinstance(question, AggregatesQuestion)
+    quantiles = any(isinstance(one, Quantiles) for one, _ in question.measures)
+    return _MOST_OF_QUANTILES if quantiles else mechanisms.MOST_CELLS
 
 
 def _governed(state: LedgerState) -> Governed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import sqlglot
@@ -17,8 +17,10 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
+from duckanon.rewrite.readings import Reading, reading
 
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
@@ -52,13 +54,16 @@ class Kind(Enum):
 class Statement:
     """An admitted statement. tree: of the whole statement. query: the query in it, if there is one.
 
-    listed: what a statement that lists tables lists: TABLES, ALL TABLES or DATABASES.
+    listed: what a statement that lists tables lists: TABLES, ALL TABLES or DATABASES. text: as it was written, to be
+    quoted. readings: of the query.
     """
 
     kind: Kind
     tree: Node
     query: Node | None = None
     listed: str = ""
+    text: str = ""
+    readings: tuple[Reading, ...] = ()
 
 
 # sqlglot's classes for parts of queries other than functions. Some exist in later versions only.
@@ -85,7 +90,8 @@ def admit(text: str) -> Statement:
     if "\0" in text or not _is_unicode(text):
         raise UnsupportedQuery("The statement holds characters that are no text: write it in plain Unicode.")
     about = _ABOUT.fullmatch(text)
-    return _kind(_parsed(text)) if about is None else _about(about[1].upper(), about[2])
+    found = _parsed(text) if about is None else _about(about[1].upper(), about[2])
+    return replace(found, text=text)
 
 
 def _about(word: str, rest: str) -> Statement:
@@ -94,14 +100,14 @@ def _about(word: str, rest: str) -> Statement:
     if word in ("SHOW", "DESCRIBE", "DESC"):
         if listed in ("TABLES", "ALL TABLES", "DATABASES") or not listed:
             return Statement(Kind.TABLES, exp.Null(), listed=listed or "ALL TABLES")
-        return Statement(Kind.DESCRIBE, exp.Null(), _wrapped(rest))
+        return _wrapped(Kind.DESCRIBE, rest)
     if word == "SUMMARIZE":
-        return Statement(Kind.SUMMARIZE, exp.Null(), _wrapped(rest))
+        return _wrapped(Kind.SUMMARIZE, rest)
     if word == "EXPLAIN" and _QUERY.match(rest):
-        return Statement(Kind.EXPLAIN, exp.Null(), _wrapped(rest))
+        return _wrapped(Kind.EXPLAIN, rest)
     asked = _TABLE_INFO.fullmatch(rest)
     if word == "PRAGMA" and asked is not None:
-        return _kind(_parsed(f"FROM pragma_table_info({asked[1]})"))
+        return _parsed(f"FROM pragma_table_info({asked[1]})")
     if word == "PRAGMA" and listed == "SHOW_TABLES":
         return Statement(Kind.TABLES, exp.Null(), listed="TABLES")
     raise UnsupportedQuery(
@@ -110,30 +116,40 @@ def _about(word: str, rest: str) -> Statement:
     )
 
 
-def _wrapped(rest: str) -> Node:
+def _wrapped(kind: Kind, rest: str) -> Statement:
     """The query after DESCRIBE, SUMMARIZE or EXPLAIN, or that of a table whose name stands there."""
-    tree = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
-    if not isinstance(tree, _QUERIES):
+    found = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
+    if found.kind is not Kind.QUERY:
         raise UnsupportedQuery("DESCRIBE, SUMMARIZE and EXPLAIN are followed by a query or by the name of a table.")
-    return known(tree)
+    return Statement(kind, exp.Null(), found.query, readings=found.readings)
 
 
-def _parsed(text: str) -> Node:
+def _parsed(text: str) -> Statement:
     """The one statement in a text, with its question marks numbered."""
+    text = numbered(text)
     try:
-        trees = sqlglot.parse(numbered(text), read="duckdb")
+        trees = sqlglot.parse(text, read=DIALECT)
+        trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+        if len(trees) != 1:
+            raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
+        tree: Node = trees[0]
+        readings = _readings(text, tree)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         # The parser's own message would quote the statement.
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
         ) from None
-    trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
-    if len(trees) != 1:
-        raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
-    tree: Node = trees[0]
     for one in tree.find_all(exp.Fetch):
         _as_limit(one)
-    return grouped(tree)
+    return replace(_kind(grouped(tree)), readings=readings)
+
+
+def _readings(text: str, tree: Node) -> tuple[Reading, ...]:
+    """The reading of the query in a statement, if it has one."""
+    if isinstance(tree, _QUERIES):
+        return (reading(text, tree),)
+    query = tree.args.get("expression") if isinstance(tree, exp.Create | exp.Insert) else None
+    return (reading(text, query, is_within=True),) if isinstance(query, _QUERIES) else ()
 
 
 def _as_limit(fetch: Node) -> None:

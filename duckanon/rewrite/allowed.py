@@ -80,7 +80,9 @@ WINDOWS = frozenset(
     "cume_dist dense_rank fill first_value lag last_value lead nth_value ntile percent_rank rank row_number".split()
 )
 
-FUNCTIONS = SCALARS | AGGREGATES | WINDOWS
+# What the guard writes for the ends of intervals: pure functions of numbers.
+_OWN = frozenset({"_dk_width", "_dk_quotient_end"})
+FUNCTIONS = SCALARS | AGGREGATES | WINDOWS | _OWN
 
 TABLE_FUNCTIONS = frozenset("generate_series range repeat unnest".split())
 

@@ -6,6 +6,7 @@ with the name of a table is renamed, so that neither can be taken for the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import sqlglot
@@ -19,6 +20,9 @@ from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import Node, arg, given
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
+from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.quote import quote, remember, takes_over
+from duckanon.rewrite.readings import Reading, reading
 
 _NOT_SEEN = (
     "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "
@@ -33,7 +37,9 @@ class Bound:
     """A query with resolved names, as a tree of its own that may be changed.
 
     protected: the name and the node of each read of a protected table. tables: all other tables that it reads. calls:
-    the name and the node of each call of duckanon's table functions. has_parameters: whether it has placeholders.
+    the name and the node of each call of duckanon's table functions. has_parameters: whether it has placeholders. text:
+    of the statement. origins: what the analyst wrote where names are resolved now. readings: of the definitions of
+    its views and macros.
     """
 
     query: Node
@@ -41,14 +47,27 @@ class Bound:
     protected: list[tuple[TableName, Node]] = field(default_factory=list)
     calls: list[tuple[str, Node]] = field(default_factory=list)
     has_parameters: bool = False
+    text: str = ""
+    origins: Sequence[Node] = ()
+    readings: list[Reading] = field(default_factory=list)
+
+    def quote(self, node: Node | None) -> str | None:
+        """The part of the statement that a node stands for, in backticks; None if none is found."""
+        return quote(self.text, node, self.origins)
+
+    def not_answered(self, node: Node | None, reason: str) -> str:
+        """A reason with the part of the statement that it is about."""
+        part = self.quote(node)
+        return reason if part is None else f"{part} cannot be answered. {reason}"
 
 
-def bind(query: Node, catalog: Catalog, functions: frozenset[str]) -> Bound:
+def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "") -> Bound:
     """Resolve all names of an admitted query. functions: the folded names of duckanon's own table functions.
 
-    Raises UnsupportedQuery for a name that is not found.
+    text: of the statement, to be quoted. Raises UnsupportedQuery for a name that is not found.
     """
-    bound = Bound(query.copy())
+    copy = query.copy()
+    bound = Bound(copy, text=text, origins=remember(query, copy))
     _Binder(catalog, functions, bound).within(bound.query, {}, None, 0)
     bound.has_parameters = any(True for _ in bound.query.find_all(exp.Placeholder, exp.Parameter))
     return bound
@@ -69,6 +88,8 @@ class _Binder:
     def __init__(self, catalog: Catalog, functions: frozenset[str], bound: Bound) -> None:
         self._catalog, self._functions, self._bound = catalog, functions, bound
         self._renamed = 0
+        # The node of the statement that is replaced by a view's or macro's definition at this moment.
+        self._opened: list[Node] = []
 
     def within(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
         """Resolve all names in `node`. ctes: the visible CTEs with their new names. home: of the view around it."""
@@ -85,6 +106,15 @@ class _Binder:
                     self._expanded(child, ctes, home, depth)
                 else:
                     self.within(child, ctes, home, depth)
+
+    def _refusal(self, node: Node, reason: str) -> UnsupportedQuery:
+        """A refusal that quotes the statement's own text, not that of definitions.
+
+        A closed table and one that is not there have one sentence, to the letter, so it quotes no name.
+        """
+        if reason == _NOT_SEEN:
+            return UnsupportedQuery(reason)
+        return UnsupportedQuery(self._bound.not_answered(self._opened[0] if self._opened else node, reason))
 
     def _common(self, given: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> dict[str, str]:
         ctes = dict(ctes)
@@ -107,15 +137,21 @@ class _Binder:
         macro = self._macro(call, is_table=False)
         assert macro is not None
         self.within(call, ctes, home, depth)
-        call.replace(self._behind(macro, call.expressions, home, depth).expressions[0].this)
+        body = self._behind(macro, call, call.expressions, home, depth).expressions[0].this
+        takes_over(body, call)
+        call.replace(body)
 
-    def _behind(self, macro: Macro, given: list[Node], home: tuple[str, str] | None, depth: int) -> Node:
+    def _behind(self, macro: Macro, call: Node, given: list[Node], home: tuple[str, str] | None, depth: int) -> Node:
         if depth >= _DEEPEST:
             raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
         values = macros.arguments(macro, given)
-        holder = exp.Subquery(this=macros.body(macro))
+        body, read = macros.body(macro)
+        self._bound.readings.append(read)
+        holder = exp.Subquery(this=body)
         # A macro has no more rights than its caller: it cannot read closed tables.
+        self._opened.append(call)
         self.within(holder, {}, home, depth + 1)
+        self._opened.pop()
         return macros.filled(holder, values).this
 
     def _number(self) -> int:
@@ -141,10 +177,10 @@ class _Binder:
             _holds(node, metadata.FUNCTIONS[written.object](self._catalog), alias)
             return
         if found is None:
-            raise UnsupportedQuery(_NOT_SEEN)
+            raise self._refusal(node, _NOT_SEEN)
         if found in self._catalog.protected:
             if home is not None:
-                raise UnsupportedQuery("The statement reads a view over a protected table: ask the table itself.")
+                raise self._refusal(node, "The statement reads a view over a protected table: ask the table itself.")
             _becomes(node, table(self._path(found)), alias)
             self._bound.protected.append((found, node))
             return
@@ -170,7 +206,7 @@ class _Binder:
         macro = self._macro(node.this, is_table=True)
         if macro is not None and path in _THEIRS:
             self.within(node.this, ctes, home, depth)
-            holder = exp.Subquery(this=self._behind(macro, node.this.expressions, home, depth))
+            holder = exp.Subquery(this=self._behind(macro, node, node.this.expressions, home, depth))
             named = exp.TableAlias(this=exp.to_identifier(macro.name, quoted=True))
             holder.set("alias", node.args.get("alias") or named)
             _replaced(node, holder)
@@ -178,8 +214,8 @@ class _Binder:
         if path in _THEIRS and self._metadata(node, name):
             return
         if name not in TABLE_FUNCTIONS or path not in _THEIRS:
-            raise UnsupportedQuery(
-                f"An analyst cannot read from the function {name[:40]}: ask the steward for a table or a release."
+            raise self._refusal(
+                node, f"An analyst cannot read from the function {name[:40]}: ask the steward for a table or a release."
             )
         self.within(node.this, ctes, home, depth)
 
@@ -198,7 +234,7 @@ class _Binder:
     def _found(self, text: str) -> TableName:
         """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
         try:
-            trees = sqlglot.parse(f"FROM {text}", read="duckdb")
+            trees = sqlglot.parse(f"FROM {text}", read=DIALECT)
         except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
             trees = []
         source = arg(trees[0], "from") if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
@@ -214,11 +250,14 @@ class _Binder:
     def _view(self, node: Node, view: View, alias: Node, depth: int) -> None:
         if depth >= _DEEPEST:
             raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
-        query, columns = _behind(view)
+        query, columns, read = _behind(view)
+        self._bound.readings.append(read)
         catalog, schema, _ = view.path
         holder = exp.Subquery(this=query)
         # An analyst's own view has no more rights than the analyst: it cannot read closed tables.
+        self._opened.append(node)
         self.within(holder, {}, None if view.own else (fold(catalog), fold(schema)), depth + 1)
+        self._opened.pop()
         if columns and not alias.args.get("columns"):
             alias.set("columns", columns)
         holder.set("alias", alias)
@@ -235,6 +274,7 @@ def _replaced(node: Node, holder: Node) -> None:
     """Put a subquery where a table was, with the table's joins and sample."""
     for part in ("joins", "sample"):
         holder.set(part, node.args.get(part))
+    takes_over(holder, node)
     node.replace(holder)
 
 
@@ -253,13 +293,13 @@ def _called(node: Node) -> str:
     return str(node.key)
 
 
-def _behind(view: View) -> tuple[Node, list[Node]]:
-    """The query of a view as a new tree, and the column names that the view lists."""
+def _behind(view: View) -> tuple[Node, list[Node], Reading]:
+    """The query of a view as a new tree, the column names that the view lists, and the query's reading."""
     said = (
         f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
     )
     try:
-        tree = sqlglot.parse_one(view.sql, read="duckdb")
+        tree = sqlglot.parse_one(view.sql, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         raise UnsupportedQuery(said) from None
     query = tree.args.get("expression") if isinstance(tree, exp.Create) and tree.args.get("kind") == "VIEW" else None
@@ -270,7 +310,8 @@ def _behind(view: View) -> tuple[Node, list[Node]]:
     if any(True for _ in query.find_all(exp.Placeholder, exp.Parameter)):
         raise UnsupportedQuery(said)
     named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-    return query, [exp.to_identifier(one.name, quoted=True) for one in named]
+    columns = [exp.to_identifier(one.name, quoted=True) for one in named]
+    return query, columns, reading(view.sql, query, is_within=True)
 
 
 _NODE = getattr(exp, "Expr", exp.Expression)

@@ -11,6 +11,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.specification import functions
 
 
@@ -126,4 +127,4 @@ def written(node: Node) -> str:
     bare = node.copy()
     for part in ("alias", "joins"):
         bare.set(part, None)
-    return str(bare.sql("duckdb", comments=False, normalize_functions=False))
+    return str(bare.sql(DIALECT, comments=False, normalize_functions=False))

@@ -17,6 +17,7 @@ from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.empty import empty, is_empty
 from duckanon.rewrite.normalize import quantile_lists, staging
 from duckanon.rewrite.parameters import Parameters, filled
@@ -44,18 +45,18 @@ def decide(
     cannot be analysed, and Refused for one that a policy does not allow.
     """
     if statement.kind is Kind.TABLES:
-        listed = metadata.LISTS[statement.listed](catalog).sql("duckdb")
+        listed = metadata.LISTS[statement.listed](catalog).sql(DIALECT)
         return Decision([Step("list of tables", None, Verdict.RUNS, "Names of what is to be seen.")], listed)
     if statement.kind is Kind.TRANSACTION:
         step = Step("transaction", None, Verdict.RUNS, "What is charged inside stays charged.")
-        return Decision([step], None, target=str(statement.tree.sql("duckdb", comments=False)))
+        return Decision([step], None, target=str(statement.tree.sql(DIALECT, comments=False)))
     if statement.kind in (Kind.VIEW, Kind.DROP_VIEW):
         return _view(statement, catalog, frozenset(functions))
     if statement.kind is Kind.DROP:
         step = Step("temporary table", None, Verdict.RUNS, _OWN)
         return Decision([step], None, target=_target(statement, catalog))
     query: Node = statement.query
-    bound = bind(query, catalog, frozenset(functions))
+    bound = bind(query, catalog, frozenset(functions), statement.text)
     if bound.protected:
         quantile_lists.split(bound.query)
         staging.move(bound.query, lambda node: named(node) in catalog.protected)
@@ -66,11 +67,13 @@ def decide(
         if bound.has_parameters:
             given = replace(statement, query=filled(query, parameters))
             return replace(decide(given, catalog, functions, releases, today), filled=True)
-        if bound.query.find(exp.TableSample) is not None:
-            raise UnsupportedQuery("Samples are of open tables and releases: a protected table answers as a whole.")
+        sample = bound.query.find(exp.TableSample)
+        if sample is not None:
+            said = "Samples are of open tables and releases: a protected table answers as a whole."
+            raise UnsupportedQuery(bound.not_answered(sample, said))
         if statement.kind is Kind.EXPLAIN:
             # With full names and without views: explain_privacy does not know the analyst's own.
-            text = str(bound.query.sql("duckdb", comments=False, normalize_functions=False))
+            text = str(bound.query.sql(DIALECT, comments=False, normalize_functions=False))
             return decide(admit(f"FROM explain_privacy({literal(text)})"), catalog, functions, releases, today)
     return _answered(statement, RuleContext(bound, catalog, releases, today, calls, list(bound.protected)))
 
@@ -93,10 +96,17 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         context.findings = context.recognised(bound.query)
     for rule in RULES:
         rule(context)
-    text = str(context.bound.query.sql("duckdb", comments=False, normalize_functions=False))
+    text = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))
     steps = context.steps or [Step("query", None, Verdict.RUNS, "It touches no protected table.")]
     return Decision(
-        steps, text, context.approved, context.answers, target, frozenset(bound.tables), looks_behind=behind
+        steps,
+        text,
+        context.approved,
+        context.answers,
+        target,
+        frozenset(bound.tables),
+        looks_behind=behind,
+        readings=bound.readings,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Any
 from duckanon.accounting import written
 from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import View
+from duckanon.rewrite.readings import Reading
 
 
 class Verdict(StrEnum):
@@ -29,7 +30,8 @@ class Step:
 
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
     drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
-    its counts are from the truth at most. width: the same, not rounded.
+    its counts are from the truth at most. width: the same, not rounded. noisy: the positions of the result's columns
+    that are counts and sums with noise, and how wide the 95 % intervals of their numbers are.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Step:
     drawn: date | None = None
     within: int | None = None
     width: float | None = None
+    noisy: tuple[tuple[int, float], ...] = ()
 
     @property
     def line(self) -> str:
@@ -63,7 +66,7 @@ class Decision:
     target: the text before the query, or all of a statement without one; written by the guard. tables: all that it
     reads besides answers, also through views. view: the name of a temporary view that the statement makes, and the
     view; None in its place where it is dropped. filled: whether parameters are written out in the query. looks_behind:
-    whether it reads a closed table through an open view.
+    whether it reads a closed table through an open view. readings: of the views and macros in it.
     """
 
     steps: Sequence[Step]
@@ -75,6 +78,7 @@ class Decision:
     view: tuple[TableName, View | None] | None = None
     filled: bool = False
     looks_behind: bool = False
+    readings: Sequence[Reading] = ()
 
     @property
     def sql(self) -> str | None:
@@ -84,6 +88,28 @@ class Decision:
     @property
     def refusal(self) -> Step | None:
         return next((step for step in self.steps if step.verdict is Verdict.REFUSED), None)
+
+    @property
+    def noisy(self) -> tuple[tuple[int, float], ...]:
+        """The columns of the result that are counts and sums with noise: positions and widths, as of the steps."""
+        return tuple(one for step in self.steps for one in step.noisy)
+
+    def small_numbers(self, rows: Iterable[Sequence[Any]]) -> str | None:
+        """A sentence on numbers with noise that are small beside their own intervals; None where there are none.
+
+        rows: of the result; nothing but these numbers is looked at.
+        """
+        noisy = self.noisy
+        told = [(row[at], width) for row in rows for at, width in noisy if row[at] is not None]
+        small = sum(abs(number) < width for number, width in told)
+        if not small:
+            return None
+        is_one, what = small == 1, "number" if len(told) == 1 else "numbers"
+        own = "is smaller than its" if is_one else "are smaller than their"
+        return (
+            f"{small:,} of {len(told):,} noisy {what} {own} own interval is wide: {'it' if is_one else 'they'} may be "
+            "noise alone."
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """The steps as explain_privacy shows them."""
@@ -100,7 +126,8 @@ class Decision:
                 "within": step.within,
                 "width": step.width,
                 "price": None if step.epsilon is None else float(step.epsilon),
-                "rewritten_sql": self.sql,
+                # The SQL of an open view over closed tables is nobody's to see.
+                "rewritten_sql": None if self.looks_behind else self.sql,
             }
             for step in self.steps
         ]

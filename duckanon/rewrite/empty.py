@@ -16,6 +16,7 @@ from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg, parsed_type
 from duckanon.rewrite.bind import Bound, named
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.metadata import shown_type
 
 
@@ -63,11 +64,11 @@ def empty(bound: Bound, catalog: Catalog) -> None:
 
 def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:
     """A query with empty relations in place of some tables. tables: their columns with types, by full name."""
-    query = sqlglot.parse_one(text, read="duckdb")
+    query = sqlglot.parse_one(text, read=DIALECT)
     for node in list(query.find_all(exp.Table)):
         if named(node) in tables:
             _replace(node, tables[named(node)])
-    return str(query.sql("duckdb", comments=False, normalize_functions=False))
+    return str(query.sql(DIALECT, comments=False, normalize_functions=False))
 
 
 def _replace(node: Node, columns: Mapping[str, str]) -> None:

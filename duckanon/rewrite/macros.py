@@ -17,13 +17,15 @@ from duckanon.catalog.snapshot import Macro
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.readings import Reading, reading
 
 
-def body(macro: Macro) -> Node:
-    """The definition of a macro as a SELECT of its own. Raises UnsupportedQuery."""
+def body(macro: Macro) -> tuple[Node, Reading]:
+    """The definition of a macro as a SELECT of its own, and its reading. Raises UnsupportedQuery."""
     text = macro.body if macro.is_table else f"SELECT ({macro.body}) AS x"
     try:
-        tree = sqlglot.parse_one(text, read="duckdb")
+        tree = sqlglot.parse_one(text, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         tree = None
     if not isinstance(tree, exp.Query) or any(True for _ in tree.find_all(exp.Placeholder, exp.Parameter)):
@@ -32,7 +34,8 @@ def body(macro: Macro) -> Node:
     given = {fold(one.name) for each in tree.find_all(exp.Lambda) for one in each.expressions}
     if given & set(macro.parameters):
         raise _unclear(macro)
-    return known(tree)
+    read = reading(text, tree)
+    return known(tree), read
 
 
 def arguments(macro: Macro, call: Sequence[Node]) -> Mapping[str, Node]:

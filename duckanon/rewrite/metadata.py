@@ -15,6 +15,7 @@ import sqlglot
 from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import Catalog
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.dialect import DIALECT
 
 SCHEMA = "information_schema"
 # An ENUM with its values, anywhere in a type, such as in a field of a STRUCT.
@@ -237,7 +238,7 @@ def _rows(header: Mapping[str, str], rows: Sequence[_Row]) -> Node:
     source = f"FROM (VALUES {values}) AS _dk_seen({', '.join(map(_quoted, given))})" if rows else "WHERE false"
     # Sorted by the columns that have values.
     order = f" ORDER BY {', '.join(_quoted(one) for one in given)}" if given else ""
-    return sqlglot.parse_one(f"SELECT {shown} {source}{order}", read="duckdb")
+    return sqlglot.parse_one(f"SELECT {shown} {source}{order}", read=DIALECT)
 
 
 def _quoted(name: str) -> str:

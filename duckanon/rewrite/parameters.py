@@ -17,6 +17,8 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node
+from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.quote import stands_for
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _LONGEST = 10_000
@@ -30,7 +32,7 @@ def numbered(text: str) -> str:
     if "?" not in text:
         return text
     try:
-        tokens = sqlglot.tokenize(text, read="duckdb")
+        tokens = sqlglot.tokenize(text, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         return text
     marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
@@ -50,7 +52,9 @@ def filled(query: Node, parameters: Parameters) -> Node:
     if len({_name(node) for node in nodes}) < len(parameters):
         raise UnsupportedQuery("There are more values than parameters in the statement: give one for each.")
     for node in nodes:
-        node.replace(_constant(_value(node, parameters)))
+        value = _constant(_value(node, parameters))
+        stands_for(value, node)
+        node.replace(value)
     return found
 
 
@@ -94,7 +98,7 @@ def _constant(value: Any) -> Node:
             f"{_LONGEST:,} characters, a date, a time, a timestamp without time zone, a UUID or a time span."
         )
     text, kind = typed
-    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect="duckdb"))
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=DIALECT))
 
 
 def _signed(digits: str, *, negative: bool) -> Node:

@@ -15,12 +15,13 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
-from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg, queries_in
 from duckanon.rewrite.algebra.relations import Block, Relation
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
+from duckanon.rewrite.quote import takes_over
 from duckanon.rewrite.recognize import Finding, Schema, findings_in, relation
 from duckanon.rewrite.recognize.aggregates import aggregates
 from duckanon.rewrite.recognize.findings import Aggregates, Role
@@ -87,11 +88,16 @@ class RuleContext:
         """The findings of a kind about protected tables."""
         return [one for one in self.findings if isinstance(one, kind) and one.table in self.catalog.protected]
 
+    def not_answered(self, node: Node | None, reason: str) -> str:
+        """A reason with the part of the statement that it is about, as it was written."""
+        return self.bound.not_answered(node, reason)
+
     def settle(self, found: Sequence[Finding], node: Node) -> None:
         """Replace a node by the answer to findings about one protected table, or note why there is none."""
         reason = self.releases.answer(self, found, node)
         if reason is not None:
             first = found[0]
+            reason = reason if reason.startswith("`") else self.not_answered(node, reason)
             self.reasons += [(first.shown, name, reason) for name in dict.fromkeys((first.table, *first.tables))]
 
     def parts(self) -> Iterator[Node]:
@@ -106,9 +112,9 @@ class RuleContext:
         found = self.recognised(query)
         return found if all(one.node is query for one in found) else ()
 
-    def aggregates(self, grouped: Grouped) -> Aggregates:
-        """The aggregates by keys of a SELECT inside the query. Raises NotFollowed."""
-        core = self._relation(grouped.core, grouped.query)
+    def aggregates(self, grouped: Grouped, place: Node) -> Aggregates:
+        """The aggregates by keys of a SELECT. place: where it stands in the query. Raises NotFollowed."""
+        core = self._relation(grouped.core, place)
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
         found = aggregates(core)
@@ -123,6 +129,37 @@ class RuleContext:
         found = self._relation(part, place)
         expr = found.outputs[0].expr if isinstance(found, Block) and len(found.outputs) == 1 else None
         return not isinstance(expr, Column) or expr.source != SOMEWHERE
+
+    def outer_column(self, part: Node) -> Node | None:
+        """The first column in a subquery that is not its own but one of the queries around it; None if it has none."""
+        around = part.find_ancestor(exp.Select)
+        if around is None:
+            return None
+        inside = {id(one) for query in queries_in(part) for one in query.walk()}
+        for column in part.find_all(exp.Column, bfs=False):
+            if id(column) in inside or isinstance(column.this, exp.Star):
+                continue
+            if not self._is_column_of(column, part) and self._is_around(column, around):
+                return column
+        return None
+
+    def _is_around(self, column: Node, query: Node | None) -> bool:
+        while query is not None:
+            if self._is_column_of(column, query):
+                return True
+            query = query.find_ancestor(exp.Select)
+        return False
+
+    def _is_column_of(self, column: Node, query: Node) -> bool:
+        """Whether a column is one of what a SELECT reads."""
+        found = exp.Select(expressions=[column.copy()])
+        for name in ("from", "from_", "joins", "laterals", "with", "with_"):
+            read = query.args.get(name)
+            if read is not None:
+                found.set(name, [one.copy() for one in read] if isinstance(read, list) else read.copy())
+        block = self._relation(found, query)
+        expr = block.outputs[0].expr if isinstance(block, Block) and len(block.outputs) == 1 else None
+        return isinstance(expr, Column) and expr.source != SOMEWHERE
 
     def _relation(self, part: Node, place: Node) -> Relation | None:
         """A SELECT in resolved form; None if a recogniser fails. place: where it stands in the query."""
@@ -155,7 +192,8 @@ class RuleContext:
         )
 
     def put(self, node: Node, by: Node) -> None:
-        """Replace a part of the query by another."""
+        """Replace a part of the query by another, which stands for the same text."""
+        takes_over(by, node)
         if node is self.bound.query:
             self.bound.query = by
         else:

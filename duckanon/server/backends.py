@@ -18,6 +18,7 @@ from duckanon.connection import Connection
 from duckanon.governance.asker import Asker, Askers, asking
 from duckanon.rewrite.decision import Decision
 from duckanon.server import types
+from duckanon.server.catalog_names import as_postgresql
 from duckanon.server.errors import PgError
 from duckanon.server.lexer import parameters, tokens, with_parameters
 from duckanon.server.parameter_types import Columns, parameter_types
@@ -199,9 +200,10 @@ class Backend:
         with self._gate.turns.statement(self.check):
             if first in _QUERIES:
                 rows = self._con.execute(f"DESCRIBE {filled}").fetchall()
-                return [Column(name, pg_type(kind)) for name, kind, *_ in rows]
+                shown = as_postgresql(text, [name for name, *_ in rows])
+                return [Column(name, pg_type(kind)) for name, (_, kind, *_) in zip(shown, rows, strict=True)]
             self._con.execute(self._like(first) or filled)
-            found = self._described()
+            found = self._described(text)
             self._con.fetchall()
             return found
 
@@ -232,8 +234,10 @@ class Backend:
         """A statement with the same columns as one with this first word; '' if the statement itself may run."""
         return "SUMMARIZE SELECT 1 AS one" if first == "summarize" else ""
 
-    def _described(self) -> list[Column]:
-        return [Column(str(one[0]), pg_type(str(one[1]))) for one in self._con.description or ()]
+    def _described(self, text: str) -> list[Column]:
+        told = self._con.description or ()
+        shown = as_postgresql(text, [str(one[0]) for one in told])
+        return [Column(name, pg_type(str(one[1]))) for name, one in zip(shown, told, strict=True)]
 
     def _keep_open(self) -> None:
         """Keep the rest of the last result, since the next statement on the connection would discard it."""
@@ -333,7 +337,7 @@ class AnalystBackend(Backend):
             self._own_changes += 1
             rows = self._analyst.fetchall()
             return _done(text, _count(rows), decision, spent)
-        return Result(_tag(first), self._described(), self._rows().fetch, None, decision, spent)
+        return Result(_tag(first), self._described(text), self._rows().fetch, None, decision, spent)
 
 
 class StewardBackend(Backend):
@@ -381,7 +385,7 @@ class StewardBackend(Backend):
         first = _first(text)
         con = self._steward.execute(text, *([list(values)] if values else []))
         self._own_changes += first not in _QUERIES or is_change(text)
-        columns = self._described()
+        columns = self._described(text)
         kind = found[0] if (found := [(one.name, one.type.name) for one in columns]) else None
         is_query = first in _QUERIES | _ABOUT and not is_change(text)
         if not is_query and len(columns) == 1 and kind in (("Count", "int8"), ("Success", "bool")):

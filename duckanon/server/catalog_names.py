@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.server.catalog_facts import type_name
@@ -47,6 +50,30 @@ def name_columns(tree: Node) -> None:
             else:
                 expressions.append(exp.alias_(one.copy(), _name(one) or "?column?", quoted=True, copy=False))
         select.set("expressions", expressions)
+
+
+def as_postgresql(text: str, names: Sequence[str]) -> list[str]:
+    """The names of a result's columns. Those without an alias have DuckDB's text of the expression until then.
+
+    names: DuckDB's, of the query in the text.
+    """
+    if all(_PLAIN.fullmatch(one) for one in names):
+        return list(names)
+    try:
+        tree = sqlglot.parse_one(text, read="duckdb")
+    except SqlglotError:
+        return list(names)
+    first = next(branches(tree), None)
+    if first is None or len(first.expressions) != len(names):
+        # Of SELECT * the names are those of the columns.
+        return list(names)
+    return [
+        name if isinstance(one, exp.Alias | exp.Column | exp.Star) else _name(one) or "?column?"
+        for one, name in zip(first.expressions, names, strict=True)
+    ]
+
+
+_PLAIN = re.compile(r"\w+")
 
 
 def _name(node: Node) -> str:

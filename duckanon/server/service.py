@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import os
 import signal
 import ssl
 from collections.abc import Callable
@@ -217,13 +218,28 @@ def _opened(path: Path, options: Options) -> duckdb.DuckDBPyConnection:
     try:
         con = duckdb.connect(str(path), read_only=options.read_only, config=config)
     except duckdb.IOException as error:
+        if "Permission denied" in str(error):
+            raise InvalidInput(_no_permission(path, options)) from error
         raise InvalidInput(
             f"{path} cannot be opened: another process has it open, or it is no DuckDB database. A server opens it "
             "alone."
         ) from error
+    if not options.read_only and not os.access(path.parent, os.W_OK):
+        # DuckDB would find it out at the first charge: it writes a file beside the database.
+        con.close()
+        raise InvalidInput(_no_permission(path, options))
     con.execute("SET GLOBAL TimeZone = 'UTC'").fetchall()
     con.execute("SET GLOBAL lock_configuration = true").fetchall()
     return register(con)
+
+
+def _no_permission(path: Path, options: Options) -> str:
+    if options.read_only:
+        return f"{path} cannot be read: give the server's user permission to read it."
+    return (
+        f"{path} cannot be written: give the server's user permission to write the file and its folder, or serve it "
+        "with --read-only."
+    )
 
 
 def _tls(options: Options) -> Tls | None:

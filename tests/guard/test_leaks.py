@@ -88,7 +88,7 @@ def test_leak_1_no_condition_can_fail_on_a_record(pair: tuple[Analyst, Analyst],
 )
 def test_leak_1_no_constant_casts_the_column(pair: tuple[Analyst, Analyst], condition: str) -> None:
     said = same(pair, f"SELECT count(*) FROM persons WHERE {condition}")
-    assert said.startswith("A constant must be a value of its column's type (")
+    assert "cannot be answered. A constant must be a value of its column's type (" in said
 
 
 def test_leak_1_the_count_is_made_after_the_charge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

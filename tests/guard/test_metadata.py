@@ -121,7 +121,7 @@ def test_what_is_closed_is_as_what_is_not_there(con: duckanon.Analyst, sql: str)
     for name in ("shut", "nowhere", "payroll", "duckanon.ledger"):
         with pytest.raises(UnsupportedQuery) as raised:
             con.execute(sql.format(name)).fetchall()
-        said.append(str(raised.value))
+        said.append(str(raised.value).replace(f"`{name}`", "`NAME`"))
     assert len(set(said)) == 1
 
 

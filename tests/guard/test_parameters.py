@@ -46,10 +46,10 @@ SAME = [
     ("state = {}", "S1", "'S1'"),
     ("state = {}", "it's", "'it''s'"),
     ("born > {}", date(2000, 2, 1), "DATE '2000-02-01'"),
-    ("at > {}", datetime(2000, 1, 1, 4, 5, 6, 7), "TIMESTAMP '2000-01-01 04:05:06.000007'"),
+    ('"at" > {}', datetime(2000, 1, 1, 4, 5, 6, 7), "TIMESTAMP '2000-01-01 04:05:06.000007'"),
     ("t > {}", time(1, 2), "TIME '01:02:00'"),
     ("u = {}", KEY, f"'{KEY}'"),
-    ("at > DATE '2000-01-01' + {}", timedelta(days=1, seconds=5), "INTERVAL '1 day 5 seconds'"),
+    ("\"at\" > DATE '2000-01-01' + {}", timedelta(days=1, seconds=5), "INTERVAL '1 day 5 seconds'"),
 ]
 
 

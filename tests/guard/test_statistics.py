@@ -121,8 +121,8 @@ def test_keys_with_a_range_have_a_row_for_each_value(con: duckanon.Analyst, monk
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("SELECT min(age) FROM persons", "values of single records"),
-        ("SELECT avg(age + 1) FROM persons", "of a column"),
+        ("SELECT min(age) FROM persons", "value of a single record"),
+        ("SELECT avg(age + 1) FROM persons", "of one column with bounds"),
         ("SELECT avg(pid) FROM persons", "no bounds for pid"),
         ("SELECT avg(secret) FROM persons", "nothing out that depends on secret"),
         ("SELECT pid % 2 AS k, count(*) FROM persons GROUP BY k", "columns that the policy calls public"),
@@ -132,8 +132,8 @@ def test_keys_with_a_range_have_a_row_for_each_value(con: duckanon.Analyst, monk
         ("SELECT state, low(sum(age) / count(*)) FROM persons GROUP BY state", "not of what is computed"),
         ("SELECT count(*) FILTER (sick), median(age) FROM persons", "do not add up"),
         ("SELECT state, median(age) FROM persons GROUP BY ROLLUP (state)", "do not add up"),
-        ("SELECT string_agg(state, ',') FROM persons", "values of single records"),
-        ("SELECT count(*) FROM persons p JOIN persons q ON p.pid = q.pid", "of one table"),
+        ("SELECT string_agg(state, ',') FROM persons", "something of single records"),
+        ("SELECT count(*) FROM persons p JOIN persons q ON p.pid = q.pid", "of one protected table"),
     ],
 )
 def test_what_is_refused_says_why(con: duckanon.Analyst, sql: str, why: str) -> None:

@@ -21,6 +21,7 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Source, Table, Union
+from duckanon.rewrite.dialect import DIALECT
 
 _BRACKETED = (exp.Binary, exp.Not, exp.Between, exp.In, exp.Case)
 
@@ -123,7 +124,7 @@ class Renderer:
             elif what == "parts":
                 args[name] = [part() for _ in range(rest[0])]
             elif what == "type":
-                args[name] = exp.DataType.build(rest[0], dialect="duckdb", udt=True)
+                args[name] = exp.DataType.build(rest[0], dialect=DIALECT, udt=True)
             elif what in ("Var", "Identifier") and rest:
                 args[name] = exp.Var(this=rest[0]) if what == "Var" else identifier(rest[0])
             else:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from duckanon.catalog.names import NOWHERE, TableName, fold
 from duckanon.catalog.snapshot import Stored, View
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.dialect import DIALECT
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ def query_of(view: View) -> tuple[Node, tuple[str, ...]]:
 
     Raises sqlglot.errors.SqlglotError for text that cannot be parsed.
     """
-    tree = sqlglot.parse_one(view.sql, read="duckdb")
+    tree = sqlglot.parse_one(view.sql, read=DIALECT)
     listed = view.columns
     if isinstance(tree, exp.Create) and tree.expression is not None:
         if isinstance(tree.this, exp.Schema):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node, arg, name_of, queries_in
+from duckanon.rewrite.algebra.nodes import Node, arg, name_of, queries_in, sql
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
 from duckanon.rewrite.normalize.select_list import unnamed
 
@@ -48,14 +48,15 @@ def aggregated_first(
 def _check(query: Node, place: int) -> None:
     """Raises NotFollowed unless each row of the source is kept once for each row that it is joined with."""
     joins = query.args.get("joins") or []
-    if any(one.args.get("joins") or one.find(exp.Lateral) for one in sources(query)):
-        raise NotFollowed(_JOINED)
+    for one in sources(query):
+        if one.args.get("joins") or one.find(exp.Lateral):
+            raise NotFollowed(_JOINED, one)
     for at, join in enumerate(joins, 1):
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         sides = {"LEFT"} if at > place else {"RIGHT"} if at == place else {"LEFT", "RIGHT", "FULL"}
         kinds = {"INNER", "CROSS", "OUTER", *(("SEMI", "ANTI") if at > place else ())}
         if join.args.get("method") or side not in {"", *sides} or kind not in {"", *kinds}:
-            raise NotFollowed(_JOINED)
+            raise NotFollowed(_JOINED, join)
 
 
 def _check_names(query: Node, shared: Collection[str]) -> None:
@@ -68,7 +69,7 @@ def _check_names(query: Node, shared: Collection[str]) -> None:
     inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in one.walk()}
     for one in query.find_all(exp.Column):
         if id(one) not in inside and not one.table and fold(one.name) in shared and fold(one.name) not in known:
-            raise NotFollowed("A column's name is in several of the joined tables: write its table before it.")
+            raise NotFollowed("A column's name is in several of the joined tables: write its table before it.", one)
 
 
 class SourceColumns:
@@ -80,7 +81,7 @@ class SourceColumns:
     def __init__(self, query: Node, source: Node, columns: Mapping[str, str]) -> None:
         alias = source.args.get("alias")
         if alias is None or alias.args.get("columns") or not alias.name:
-            raise NotFollowed(_JOINED)
+            raise NotFollowed(_JOINED, source)
         self._query, self._columns, self.alias = query, columns, alias.name
 
     def has(self, column: Node) -> bool:
@@ -97,19 +98,20 @@ class SourceColumns:
         above = arg(self._query, "with")
         apart = [*sources(self._query), *([] if above is None else [above])]
         inside = {id(node) for one in apart for node in one.walk()}
-        if any(name_of(one) in _VOLATILE for one in self._query.find_all(exp.Func) if id(one) not in inside):
-            raise NotFollowed("Random values beside statistics are not followed: leave them out.")
+        for call in self._query.find_all(exp.Func):
+            if id(call) not in inside and name_of(call) in _VOLATILE:
+                raise NotFollowed("Random values beside statistics are not followed: leave them out.", call)
         found: dict[str, None] = {}
         for one in self._query.find_all(exp.Column, exp.Star):
             if id(one) in inside:
                 continue
             if isinstance(one, exp.Star) or isinstance(one.this, exp.Star):
-                raise NotFollowed("A star is not followed here: write the columns out.")
+                raise NotFollowed("A star is not followed here: write the columns out.", one)
             name, known = fold(one.name), fold(one.name) in self._columns
             if name.startswith(_MADE):
                 continue
             if not known and (name in (fold(self.alias), "rowid") or self.has(one)):
-                raise NotFollowed("Rows are not told apart here: use the columns of the policy.")
+                raise NotFollowed("Rows are not told apart here: use the columns of the policy.", one)
             if self.has(one):
                 found[self._columns[fold(one.name)]] = None
                 one.set("db", None)
@@ -127,15 +129,17 @@ class _Eager:
         self._query, self._source = query, SourceColumns(query, source, columns)
         self._alias = self._source.alias
         self._told: dict[str, Node] = {}
-        if any(one.name.lower().startswith(_MADE) for one in query.find_all(exp.Identifier)):
-            raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.")
+        for name in query.find_all(exp.Identifier):
+            if name.name.lower().startswith(_MADE):
+                raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.", name)
         self.inner = exp.Select()
         self._name_outputs()
         for one in list(self._aggregates()):
             one.replace(self._added_up(one))
         where = self._pushed_down()
-        if any(name_of(one) in ENDS for one in query.find_all(exp.Anonymous)):
-            raise NotFollowed("low and high are told of a table by itself, not of a join.")
+        for end in query.find_all(exp.Anonymous):
+            if name_of(end) in ENDS:
+                raise NotFollowed("low and high are told of a table by itself, not of a join.", end)
         keys = self._source.used()
         source.replace(exp.Subquery(this=self.inner, alias=source.args["alias"].copy()))
         self._fill(source, keys, where)
@@ -161,7 +165,7 @@ class _Eager:
             if isinstance(aggregate, exp.Filter):
                 aggregate, both = aggregate.this, exp.and_(where, aggregate.expression.this)
             aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=both.copy()))
-        text = aggregate.sql("duckdb")
+        text = sql(aggregate)
         name = f"{_MADE}{list(self._told).index(text) if text in self._told else len(self._told)}"
         self._told[text] = aggregate
         return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._alias, quoted=True))
@@ -214,7 +218,7 @@ def _operand(aggregate: Node) -> Node | None:
     operand = aggregate.this
     plain = not isinstance(operand, exp.Distinct | exp.Order | exp.Limit) and not aggregate.expressions
     if not isinstance(aggregate, exp.Count | exp.Sum | exp.Avg) or not plain:
-        raise NotFollowed(_OTHER)
+        raise NotFollowed(_OTHER, aggregate)
     return None if operand is None or isinstance(operand, exp.Star) else operand
 
 

@@ -16,16 +16,22 @@ from sqlglot import exp
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.aggregates import AGGREGATES
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.select_list import unnamed
 from duckanon.rewrite.normalize.split import may_be
 
 # Functions around an aggregate for the ends of its interval.
 ENDS = ("low", "high")
+_CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Tuple, exp.Paren)
 
 
 class NotFollowed(Exception):
-    """A part of the query that cannot be written over another table; its text says which, in a sentence."""
+    """Why a part of the query cannot be written over another table, in a sentence. part: its node, if it is known."""
+
+    def __init__(self, reason: str, part: Node | None = None) -> None:
+        super().__init__(reason)
+        self.part = part
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,8 @@ class Grouped:
         self.query, self._is_column = query, is_column
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
-        self.keys = list(dict.fromkeys(self._keys()))
+        # A constant groups nothing: it stays where it is.
+        self.keys = [one for one in dict.fromkeys(self._keys()) if not isinstance(one, _CONSTANTS)]
         parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
         found = [one for part in parts if part is not None for one in aggregates_of(part)]
         self.aggregates: list[Node] = list(dict.fromkeys(found))
@@ -60,7 +67,7 @@ class Grouped:
         order = query.args.get("order")
         for term in order.expressions if order is not None else ():
             if isinstance(term.this, exp.Literal) and not self._is_place(term.this):
-                raise NotFollowed("ORDER BY has the number of a column that is not there.")
+                raise NotFollowed("ORDER BY has the number of a column that is not there.", term)
 
     @cached_property
     def has_sets(self) -> bool:
@@ -94,7 +101,7 @@ class Grouped:
         write = _Writer(self, over)
         new = exp.Select(
             expressions=[self._named(write(one.unalias()), one, stored) for one in self.query.expressions]
-        ).from_(over.source, dialect="duckdb")
+        ).from_(over.source, dialect=DIALECT)
         for part in ("group", "having", "qualify", "order", "windows", "distinct", "limit", "offset"):
             given = self.query.args.get(part)
             if isinstance(given, list):
@@ -131,7 +138,7 @@ class Grouped:
                 yield from self._key(one)
         elif isinstance(term, exp.Literal):
             if not self._is_place(term):
-                raise NotFollowed("GROUP BY has the number of a column that is not there.")
+                raise NotFollowed("GROUP BY has the number of a column that is not there.", term)
             yield self.query.expressions[int(term.this) - 1].unalias()
         else:
             alias = self.aliases.get(fold(term.name)) if isinstance(term, exp.Column) and not term.table else None
@@ -187,7 +194,7 @@ class _Writer:
         if name_of(node) in ENDS and isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
             return self._end(node)
         if isinstance(node, exp.Query | exp.Star):
-            raise NotFollowed("A subquery or a star beside statistics is not followed: ask for it by itself.")
+            raise NotFollowed("A subquery or a star beside statistics is not followed: ask for it by itself.", node)
         copy = node.copy()
         for key, value in node.args.items():
             if isinstance(value, list):
@@ -197,7 +204,7 @@ class _Writer:
         return copy
 
     def _sql(self, text: str) -> Node:
-        return sqlglot.parse_one(text, read="duckdb")
+        return sqlglot.parse_one(text, read=DIALECT)
 
     def _column(self, node: Node) -> Node:
         keys = self._grouped.keys
@@ -206,7 +213,7 @@ class _Writer:
             return self._sql(self._over.keys[same[0]])
         if not same and not node.table and fold(node.name) in self._grouped.aliases:
             return node.copy()
-        raise NotFollowed("The query shows a column by which it does not group.")
+        raise NotFollowed("The query shows a column by which it does not group: name it in GROUP BY.", node)
 
     def _end(self, node: Node) -> Node:
         inner = node.expressions[0].unnest()
@@ -215,7 +222,8 @@ class _Writer:
         if inner not in self._grouped.aggregates:
             raise NotFollowed(
                 "low and high are the ends of the interval of a count, a sum or a mean, as in low(count(*)), not of "
-                "what is computed from them."
+                "what is computed from them.",
+                node,
             )
         return self._sql(self._over.ends(self._grouped.aggregates.index(inner), name_of(node)))
 

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.select_list import unnamed
 
 # The most columns: nobody reads a wider table.
@@ -82,7 +83,7 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
     that is not one statement stays as it is. Raises UnsupportedQuery for too many values.
     """
     try:
-        trees = sqlglot.parse(text, read="duckdb")
+        trees = sqlglot.parse(text, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         return text
     if len(trees) != 1 or trees[0] is None:
@@ -96,7 +97,7 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
             if len(found) > _MOST_VALUES:
                 raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
             axis.replace(exp.In(this=axis.copy(), expressions=list(map(_literal, found))))
-    return str(tree.sql("duckdb")) if pivots else text
+    return str(tree.sql(DIALECT)) if pivots else text
 
 
 def _values_of(axis: Node, pivot: Node) -> str:
@@ -113,7 +114,7 @@ def _values_of(axis: Node, pivot: Node) -> str:
         holder = holder.parent
     if above:
         query.set("with_" if _KEY == "from_" else "with", exp.With(expressions=above))
-    return str(query.sql("duckdb"))
+    return str(query.sql(DIALECT))
 
 
 def _literal(value: object) -> Node:

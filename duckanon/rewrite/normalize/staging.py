@@ -17,6 +17,7 @@ from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.nodes import Node, arg
 from duckanon.rewrite.normalize.eager_aggregation import sources
 from duckanon.rewrite.normalize.grouped import aggregates_itself
+from duckanon.rewrite.quote import takes_over
 
 _SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "windows", "sample", "with", "with_")
 
@@ -40,7 +41,9 @@ def move(query: Node, is_read: Callable[[Node], bool]) -> None:
         for node in [*later, *_joined(query)]:
             if _names(node, one.alias) and _is_plain(node):
                 alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
-                node.replace(exp.Subquery(this=one.this.copy(), alias=alias.copy()))
+                moved = exp.Subquery(this=one.this.copy(), alias=alias.copy())
+                takes_over(moved, node)
+                node.replace(moved)
         if not any(_names(node, one.alias) for node in query.find_all(exp.Table)):
             given.set("expressions", [other for other in given.expressions if other is not one])
     if not given.expressions:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
-from duckanon.rewrite.algebra.expressions import NULL, Aggregate, Call, Column, Expr, Nested, conjuncts, walk
-from duckanon.rewrite.algebra.relations import Block, Table
+from duckanon.rewrite.algebra.aggregates import SHOWING
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    Aggregate,
+    Call,
+    Column,
+    Expr,
+    Nested,
+    Star,
+    Unclear,
+    conjuncts,
+    walk,
+)
+from duckanon.rewrite.algebra.relations import Block, Table, is_protected
 from duckanon.rewrite.algebra.rows import is_clean, is_closed, present, watched
 from duckanon.rewrite.algebra.translate import type_of
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
@@ -21,6 +34,11 @@ _OF_NUMBERS = {
 }
 # The positions of quantiles are whole thousandths: the ranks of records are multiplied by the denominator.
 _FINEST_PLACE = 1000
+SEVERAL = (
+    "Statistics are of one protected table at a time: ask for those of each by the columns by which they are joined, "
+    "and join the answers."
+)
+JOINED = "Statistics are of one table: ask for them by the columns by which it is joined, and join the answer."
 _QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc", "quantile", "approx_quantile"}
 
 
@@ -29,19 +47,16 @@ def aggregates(block: Block) -> Aggregates | str:
     keys = block.keys
     if keys is None or block.spread or not is_closed(block):
         return "The query is no count, sum or other statistic by keys that is followed."
+    unclear = _unclear((*keys, *block.where, *(one.expr for one in block.outputs)))
+    if unclear is not None:
+        return unclear
     if len(block.sources) != 1 or not isinstance(block.sources[0].relation, Table):
-        return "Statistics are released of one table: join what is released."
-    exprs = (*keys, *block.where, *(one.expr for one in block.outputs))
-    if not all(map(is_clean, exprs)) or any(isinstance(one, Nested) for expr in exprs for one in walk(expr)):
-        return "Subqueries and macros beside a protected table are not followed: write the values out."
+        return _several(block)
     statistics: list[Statistic] = []
     for output in block.outputs[len(keys) :]:
         found = _statistic(output.expr, block) if isinstance(output.expr, Aggregate) else None
         if found is None:
-            return (
-                "Told with noise are count, sum, avg, variance, stddev, median and quantiles (in thousandths) of a "
-                "column: min, max, lists and the like show values of single records."
-            )
+            return _unanswered(output.expr)
         statistics.append(found)
     return Aggregates(
         table=block.sources[0].relation.name,
@@ -52,6 +67,68 @@ def aggregates(block: Block) -> Aggregates | str:
         keys=keys,
         statistics=tuple(statistics),
     )
+
+
+def _several(block: Block) -> str:
+    """Why statistics of what a block reads are not answered."""
+    if len(block.sources) > 1:
+        if sum(is_protected(one.relation) for one in block.sources) > 1:
+            return SEVERAL
+        return JOINED
+    return (
+        "Statistics are of a protected table as it stands: what is read here is computed from its records in a way "
+        "that is not followed, so ask for statistics of the table itself."
+    )
+
+
+def _unclear(exprs: Sequence[Expr]) -> str | None:
+    """Why expressions that are computed from records are not followed; None if they are."""
+    found = sorted((one for expr in exprs for one in walk(expr)), key=lambda one: type(one).__name__)
+    queries = [one.query for one in found if isinstance(one, Nested)]
+    if any(map(is_protected, queries)):
+        return (
+            "A condition on single records cannot ask other protected records: ask for the statistic in it by itself, "
+            "and write its value out; a test of single records with IN or EXISTS is not answered at all."
+        )
+    if any(isinstance(one, Block) and not is_closed(one) for one in queries):
+        return "A subquery that depends on the record around it is not followed: join the table that it reads."
+    if queries:
+        return "A subquery is not computed beside protected records: write its values out, or join what it reads."
+    if any(isinstance(one, Star) for one in found):
+        return "A whole record is no value here: name the columns."
+    if any(isinstance(one, Unclear) for one in found) or not all(map(is_clean, exprs)):
+        return "What this function does is not known here: write out what it computes."
+    return None
+
+
+def _unanswered(expr: Expr) -> str:
+    """Why an aggregate has no answer with noise, and what may be asked instead."""
+    if not isinstance(expr, Aggregate):
+        return f"Told with noise are {_TOLD}: ask for one of these."
+    if expr.distinct:
+        return "Different values are only counted, and of one column as it stands, as in count(DISTINCT column)."
+    if expr.name in ("sum", *_OF_NUMBERS, "median", *_QUANTILES):
+        place = number(expr.operands[1]) if len(expr.operands) == 2 else None
+        if expr.name in _QUANTILES and isinstance(_plain(expr.operands[0]), Column) and place is None:
+            return "The place of a quantile is a constant from 0 to 1."
+        if expr.name in _QUANTILES and isinstance(_plain(expr.operands[0]), Column):
+            return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
+        what = "A sum" if expr.name == "sum" else "This statistic"
+        return (
+            f"{what} is told of one column with bounds as it stands, not of what is computed from columns: ask for it "
+            "of each column."
+        )
+    if expr.name in ("min", "max"):
+        return (
+            f"{expr.name} shows the value of a single record: ask for a quantile of a column with bounds, as in "
+            f"quantile_cont(column, {'0.01' if expr.name == 'min' else '0.99'})."
+        )
+    if expr.name in SHOWING or expr.name in ("bool_or", "bool_and"):
+        return f"This shows something of single records. Told with noise are {_TOLD}: ask for one of these."
+    return f"Told with noise are {_TOLD}, and no other statistics: ask for one of these."
+
+
+_TOLD = "count, sum, avg, variance, stddev, median and quantiles"
 
 
 def _statistic(expr: Aggregate, block: Block) -> Statistic | None:

@@ -17,6 +17,7 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
 from duckanon.rewrite.algebra.schema import Schema, query_of
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.recognize.conditional import conditionals
 from duckanon.rewrite.recognize.counts import counts
@@ -34,7 +35,7 @@ def findings_in(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
 
     Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
     """
-    tree = sqlglot.parse_one(statement, read="duckdb") if isinstance(statement, str) else statement
+    tree = sqlglot.parse_one(statement, read=DIALECT) if isinstance(statement, str) else statement
     try:
         return tuple(_once(_statement(tree, schema)))
     except (TooComplex, RecursionError):
@@ -43,7 +44,7 @@ def findings_in(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
 
 def relation(statement: Node | str, schema: Schema) -> Relation:
     """The resolved form of a query, as the recognisers see it."""
-    tree = sqlglot.parse_one(statement, read="duckdb") if isinstance(statement, str) else statement
+    tree = sqlglot.parse_one(statement, read=DIALECT) if isinstance(statement, str) else statement
     return Resolver(schema).top(tree)
 
 

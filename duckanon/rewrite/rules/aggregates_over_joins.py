@@ -32,7 +32,9 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
         columns = _columns(context, sources(part)[place], name)
         around, inner = aggregated_first(part, place, columns, _others(context, part, place))
     except NotFollowed as no:
-        reason = str(no)
+        if len(sources(part)) == 1 and any(one[0] == Aggregates.shown for one in context.reasons):
+            return
+        reason = context.not_answered(no.part or part, str(no))
     else:
         context.put(part, around)
         if context.releases.follows(context, inner):
@@ -42,10 +44,30 @@ def _answer(context: RuleContext, part: Node, name: TableName, place: int) -> No
             context.steps[-1] = replace(context.steps[-1], reason=context.steps[-1].reason + _ADDED)
             return
         context.put(around, part)
-        reason = refused
+        quoted = refused if refused.startswith("`") else context.not_answered(part, refused)
+        reason = _about_subquery(context, part, refused) or quoted
     # This reason replaces the earlier one, which only says that there are several sources.
     context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
     context.reasons.append((Aggregates.shown, name, reason))
+
+
+def _about_subquery(context: RuleContext, part: Node, reason: str) -> str | None:
+    """What is said where the column that a reason quotes stands in a condition with a subquery; None if in no such."""
+    where = part.args.get("where")
+    quoted = reason.partition("`")[2].partition("`")[0]
+    conditions = [] if where is None else [where.this] if not isinstance(where.this, exp.And) else where.this.flatten()
+    for one in conditions:
+        inside = {id(column) for query in queries_in(one) for column in query.find_all(exp.Column)}
+        names = [fold(column.name) for column in one.find_all(exp.Column) if id(column) not in inside]
+        if inside and fold(quoted) in names:
+            return context.not_answered(one, _WITH_QUERY)
+    return None
+
+
+_WITH_QUERY = (
+    "A condition with a subquery is followed for columns that the policy calls public and has domains for: ask for the "
+    "subquery by itself, and write its value out."
+)
 
 
 def _shows_all(query: Node) -> bool:
@@ -62,7 +84,7 @@ def _columns(context: RuleContext, source: Node, name: TableName) -> dict[str, s
     if isinstance(source, exp.Table) or (query is not None and _shows_all(query)):
         return {fold(one): one for one in context.columns(name)}
     if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
-        raise NotFollowed("Write the columns out that the query in FROM shows, with names.")
+        raise NotFollowed("Write the columns out that the query in FROM shows, with names.", source)
     return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
 
 

@@ -1,0 +1,34 @@
+"""The columns of a query's result that have no name of their own. DuckDB names them by its text of the expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.dialect import DIALECT
+
+
+def unnamed(query: Node) -> list[Node]:
+    """The items without a name in the SELECT by which a query's columns are named."""
+    while isinstance(query, exp.Subquery | exp.Union | exp.Except | exp.Intersect):
+        query = query.this
+    items = query.expressions if isinstance(query, exp.Select) else []
+    return [one for one in items if not isinstance(one, _NAMED) and one.find(exp.Columns, exp.Aliases) is None]
+
+
+_NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.PropertyEQ)
+
+
+def text(item: Node) -> str:
+    """A query of an item alone."""
+    return f"SELECT {item.sql(DIALECT, comments=False, normalize_functions=False)}"
+
+
+def name(items: Sequence[Node], texts: Sequence[str]) -> None:
+    """Give items their names. texts: DuckDB's own texts of the queries of each alone."""
+    for item, written in zip(items, texts, strict=True):
+        alias = exp.Alias(alias=exp.to_identifier(written.removeprefix("SELECT "), quoted=True))
+        item.replace(alias)
+        alias.set("this", item)

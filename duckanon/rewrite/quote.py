@@ -1,0 +1,171 @@
+"""Quotes a part of a statement in a refusal, as the analyst wrote it.
+
+The guard works on a tree with resolved names. Where a name was resolved, the node remembers the node that was written
+there, so that the part can be written as it was and found in the text. Only text of the statement is quoted: nothing of
+views' and macros' definitions, and no values of parameters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.rewrite.algebra.nodes import ROOT, Node
+from duckanon.rewrite.dialect import DIALECT
+
+# In characters. Of a longer part the beginning is quoted.
+_LONGEST = 160
+# The most pieces of text that are parsed to find a part that is written in another way than sqlglot writes it.
+_MOST_TRIED = 300
+_ORIGIN, _PLACE = "_dk_origin", "_dk_parameter"
+_RESOLVED = (exp.Table, exp.CTE, exp.Anonymous, exp.Select)
+_BROKEN = (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError)
+# A token for comparison: its kind, and its text where that makes a difference.
+_Token = tuple[str, str]
+_PARAMETER: _Token = ("VALUE", "")
+
+
+def remember(written: Node, copy: Node) -> list[Node]:
+    """Mark the nodes of a copied query that the guard may change. Returns what was written there, by mark."""
+    origins: list[Node] = []
+    for one, other in zip(written.walk(), copy.walk(), strict=True):
+        if isinstance(one, _RESOLVED):
+            other.meta[_ORIGIN] = len(origins)
+            origins.append(one)
+    return origins
+
+
+def stands_for(node: Node, written: Node) -> None:
+    """Let a constant stand for the parameter that was written."""
+    node.meta[_PLACE] = written.sql(DIALECT)
+
+
+def takes_over(node: Node, other: Node) -> None:
+    """Let a node that replaces another stand for what was written there."""
+    if _ORIGIN in other.meta:
+        node.meta[_ORIGIN] = other.meta[_ORIGIN]
+
+
+def quote(text: str, node: Node | None, origins: Sequence[Node]) -> str | None:
+    """The part of the statement that a node stands for, in backticks; None if none is found.
+
+    If a node itself was not written by the analyst, it is the least part around it that was.
+    """
+    tokens = _tokens(text)
+    while node is not None and tokens:
+        written = _as_written(node, origins)
+        found = _found(text, tokens, written)
+        if found is None and isinstance(written, exp.Column):
+            # Names of columns are written out with their tables.
+            found = _found(text, tokens, written.this)
+        if found is not None:
+            part = " ".join(found.split())
+            return f"`{part}`" if len(part) <= _LONGEST else f"`{part[:_LONGEST].rstrip()}` ..."
+        node = node.parent
+    return None
+
+
+def _as_written(node: Node, origins: Sequence[Node]) -> Node:
+    """A copy of a node in which no name is resolved."""
+    copy = (origins[node.meta[_ORIGIN]] if _ORIGIN in node.meta else node).copy()
+    for one in _outermost(copy):
+        one.replace(origins[one.meta[_ORIGIN]].copy())
+    for one in list(copy.walk()):
+        if _PLACE in one.meta:
+            one.replace(sqlglot.parse_one(one.meta[_PLACE], read=DIALECT))
+    return copy
+
+
+def _outermost(node: Node) -> list[Node]:
+    """The nodes below a node that remember what was written, without those inside of others."""
+    found: list[Node] = []
+    for value in node.args.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, ROOT):
+                found += [one] if _ORIGIN in one.meta else _outermost(one)
+    return found
+
+
+# --- the text ---------------------------------------------------------------------------------------------------------
+
+
+def _found(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> str | None:
+    """The text of a node: as sqlglot writes it, or else the least piece that it reads as this node."""
+    wanted = [one for one, _, _ in _tokens(node.sql(DIALECT, comments=False))]
+    known = [one for one, _, _ in tokens]
+    for at in range(len(known) - len(wanted) + 1):
+        if wanted and known[at : at + len(wanted)] == wanted:
+            return text[tokens[at][1] : tokens[at + len(wanted) - 1][2]]
+    return next((one for one in _pieces(text, tokens, node) if _parsed(one, node) == node), None)
+
+
+def _pieces(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) -> Iterator[str]:
+    """Pieces of the text with the names and literals of a node, the shortest first."""
+    needed = Counter(_leaves(node))
+    if not needed:
+        return
+    found: list[tuple[int, int, int]] = []
+    for start in range(len(tokens)):
+        missing, depth = needed.copy(), 0
+        for end in range(start, len(tokens)):
+            (kind, word), _, _ = tokens[end]
+            depth += (kind in ("L_PAREN", "L_BRACKET", "L_BRACE")) - (kind in ("R_PAREN", "R_BRACKET", "R_BRACE"))
+            if depth < 0:
+                break
+            missing[word.casefold()] -= 1
+            if depth == 0 and all(missing[one] <= 0 for one in needed):
+                found.append((end - start, start, end))
+            if any(missing[one] < 0 for one in needed):
+                break
+    for _, start, end in sorted(found)[:_MOST_TRIED]:
+        yield text[tokens[start][1] : tokens[end][2]]
+
+
+def _leaves(node: Node) -> Iterator[str]:
+    for one in node.find_all(exp.Identifier, exp.Literal):
+        yield str(one.this).casefold()
+
+
+def _parsed(piece: str, node: Node) -> Node | None:
+    """A piece of text as a tree of the node's kind."""
+    try:
+        if isinstance(node, exp.Query):
+            return sqlglot.parse_one(piece, read=DIALECT)
+        if isinstance(node, exp.Table | exp.TableSample):
+            # It is only parsed.
+            return sqlglot.parse_one(f"SELECT 1 FROM {piece}", read=DIALECT).find(type(node))  # noqa: S608
+        if isinstance(node, exp.Ordered):
+            return sqlglot.parse_one(f"SELECT 1 ORDER BY {piece}", read=DIALECT).find(exp.Ordered)
+        return sqlglot.parse_one(f"SELECT {piece}", read=DIALECT).expressions[0]
+    except _BROKEN:
+        return None
+
+
+def _tokens(text: str) -> list[tuple[_Token, int, int]]:
+    """The tokens of a text for comparison, with the places where they begin and end; none if it cannot be read."""
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+    except _BROKEN:
+        return []
+    found: list[tuple[_Token, int, int]] = []
+    for one in tokens:
+        if found and found[-1][0] == ("PARAMETER", ""):
+            # $1 and $name, like ?, stand for one value.
+            found[-1] = (_PARAMETER, found[-1][1], one.end + 1)
+        else:
+            found.append((_compared(one), one.start, one.end + 1))
+    return found
+
+
+def _compared(token: object) -> _Token:
+    """Names are equal in upper and lower case, with and without quotes; keywords and operators by their kind."""
+    kind, word = token.token_type.name, str(token.text)  # type: ignore[attr-defined]
+    if kind in ("STRING", "NUMBER"):
+        return kind, word.casefold() if kind == "NUMBER" else word
+    if kind in ("VAR", "IDENTIFIER") or word.replace("_", "").isalnum():
+        return "", word.casefold()
+    return (kind, "") if kind != "PLACEHOLDER" else _PARAMETER

@@ -1,0 +1,106 @@
+"""Whether two texts mean the same to DuckDB: their trees are equal, apart from spellings of one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Keys that hold a position in the text, a spelling, or the same as another key.
+_SPELLING = frozenset({"query_location", "query_location_length", "is_operator", "qualified_name", "syntax_type"})
+# Functions and operators that are one function in DuckDB, and types that are one type.
+_ONE_NAME = {"**": "^", "strpos": "position", "instr": "position"}
+_ONE_TYPE = {"varchar": "text"}
+# Words that DuckDB takes for calls where no column has their name.
+_VALUES = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+# Where DuckDB has no position.
+_NOWHERE = 2**64 - 1
+# In bytes, of a part whose end is not known.
+_LONGEST = 60
+
+
+def difference(text: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The first part of a text that another text gives another meaning; None if both mean the same.
+
+    one: DuckDB's tree of the text (of `json_serialize_sql`). other: of the other text. The whole text is different
+    where DuckDB takes one of them for no query.
+    """
+    if one.get("error") or other.get("error"):
+        return text
+    written = text.encode()
+    whole = 0, len(written)
+    found = _different(one["statements"], other["statements"], whole)
+    return None if found is None else written[found[0] : found[0] + found[1]].decode(errors="ignore").strip()
+
+
+def _different(one: Any, other: Any, at: tuple[int, int]) -> tuple[int, int] | None:
+    """The place of the first difference between two trees. at: the place of the part around them."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        at = _place(one, at)
+        one, other = _plain(one), _plain(other)
+        if one.keys() != other.keys():
+            return at
+        parts = [(one[key], other[key]) for key in one]
+    elif isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other):
+            return at
+        parts = list(zip(one, other, strict=True))
+    else:
+        return None if one == other else at
+    return next((found for mine, theirs in parts if (found := _different(mine, theirs, at)) is not None), None)
+
+
+def _place(node: Mapping[str, Any], at: tuple[int, int]) -> tuple[int, int]:
+    where = node.get("query_location")
+    if not isinstance(where, int) or where == _NOWHERE:
+        return at
+    return where, node.get("query_location_length") or _LONGEST
+
+
+def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A node without positions, with one spelling for what has several."""
+    found = {key: value for key, value in node.items() if key not in _SPELLING}
+    if found.get("null_order") == "NULLS LAST":
+        found["null_order"] = "ORDER_DEFAULT"
+    rewrite = _BY_CLASS.get(str(found.get("class")))
+    return found if rewrite is None else rewrite(found)
+
+
+def _function(node: dict[str, Any]) -> dict[str, Any]:
+    name = str(node.get("function_name")).lower()
+    return {**node, "function_name": _ONE_NAME.get(name, name)}
+
+
+def _type(node: dict[str, Any]) -> dict[str, Any]:
+    name = str(node.get("type_name")).lower()
+    return {**node, "type_name": _ONE_TYPE.get(name, name)}
+
+
+def _column(node: dict[str, Any]) -> dict[str, Any]:
+    names = [str(one) for one in node.get("column_names") or []]
+    is_value = len(names) == 1 and names[0].lower() in _VALUES
+    return {**node, "column_names": [names[0].lower()]} if is_value else node
+
+
+def _constant(node: dict[str, Any]) -> dict[str, Any]:
+    literal = node.get("literal")
+    if not isinstance(literal, dict) or literal.get("kind") == "STRING":
+        return node
+    text = str(literal.get("text", "")).replace("_", "")
+    return {**node, "literal": {**literal, "text": f"0{text}" if text.startswith(".") else text}}
+
+
+def _operator(node: dict[str, Any]) -> dict[str, Any]:
+    """`x IS NOT NULL` as `NOT x IS NULL`."""
+    if node.get("type") != "OPERATOR_IS_NOT_NULL":
+        return node
+    inner = {**node, "type": "OPERATOR_IS_NULL", "alias": ""}
+    return {**node, "type": "OPERATOR_NOT", "children": [inner]}
+
+
+_BY_CLASS = {
+    "FUNCTION": _function,
+    "TYPE": _type,
+    "COLUMN_REF": _column,
+    "CONSTANT": _constant,
+    "OPERATOR": _operator,
+}
