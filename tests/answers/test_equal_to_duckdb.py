@@ -1,0 +1,106 @@
+"""Statements over random data whose answers, without noise, are DuckDB's own: names, rows and numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckanon
+from duckanon.releases import mechanisms
+from tests.answers.equality import QUANTILE, difference, in_order, is_ordered, is_quantile, tolerance
+from tests.answers.world import STEPS, WIDTHS, all_kinds, make
+from tests.guard.truthful import truth
+
+STATEMENTS = [
+    one.strip()
+    for one in Path("fixtures/answers/statements.sql").read_text(encoding="utf-8").split(";\n")
+    if one.strip()
+]
+# By this column's name a statement says that it asks for a quantile.
+_QUANTILE = "quantile_of"
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckanon.Analyst]:
+    path = make(tmp_path_factory.mktemp("answers") / "x.duckdb", seed=0.25)
+    with pytest.MonkeyPatch.context() as patch, duckanon.connect(path, role="analyst") as found:
+        patch.setattr(mechanisms, "draw", truth)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def plain(con: duckanon.Analyst) -> Iterator[duckdb.DuckDBPyConnection]:
+    with con._con.cursor() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rich() -> Iterator[duckdb.DuckDBPyConnection]:
+    with all_kinds() as found:
+        yield found
+
+
+def test_there_are_five_hundred_of_them() -> None:
+    assert len(set(STATEMENTS)) >= 500
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_it_is_duckdbs_own_answer(
+    con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, rich: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    mine = con.execute(sql).fetchall()
+    names = [one[0] for one in con.description]
+    if _QUANTILE in sql:
+        return check_quantiles(plain, sql, mine)
+    theirs = plain.execute(sql).fetchall()
+    assert names == [one[0] for one in plain.description]
+    assert con.decision is not None
+    note = " ".join(step.reason for step in con.decision.steps)
+    possible = rich.execute(sql).fetchall()
+    allowed = tolerance(sql, note, WIDTHS)
+    assert difference(sql, mine, theirs, possible, allowed) is None
+    if is_ordered(sql):
+        assert in_order(mine, theirs, allowed)
+    return None
+
+
+# Plain counts, whose cells each record lies in one of.
+COUNTS = [
+    one
+    for one in STATEMENTS
+    if re.match(r"SELECT (\w+, )*count\(\*\) AS n FROM visits( WHERE| GROUP BY|$)", one)
+    and not re.search("SELECT.*SELECT|ROLLUP|CUBE|SETS|HAVING|QUALIFY|LIMIT", one)
+]
+
+
+def test_where_records_are_left_out_each_unit_counts_as_often_as_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "x.duckdb", seed=-0.5, contributions=2)
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    with duckanon.connect(path, role="analyst") as con, con._con.cursor() as plain:
+        for sql in COUNTS:
+            source = re.split(r" GROUP BY | ORDER BY ", sql.split(" AS n ")[1])[0]
+            own = f"SELECT patient, least(count(*), 2) AS n {source} GROUP BY patient"
+            ((counted,),) = plain.execute(f"SELECT coalesce(sum(n), 0) FROM ({own})").fetchall()
+            mine = {row[:-1]: row[-1] for row in con.execute(sql).fetchall()}
+            theirs = {row[:-1]: row[-1] for row in plain.execute(sql).fetchall()}
+            assert sum(mine.values()) == counted, sql
+            assert all(number <= theirs.get(cell, 0) for cell, number in mine.items()), sql
+
+
+def check_quantiles(plain: duckdb.DuckDBPyConnection, sql: str, mine: list[tuple[Any, ...]]) -> None:
+    found = QUANTILE.search(sql)
+    assert found is not None
+    column = found["column"] or found["of"] or found["ordered"]
+    at = Fraction(found["at"] or found["place"] or "0.5")
+    listed = {row[:-1]: row[-1] for row in plain.execute(QUANTILE.sub(f"list({column})", sql)).fetchall()}
+    assert {row[:-1] for row in mine} == set(listed)
+    for row in mine:
+        assert is_quantile(listed[row[:-1]], at, row[-1], STEPS[column])
