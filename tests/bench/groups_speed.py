@@ -52,15 +52,16 @@ def noise() -> None:
 
 def auto() -> None:
     tree, groups = census()
+    print("| totals | ε 0.1 | ε 1 |\n|---|---|---|")
     for totals in ("public", "private"):
+        taken = []
         for epsilon in (Fraction(1, 10), Fraction(1)):
-            run = lambda: release(tree, groups, epsilon=epsilon, totals=totals)  # noqa: B023, E731
+            run = partial(release, tree, groups, epsilon=epsilon, totals=totals)
             run()
-            print(
-                f"auto, {groups.size:,} cells, totals {totals}, epsilon {epsilon}: {timed(run, 5):.2f} s.", flush=True
-            )
+            taken.append(f"{timed(run, 5):.2f} s")
+        print(f"| {totals} | {' | '.join(taken)} |", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"Most memory of the process so far, data and compiler included: {peak:.2f} GiB.", flush=True)
+    print(f"\nMost memory of the process so far, data and compiler included: {peak:.2f} GiB.", flush=True)
 
 
 def programs() -> None:

@@ -19,13 +19,13 @@ RUNS = 200
 SIZES = "SELECT n, count(*) FROM (SELECT unit, count(*) AS n FROM persons GROUP BY 1) GROUP BY 1"
 # What is timed, the statement, and the goal in milliseconds.
 STATEMENTS = (
-    ("SELECT 1, guarded and run", "SELECT {}", 1.0),
-    ("an open table, guarded and run", "SELECT a, sum(b) FROM sales WHERE b <> {} GROUP BY a", 5.0),
+    ("`SELECT 1`, guarded and run", "SELECT {}", 1.0),
+    ("a sum by group over an open table, guarded and run", "SELECT a, sum(b) FROM sales WHERE b <> {} GROUP BY a", 5.0),
 )
 DECIDED: tuple[tuple[str, str, float | None], ...] = (
-    ("a stored count", "SELECT sick, count(*) AS n FROM persons GROUP BY sick LIMIT {}", 5.0),
-    ("a stored release of group sizes", SIZES + " LIMIT {}", None),
-    ("a refused read", "SELECT * FROM persons WHERE id = {}", None),
+    ("to decide about a stored count", "SELECT sick, count(*) AS n FROM persons GROUP BY sick LIMIT {}", 5.0),
+    ("to decide about a stored release of group sizes", SIZES + " LIMIT {}", None),
+    ("to refuse a read of records", "SELECT * FROM persons WHERE id = {}", None),
 )
 
 
@@ -50,6 +50,7 @@ def main() -> None:
                 "rows_per_unit := 1, unit := 'unit', per_query := 1, max_size := 9, public := ['sick'], "
                 "domains := {'sick': [true, false]})"
             ).fetchall()
+        print("| what | ms | goal | without a guard |\n|---|---:|---:|---:|")
         with duckdb.connect(str(path)) as plain:
             run = {name: timed(partial(answered, plain, sql)) for name, sql, _ in STATEMENTS}
         with duckanon.connect(path, role="analyst") as con:
@@ -58,15 +59,15 @@ def main() -> None:
             goal: float | None
             for name, sql, goal in STATEMENTS:
                 took = timed(partial(answered, con, sql))
-                said(name, took, goal, f"{run[name]:.2f} ms without a guard")
+                said(name, took, goal, f"{run[name]:.2f}")
             for name, sql, goal in DECIDED:
-                said(f"to decide about {name}", timed(partial(explained, con, sql)), goal)
-            said("cursor()", timed(lambda _: con.cursor()), 20.0)
+                said(name, timed(partial(explained, con, sql)), goal)
+            said("`cursor()`", timed(lambda _: con.cursor()), 20.0)
 
 
-def said(name: str, took: float, goal: float | None, more: str = "") -> None:
-    told = [f"{took:.2f} ms", *([f"goal {goal:g}"] if goal else []), *([more] if more else [])]
-    print(f"{name}: {'; '.join(told)}")
+def said(name: str, took: float, goal: float | None, without: str = "") -> None:
+    """Prints a row of the table."""
+    print(f"| {name} | {took:.2f} | {'' if goal is None else f'{goal:g}'} | {without} |", flush=True)
 
 
 def timed(run: Callable[[int], object]) -> float:

@@ -22,6 +22,8 @@ import numpy as np
 import duckanon
 from duckanon.catalog.names import quoted
 from duckanon.engines.randomness import Entropy
+from duckanon.functions import noise_widths
+from duckanon.functions.udf import Instance
 from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 
@@ -141,6 +143,7 @@ class Draws:
 
     def rows(self) -> list[tuple[Any, ...]]:
         with duckdb.connect() as apart:
+            noise_widths.register(Instance(apart))
             apart.register("drawn", self.answer())
             return apart.execute(self._text).fetchall()
 

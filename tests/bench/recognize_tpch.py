@@ -35,22 +35,21 @@ def line(name: str, queries: list[Entry], known: Schema) -> None:
     times = [milliseconds(one, known) for one in queries]
     parse, decide = zip(*times, strict=True)
     print(
-        f"| {name} | {len(queries)} | {statistics.median(parse):.1f} | {statistics.median(decide):.1f} "
-        f"| {max(decide):.1f} |",
+        f"| {name} | {version('sqlglot')} | {len(queries)} | {statistics.median(parse):.1f} "
+        f"| {statistics.median(decide):.1f} | {max(decide):.1f} |",
         flush=True,
     )
 
 
 def main() -> None:
     print(
-        f"sqlglot {version('sqlglot')}\n\n"
-        "| queries | how many | parsing, median ms | deciding, median ms | longest ms |"
+        "| queries | sqlglot | how many | parsing, median ms | deciding, median ms | longest ms |\n"
+        "|---|---|---:|---:|---:|---:|"
     )
-    print("|---|---:|---:|---:|---:|")
     line("TPC-H", QUERIES, watched())
     files = ("group_size", "conditional", "plain_count", "row_level")
     found = [one for name in files for suffix in ("", "_look_alikes") for one in entries(f"rewrite/{name}{suffix}")]
-    line("fixtures", found, schema())
+    line("the recognisers' fixtures", found, schema())
 
 
 if __name__ == "__main__":

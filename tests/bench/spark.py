@@ -90,7 +90,7 @@ def main(rows: str = "1000000", methods: str = "order,auto") -> None:
         table(spark, int(rows)).write.parquet(source)
         people = spark.read.parquet(source)
         k_anonymize(people.limit(20_000), QI, method="order").count()  # compiles
-        print(f"\n{int(rows):,} rows\n\n| | s | MiB shuffled |\n|---|---|---|")
+        print("| what | s | MiB shuffled |\n|---|---|---|")
         timed(spark, "sort", lambda: people.orderBy(*QI).write.parquet(f"{folder}/sorted"))
         for method in methods.split(","):
             run = partial(k_anonymize, people, QI, method=method, staging=f"{folder}/{method}")
