@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 import duckdb
 
 from duckanon.errors import InvalidInput
+from duckanon.functions import noise_widths
 from duckanon.functions.udf import Host, Instance, Progress
 from duckanon.governance.instance import Governance, governance_of
 from duckanon.specification import functions, macros
@@ -38,6 +39,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
         host = Host(progress or _silent, governance, lambda text: _explained(text, governance))
         for module in dict.fromkeys(one.module for one in functions().values()):
             import_module(f"duckanon.functions.{module}").register(on, host)
+        noise_widths.register(on)
         on.finish(governance.privacy_unit)
     con.execute(macros()).fetchall()
     return con

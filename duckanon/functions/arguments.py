@@ -137,7 +137,20 @@ def flag(given: object, argument: str) -> bool:
     return given
 
 
-def with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
+def from_policy(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
+    """The arguments of a call, where those that are not given follow from the policy of its table.
+
+    of: the column that names the privacy unit of a table. Raises InvalidInput as `_with_unit` does.
+    """
+    if "totals" not in given:
+        return _with_unit(given, of)
+    if given["totals"] is not None:
+        return given
+    # Public totals protect fewer neighbours than the charges of a privacy unit do, and charges are added up.
+    return {**given, "totals": "public" if of(table(given["tbl"])) is None else "private"}
+
+
+def _with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
     """The arguments of a call, with the `unit` of the table's policy where none is given; '' stands for records.
 
     A coarser release counts what the earlier one has, which mostly lacks the unit: there it has to be given. of: the

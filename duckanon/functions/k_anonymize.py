@@ -199,8 +199,9 @@ def _open(
     trees: pa.Scalar | None = None,
 ) -> pa.Array:
     """Check what can be checked before a row is handed over, and open a collection for them."""
-    from duckanon.engines.kanon.anonymize import check_k, check_memory, check_method, check_options, check_seconds
+    from duckanon.engines.kanon.anonymize import check_memory, check_method, check_options, check_seconds
     from duckanon.engines.kanon.methods import METHODS
+    from duckanon.engines.kanon.records import check_k
 
     n, columns = records.as_py(), len(request.qi) + len(request.criteria.columns)
     if request.method != _GLOBAL:

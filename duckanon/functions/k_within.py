@@ -129,9 +129,8 @@ def _nothing_finer(found: Table, release: Table, qi: Sequence[str], drop: Sequen
 
 
 def _coarser(request: Coarser, packed: pa.Scalar, table: pa.Scalar, threads: pa.Scalar) -> pa.Array:
-    from duckanon.engines.kanon.anonymize import check_k
     from duckanon.engines.kanon.coarsening import coarser, is_release
-    from duckanon.engines.kanon.records import records
+    from duckanon.engines.kanon.records import check_k, records
 
     rows, sensitive = packed["rows"], packed["sensitive"]
     check_k(request.k, len(rows.values) if rows.is_valid else 0)

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.errors import DuckanonError
-from duckanon.functions.arguments import with_unit
+from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
 from duckanon.functions.worker_threads import on_lasting_state
@@ -112,7 +112,7 @@ class Instance:
             name, arguments = columns[0][0].as_py(), columns[1][0].as_py() if len(columns) > 1 else {}
             try:
                 if len(columns) > 2:
-                    arguments = with_unit(arguments, partial(privacy_unit, place=columns[2][0].as_py()))
+                    arguments = from_policy(arguments, partial(privacy_unit, place=columns[2][0].as_py()))
                 written = requests[name].read(arguments).query()
             except DuckanonError as error:
                 written = refusal(str(error), [one.name for one in functions()[name].columns if not one.several])

@@ -163,7 +163,7 @@ class _CellConnection:
             spent = [charge for key, charge in self._charges().items() if key not in before]
             decision = self.con.decision if isinstance(self.con, Analyst) else None
             released = frame if "k_anonymize" in statement.query else None
-            display(banner(self._role, decision, spent, released))
+            display(banner(self._role, decision, spent, released, frame))
         return frame
 
     def preview(self, text: str) -> Banner:

@@ -317,6 +317,32 @@ def test_a_table_with_a_privacy_unit_is_released_by_whole_units(persons: duckdb.
     assert charges(persons) == 1
 
 
+def budget_holds_for(con: duckdb.DuckDBPyConnection) -> str:
+    ((said,),) = con.execute("SELECT neighbours FROM privacy_budget()").fetchall()
+    return str(said)
+
+
+def test_totals_are_private_by_default_where_the_policy_names_a_unit(persons: duckdb.DuckDBPyConnection) -> None:
+    persons.execute("SELECT protect('persons', epsilon := 2, population := 'people', privacy_unit := 'id')").fetchall()
+    persons.execute(CALL.replace("epsilon", "person := 'id', epsilon")).fetchall()
+    whose = "SELECT neighbours FROM privacy_ledger() WHERE action = 'charge'"
+    assert persons.execute(whose).fetchall() == [
+        ("one person added or removed, with whom a group may appear or vanish",)
+    ]
+    assert budget_holds_for(persons) == "all records of one id, added or removed"
+
+
+def test_charges_of_another_relation_are_not_added_in_silence(persons: duckdb.DuckDBPyConnection) -> None:
+    # Spent before there is a policy, and with a policy.
+    persons.execute(CALL).fetchall()
+    persons.execute("SELECT protect('persons', epsilon := 2, population := 'people', privacy_unit := 'id')").fetchall()
+    assert "releases with public totals cost 0.1 of the " in budget_holds_for(persons)
+    persons.execute(CALL.replace("epsilon", "person := 'id', totals := 'public', epsilon")).fetchall()
+    assert "releases with public totals cost 0.2 of the " in budget_holds_for(persons)
+    persons.execute(CALL.replace("epsilon", "person := 'id', epsilon")).fetchall()
+    assert "releases with public totals cost 0.2 of the " in budget_holds_for(persons)
+
+
 def test_the_same_call_from_eight_threads_is_charged_once(tmp_path: Path) -> None:
     with duckanon.connect(tmp_path / "a.duckdb") as con:
         fill(con)

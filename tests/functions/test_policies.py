@@ -436,12 +436,12 @@ def test_analysts_read_what_is_open_now(tmp_path: Path) -> None:
     )
     assert analyst("FROM v") == analyst("FROM codes") == [(1,)]
     assert analyst("FROM pub.days") == [(7,)]
-    assert str(analyst("FROM shut")).startswith(denied)
+    assert denied in str(analyst("FROM shut"))
     steward(
         "CREATE OR REPLACE VIEW v AS FROM shut", "ALTER TABLE codes ADD COLUMN b INT", "SELECT unprotect('pub.who')"
     )
     for name in ("v", "codes", "pub.who"):
-        assert str(analyst(f"FROM {name}")).startswith(denied), name
+        assert denied in str(analyst(f"FROM {name}")), name
     steward("CREATE OR REPLACE TABLE Codes AS SELECT 2 AS A", "CREATE OR REPLACE VIEW v AS FROM codes")
     assert analyst("FROM v") == analyst("FROM codes") == [(2,)]
 

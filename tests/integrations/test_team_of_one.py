@@ -229,13 +229,14 @@ def test_an_analyst_is_answered_or_told_what_to_do_instead(home: Path) -> None:
                 con.execute(query).fetchall()
             text = str(refused.value)
             # One sentence or two, with a way out: a call, a person to ask, or what else there is.
-            assert text.startswith(said), (query, text)
+            assert said in text, (query, text)
             assert text.endswith("."), text
             assert re.search(r"What may be asked: |: it answers|ask the steward|SHOW TABLES|TEMP TABLE", text), text
             for offered in offers(text):
                 con.execute(offered).fetchall()
-        # A closed table and one that is not there are told of in the same words.
-        told = {str(con.explain(query).steps[0].reason) for query, said in NOT_ANSWERED.items() if said == CLOSED}
+        # A closed table and one that is not there are told of in the same words, besides the name as it was written.
+        closed = [query for query, said in NOT_ANSWERED.items() if said == CLOSED]
+        told = {str(con.explain(one).steps[0].reason).replace(one.removeprefix("FROM "), "NAME") for one in closed}
         assert len(told) == 1
 
 
@@ -257,4 +258,4 @@ def test_the_console_says_who_is_there_and_what_a_number_is(home: Path) -> None:
     assert ask(home, counts)[1] == data
     code, data, told = ask(home, "FROM raw.persons")
     assert (code, data) == (1, "")
-    assert told.startswith("Records of raw.persons are protected. What may be asked: ")
+    assert "Records of raw.persons are protected. What may be asked: " in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,13 +47,13 @@ def a_count_decides(patch: Patch) -> None:
 
 def domain_of_the_data(patch: Patch) -> None:
     """The keys of an answer are those that records have."""
-    real = mechanisms._combinations
+    real = mechanisms._form
 
-    def combinations(asked: PaidQuestion, places: Sequence[int]) -> str:
+    def form(asked: PaidQuestion) -> str:
         records = f'"{asked.location.schema}"."{asked.location.name}"'
-        return re.sub(r'"[^"]*"\.duckanon\."domain_\w+"', records, real(asked, places))
+        return re.sub(r'"[^"]*"\.duckanon\."domain_\w+"', records, real(asked))
 
-    patch.setattr(mechanisms, "_combinations", combinations)
+    patch.setattr(mechanisms, "_form", form)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -132,28 +132,24 @@ def empty_cells_dropped(patch: Patch) -> None:
 
 def unbounded(patch: Patch) -> None:
     """All records of a unit count."""
-    patch.setattr(mechanisms, "_first", lambda asked: "")
-    patch.setattr(mechanisms, "_first_members", lambda asked: "")
+    patch.setattr(mechanisms, "_bounded", lambda asked: "_dk_bounded AS (SELECT * FROM _dk_placed)")
 
 
 def first_of_all(patch: Patch) -> None:
     """The first records are picked over all units together."""
-    patch.setattr(
-        mechanisms,
-        "_first",
-        lambda asked: f"QUALIFY row_number() OVER (ORDER BY hash(cell), cell, u) <= 10 * {asked.contributions}",
-    )
+    first = "_dk_bounded AS (SELECT * FROM _dk_placed QUALIFY row_number() OVER (ORDER BY hash(cell), cell, u) <= 10 * "
+    patch.setattr(mechanisms, "_bounded", lambda asked: f"{first}{asked.contributions})")
 
 
 def bounded_before_the_filter(patch: Patch) -> None:
     """The first records of a unit are picked before the filter."""
     real = mechanisms._placed
 
-    def placed(asked: Any) -> str:
+    def placed(con: duckdb.DuckDBPyConnection, asked: Any) -> str:
         path = ".".join(f'"{one}"' for one in asked.location.path)
         unit = f'"{asked.privacy_unit}"'
         first = f"(FROM {path} QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY rowid) <= {asked.contributions})"
-        return real(asked).replace(f"FROM {path} AS", f"FROM {first} AS")
+        return real(con, asked).replace(f"FROM {path} AS", f"FROM {first} AS")
 
     patch.setattr(mechanisms, "_placed", placed)
 

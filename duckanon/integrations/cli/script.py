@@ -36,16 +36,25 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
             print(*(row[-1] for row in result.rows), sep="\n")
         else:
             show(result, form)
-        _tell(getattr(session.con, "decision", None), chatty=chatty)
+        _tell(getattr(session.con, "decision", None), result, chatty=chatty)
 
 
-def _tell(decision: Decision | None, *, chatty: bool) -> None:
-    """Print the guard's decision about an analyst's statement; without `chatty` only releases, and to stderr."""
-    for step in decision.steps if decision is not None else ():
+def _tell(decision: Decision | None, result: Result, *, chatty: bool) -> None:
+    """Print the guard's decision about an analyst's statement, and which of the numbers shown may be noise alone.
+
+    Without `chatty` only releases are told, and to stderr.
+    """
+    if decision is None:
+        return
+    for step in decision.steps:
         if chatty:
             print(f"-- {step.line}")
         elif step.verdict != "runs":
             say(f"-- {step.line}")
+    # What a statement without rows gives has other columns.
+    small = decision.small_numbers(result.rows) if decision.target is None else None
+    if small is not None:
+        (print if chatty else say)(f"-- {small}")
 
 
 def _is_unicode(text: str) -> bool:

@@ -32,8 +32,8 @@ class Facts:
         """Raises InvalidInput for values without a place, for too few rows or units, and for criteria that all records
         together fail.
         """
-        from duckanon.engines.kanon.anonymize import check_k
         from duckanon.engines.kanon.private_classes import check_subjects
+        from duckanon.engines.kanon.records import check_k
 
         unit = None if request.criteria.unit is None else column(table, request.criteria.unit)
         qi = [own_name(table, name) for name in request.qi]

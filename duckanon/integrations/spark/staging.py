@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,10 +40,28 @@ def claimed(spark: SparkSession, path: str | None) -> Iterator[None]:
         with _folder(spark, path):
             yield
     except _FAILURES as error:
+        missing = missing_package(str(error))
+        if missing is not None:
+            raise DuckanonError(
+                f"Spark's Python has no {missing}: nothing was released; install it on the driver and on all "
+                f"executors, with pip install {missing}."
+            ) from error
         raise DuckanonError(
             "Spark could not read the table or write the answer: nothing was released, and nothing is left of it; the "
             "error before this one says why, such as a full disk."
         ) from error
+
+
+def missing_package(text: str) -> str | None:
+    """The Python package that is not there, by the text of Spark's error; None if the error is another."""
+    found = _MISSING.search(text)
+    return None if found is None else (found["module"] or found["package"]).lower()
+
+
+# What a worker says, and what PySpark itself says of packages that it needs (PACKAGE_NOT_INSTALLED).
+_MISSING = re.compile(
+    r"No module named '(?P<module>\w+)|(?P<package>\w+) >= [\d.]+ must be installed; however, it was not found"
+)
 
 
 @contextmanager

@@ -7,18 +7,20 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException, PySparkImportError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 import duckanon
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.integrations.spark import anonymize, dp_group_sizes, k_anonymize, metric_perturb
+from duckanon.integrations.spark.staging import claimed, missing_package
 
 CALL: dict[str, Any] = {
     "qi": ["age"],
@@ -219,3 +221,21 @@ def test_dp_group_sizes_charges_nothing_for_a_count_that_fails(spark: SparkSessi
     first = dp_group_sizes(persons, **given)
     assert rows(first) == rows(dp_group_sizes(persons, **given))
     assert charges(ledger) == 1
+
+
+def test_a_package_that_is_not_there_is_named() -> None:
+    """What a worker says, and PySpark's own error; another failure is no missing package."""
+    told = PySparkImportError(
+        errorClass="PACKAGE_NOT_INSTALLED", messageParameters={"package_name": "PyArrow", "minimum_version": "15.0.0"}
+    )
+
+    def said(error: Exception) -> str:
+        with pytest.raises(DuckanonError) as raised, claimed(cast("SparkSession", None), None):
+            raise error
+        return str(raised.value)
+
+    assert missing_package(str(told)) == "pyarrow"
+    missing = said(PySparkException("ModuleNotFoundError: No module named 'pyarrow'"))
+    assert "pip install pyarrow" in missing
+    assert "full disk" not in missing
+    assert "full disk" in said(PySparkException("java.io.IOException: No space left on device"))
