@@ -54,12 +54,14 @@ class Criteria:
         return f"{records}::HUGEINT * {self.max_suppression.numerator} // {self.max_suppression.denominator}"
 
     def smallest(self, labelled: str) -> str:
-        """SQL: the size of the smallest class. labelled: the rows with a class_id, NULL where they are dropped."""
+        """SQL: the size of the smallest class. labelled: the rows with `_dk_classes`, whose class_id is NULL where they are
+        dropped.
+        """
         if self.unit is None:
             return "(SELECT system.main.min(size) FROM _dk_tallies WHERE class_id IS NOT NULL)"
         return (
             f"(SELECT system.main.min(units) FROM (SELECT {units(self.unit)} AS units FROM {labelled} "
-            "WHERE class_id IS NOT NULL GROUP BY class_id))"
+            "WHERE _dk_classes.class_id IS NOT NULL GROUP BY _dk_classes.class_id))"
         )
 
     @property

@@ -6,6 +6,7 @@ from functools import cache
 from string import Template
 
 from duckanon.catalog.names import fold, quoted
+from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
 
 # What our queries call a whole row of the table.
@@ -108,7 +109,13 @@ def renamed(names: Iterable[str], own: Iterable[str]) -> str:
 
 
 def absent(columns: Iterable[str], *, own: bool = True) -> str:
-    """The columns that a call names, each once, as NULLs; with `own`, also those that no table must have."""
+    """The columns that a call names, each once, as NULLs; with `own`, also those that no table must have.
+
+    Raises InvalidInput if the call names one of these.
+    """
+    columns = list(columns)
+    if reserved := next((name for name in columns if fold(name) in RESERVED_NAMES), None):
+        raise InvalidInput(f'The column name "{reserved}" is reserved for duckanon: rename the column.')
     once = {fold(name): name for name in [*columns, *(RESERVED_NAMES if own else [])]}
     return ", ".join(f"NULL AS {identifier(name)}" for name in once.values())
 

@@ -26,8 +26,8 @@ _dk_cells AS (
   SELECT "duckanon.cell".*$shown FROM (
     SELECT
       "duckanon.label",
-      system.main.count(*) AS size,
-      system.main.sum("duckanon.content") AS content,
+      system.main.count(*) AS "duckanon.size",
+      system.main.sum("duckanon.content") AS "duckanon.content",
       $cells
     FROM _dk_labelled AS "duckanon.row"
     GROUP BY "duckanon.label"
@@ -41,7 +41,9 @@ _dk_classes AS MATERIALIZED (
 ),
 -- The check on every output, by the released values: class sizes here, each value against its cell below.
 _dk_tallies AS (
-  SELECT class_id, system.main.sum(size) AS size, system.main.sum(content) AS content FROM _dk_classes GROUP BY class_id
+  SELECT class_id, system.main.sum("duckanon.size") AS size, system.main.sum("duckanon.content") AS content
+  FROM _dk_classes
+  GROUP BY class_id
 ),
 _dk_verdict AS (
   SELECT CASE

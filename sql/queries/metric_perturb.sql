@@ -30,9 +30,9 @@ _dk_rows AS MATERIALIZED (
     -- Equal tables have equal places, whatever the order of their rows.
     system.main.row_number() OVER (ORDER BY system.main.hash("duckanon.row"), arrival) - 1 AS place
   FROM (
-    SELECT "duckanon.row", secret_place, system.main.row_number() OVER () AS arrival
-    FROM _dk_source AS "duckanon.row"
-    LEFT JOIN _dk_secrets ON key = _dk_bytes($id)
+    SELECT "duckanon.row", _dk_secrets.secret_place, system.main.row_number() OVER () AS arrival
+    FROM (SELECT "duckanon.row" FROM _dk_source AS "duckanon.row")
+    LEFT JOIN _dk_secrets ON _dk_secrets.key = _dk_bytes("duckanon.row".$id)
   )
 ),
 _dk_answered AS MATERIALIZED (
