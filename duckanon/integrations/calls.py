@@ -1,15 +1,19 @@
-"""SQL text of calls of duckanon's functions, and the command line's options for them."""
+"""SQL text of calls of duckanon's functions, the command line's options for them, and what a policy adds to them."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from duckanon.catalog.names import parts
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
 from duckanon.specification import functions
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection as Connection
 
 # An argument with a number, a text or a list of texts, as in the examples in errors.
 _ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")
@@ -129,3 +133,12 @@ def arguments(*given: object, **options: object) -> str:
     """The arguments of a call, as SQL: `'table', [qi], name := value`."""
     named = [f"{name} := {constant(value)}" for name, value in options.items() if value not in (None, [], {})]
     return ", ".join([*map(constant, given), *named])
+
+
+def privacy_unit(con: Connection, table: str) -> str | None:
+    """The column that names the privacy unit of a table, by its policy; None where there is none."""
+    found = con.execute(
+        "SELECT privacy_unit FROM policies() WHERE database = current_database() AND lower(tbl) = lower(?)",
+        [".".join(["main", *parts(table)][-2:])],
+    ).fetchall()
+    return str(found[0][0]) if found and found[0][0] is not None else None

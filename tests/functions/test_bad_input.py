@@ -19,6 +19,8 @@ K_ANONYMIZE = {
     "['age'], k := -3": "k must be 2 or more: with k = 1 every record may stand alone.",
     "['age'], k := NULL": "k must be a whole number, as in k := 5.",
     "['age'], k := 2.5": "k must be a whole number, as in k := 5.",
+    "['age'], k := 9223372036854775808": ("k does not fit into 64 bits: give a smaller whole number, as in k := 5."),
+    "['age'], k := -1e30": "k does not fit into 64 bits: give a smaller whole number, as in k := 5.",
     "['age'], k := '5'": "k must be a whole number, as in k := 5.",
     "['age'], k := 10": "The table has fewer than k = 10 rows: choose a smaller k, or anonymise more rows together.",
     "['age'], method := 'magic'": (

@@ -35,7 +35,9 @@ CALLS = {
     ),
     "k_report": "FROM k_report('t', ['{q}', '{p}'], sensitive := ['{s}'], unit := '{u}')",
     "k_report, weights": "FROM k_report('t', ['{q}', '{p}'], weight := '{w}')",
-    "k_compare": "FROM (SELECT * EXCLUDE (seconds) FROM k_compare('t', ['{q}', '{p}'], k := 3, unit := '{u}', methods := ['order']))",
+    "k_compare": (
+        "SELECT * EXCLUDE (seconds) FROM k_compare('t', ['{q}', '{p}'], k := 3, unit := '{u}', methods := ['order'])"
+    ),
     "k_certificate": "FROM k_certificate('t', ['{q}', '{p}'], k := 3)",
     "k_subsets": "FROM k_subsets('t', ['{q}', '{p}'], size := 2)",
     "record_risk": "FROM record_risk('t', ['{q}', '{p}'], size := 2)",
@@ -44,7 +46,10 @@ CALLS = {
     "group_sizes": "FROM group_sizes('t', '{x}', ['{s}'], quantity := '{q}')",
     "suppress": "FROM suppress('t', ['{q}'], ['{s}'], value := '{w}', unit := '{u}', audit := true)",
     "suppress, counts": "FROM suppress('t', ['{q}', '{p}'], ['{s}'])",
-    "table_bounds": "FROM table_bounds([{{tbl: 't', vars: ['{q}', '{s}']}}, {{tbl: 't', vars: ['{p}', '{s}']}}], target := ['{q}', '{p}'])",
+    "table_bounds": (
+        "FROM table_bounds([{{tbl: 't', vars: ['{q}', '{s}']}}, {{tbl: 't', vars: ['{p}', '{s}']}}], "
+        "target := ['{q}', '{p}'])"
+    ),
     "conditional_bounds": "FROM conditional_bounds('shares', ['{q}'], ['{s}'], '{w}', 90)",
     "cell_bounds": "FROM cell_bounds('t', ['{q}'], ['{s}'])",
     "cell_values": "FROM cell_values('t', ['{q}'], ['{s}'])",

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from duckanon import __version__
 from duckanon.errors import InvalidInput
-from duckanon.integrations.calls import as_options, call, ordered, split
+from duckanon.integrations.calls import as_options, call, ordered, privacy_unit, split
 from duckanon.integrations.cli.explore import explore
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.options import After, Before, Columns, Force, In, Out, OutputFormat, TableName
@@ -37,6 +37,8 @@ class _Commands(TyperGroup):
         with one_sentence():
             return super().invoke(ctx)
 
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="duckanon",
@@ -212,9 +214,14 @@ def report(
             "--released, --shares and what belongs to them, --file and --force belong to a page: name it with --out."
         )
     from duckanon.integrations.cli.risk_tables import explained
+    from duckanon.integrations.results import fetch
 
-    result = _answer(source, table, "k_report", {**given, "qi": split(qi)})
-    _print(result, form, lambda rows: explained(rows[0], split(qi), hidden))
+    def measured(con: Connection, found: str) -> tuple[Result, str | None]:
+        unit = given["unit"] if given["unit"] is not None else privacy_unit(con, found)
+        return fetch(con.execute(call("k_report", found, **{**given, "qi": split(qi)}))), unit
+
+    result, unit = _over(source, table, measured)
+    _print(result, form, lambda rows: explained(rows[0], split(qi), hidden, unit or None))
 
 
 @app.command()
@@ -355,15 +362,18 @@ def _answer(
     path: Path, table: str | None, function: str, given: Mapping[str, object], ordered: Sequence[str] = ()
 ) -> Result:
     """The result of one of duckanon's functions over a data file or a database's table. ordered: as for `source`."""
-    from duckanon.integrations.data_files import source
     from duckanon.integrations.results import fetch
+
+    return _over(path, table, lambda con, found: fetch(con.execute(call(function, found, **given))), ordered)
+
+
+def _over(path: Path, table: str | None, work: Callable[[Connection, str], T], ordered: Sequence[str] = ()) -> T:
+    """What `work` gives for a connection and the name of the file's table in it."""
+    from duckanon.integrations.data_files import source
     from duckanon.integrations.terminal.session import Session
 
-    def work(con: Connection) -> Result:
-        return fetch(con.execute(call(function, source(con, path, table, ordered=ordered), **given)))
-
     with Session(role="steward") as session:
-        return session.run(f"Reading {path.name}", work)
+        return session.run(f"Reading {path.name}", lambda con: work(con, source(con, path, table, ordered=ordered)))
 
 
 def _print(result: Result, form: Format, as_table: Callable[[Sequence[Mapping[str, Any]]], Table]) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duckanon.catalog.names import parts
 from duckanon.errors import InvalidInput
 from duckanon.functions.sqltext import literal
-from duckanon.integrations.calls import as_options, call, ordered
+from duckanon.integrations.calls import as_options, call, ordered, privacy_unit
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied
 from duckanon.integrations.data_files import DataFile, source, target
@@ -55,7 +54,7 @@ def release(
         finer = None
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
-        unit = given["unit"] if given["unit"] is not None or within is not None else _unit(con, found)
+        unit = given["unit"] if given["unit"] is not None or within is not None else privacy_unit(con, found)
         before = _row(con, call("k_report", found, qi, unit=unit))
         before = {**before, **_row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")}  # noqa: S608
         made = call("k_anonymize", found, within=finer, **given)
@@ -74,15 +73,6 @@ def release(
     k = int(given["k"] or next(one.default for one in functions()["k_anonymize"].arguments if one.name == "k") or 0)
     names = f"value of {unit}", f"values of {unit}"
     _summarise(file, before, {**after, "k": k}, copied, qi, f"each of {k:,} or more {names[1]}", names)
-
-
-def _unit(con: Connection, table: str) -> str | None:
-    """The column that names the privacy unit of a table, by its policy; None where there is none."""
-    found = con.execute(
-        "SELECT privacy_unit FROM policies() WHERE database = current_database() AND lower(tbl) = lower(?)",
-        [".".join(["main", *parts(table)][-2:])],
-    ).fetchall()
-    return str(found[0][0]) if found and found[0][0] is not None else None
 
 
 def _row(con: Connection, query: str) -> Mapping[str, Any]:

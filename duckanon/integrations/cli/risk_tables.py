@@ -43,8 +43,12 @@ _CONDITIONED = {"joined": "classes joined", "suppressed": "records dropped"}
 _COMPARED_NOTE = "0 % is untouched, 100 % is nothing left. No copy with this k can lose less than the least possible."
 
 
-def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str]) -> dict[str, str]:
+def _meanings(
+    found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str], unit: str | None
+) -> dict[str, str]:
     columns, hidden = ", ".join(qi), ", ".join(sensitive)
+    if unit is not None:
+        return _meanings(found, qi, sensitive, None) | _meanings_of_units(found, unit)
     return {
         "records": "Records in the table.",
         "classes": f"Groups of records that agree on {columns}.",
@@ -67,15 +71,37 @@ def _meanings(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[s
     }
 
 
-def explained(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str]) -> Table:
-    """The row of k_report as a table: figure, value, and a sentence for each. What was not asked for is NULL there."""
+def _meanings_of_units(found: Mapping[str, Any], unit: str) -> dict[str, str]:
+    """What counts values of the column `unit`, not records."""
+    return {
+        "records": f"Records in the table that have a value of {unit}.",
+        "k": f"In every group there are {found['k']:,} or more values of {unit}."
+        if found["k"] > 1
+        else f"Some groups hold the records of one value of {unit} alone.",
+        "singletons": f"Groups with one value of {unit}: who knows the values finds all its records there.",
+        "avg_class": f"Values of {unit} in a group, on average.",
+        "max_risk": f"The chance of picking the right value of {unit} for the most exposed one: 1 / k.",
+        "avg_risk": f"The same chance, averaged over all values of {unit}, each once in a group.",
+        "journalist_avg": f"The same chance, averaged over all values of {unit}, each once in a group.",
+        "population_uniques": f"Values of {unit} that are alone in the population too, as far as this table lets one "
+        "expect.",
+        "k_map": f"Every value of {unit} may be one of this many or more.",
+    }
+
+
+def explained(found: Mapping[str, Any], qi: Sequence[str], sensitive: Sequence[str], unit: str | None = None) -> Table:
+    """The row of k_report as a table: figure, value, and a sentence for each. What was not asked for is NULL there.
+
+    unit: the column whose values were counted; None: records.
+    """
+    alone = {} if unit is None else {"singletons": "units alone"}
     table = Table(box=box.ROUNDED)
     table.add_column("figure", style="bold", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("meaning")
-    for name, meaning in _meanings(found, qi, sensitive).items():
+    for name, meaning in _meanings(found, qi, sensitive, unit).items():
         if found[name] is not None:
-            table.add_row(NAMES[name], figure(name, found[name]), Text(printable(meaning)))
+            table.add_row((NAMES | alone)[name], figure(name, found[name]), Text(printable(meaning)))
     return table
 
 

@@ -14,6 +14,7 @@ from duckanon.functions import group_sizes as exact
 from duckanon.functions.dp_group_sizes import DpGroupSizes
 from duckanon.functions.group_counts import Groups, amiss, check_regions, check_table, flaws
 from duckanon.functions.group_sizes import GroupSizes
+from duckanon.integrations.calls import privacy_unit
 from duckanon.integrations.spark.call import Call, column
 from duckanon.integrations.spark.ledgers import opened
 
@@ -29,7 +30,8 @@ def check_group_sizes(call: Call) -> GroupSizes:
 
 
 def check_dp_group_sizes(call: Call) -> DpGroupSizes:
-    request = DpGroupSizes.read(call.given)
+    # Totals that are not given follow from the policy in the ledger's database, which is opened later.
+    request = DpGroupSizes.read({**call.given, "totals": call.given["totals"] or "private"})
     _check(call, request, dp.RELEASED)
     return request
 
@@ -50,6 +52,8 @@ def group_sizes(call: Call, request: GroupSizes) -> DataFrame:
 def dp_group_sizes(call: Call, request: DpGroupSizes) -> DataFrame:
     """The noise is drawn once, on the driver, and stored in the ledger's database: a retry reads what was drawn."""
     with opened(call.own) as (con, name):
+        if call.given["totals"] is None and privacy_unit(con, name) is None:
+            request = replace(request, totals="public")
         size = F.least(F.col("size"), F.lit(request.max_size)).cast("bigint")
         counted = {_TALLIES: _tallies(call.table, request, size)}
         if request.regions is not None:

@@ -243,3 +243,13 @@ def test_numbers_by_name():
     for wrong in ("age", "=2", "age=", "age=two"):
         with pytest.raises(InvalidInput, match=f"--weights has '{wrong}' where"):
             numbers([wrong], "--weights")
+
+
+def test_report_with_a_unit_says_what_is_counted(tmp_path):
+    file = tmp_path / "visits.csv"
+    file.write_text("ward,patient\n1,a\n1,a\n2,b\n2,c\n")
+    said = run("report", str(file), "--qi", "ward", "--unit", "patient", columns=120).stdout
+    assert "units alone" in said
+    assert "Some groups hold the records of one value of patient alone." in said
+    assert "Records in a group" not in said
+    assert "Records in a group" in run("report", str(file), "--qi", "ward", columns=120).stdout
