@@ -54,7 +54,7 @@ class Criteria:
         return f"{records}::HUGEINT * {self.max_suppression.numerator} // {self.max_suppression.denominator}"
 
     def smallest(self, labelled: str) -> str:
-        """SQL: the size of the smallest class. labelled: rows and `_dk_classes`; NULL is the class_id of dropped ones."""
+        """SQL: the size of the smallest class. labelled: rows and `_dk_classes`; class_id is NULL for dropped ones."""
         if self.unit is None:
             return "(SELECT system.main.min(size) FROM _dk_tallies WHERE class_id IS NOT NULL)"
         return (
