@@ -90,13 +90,13 @@ class Scalars:
             return self._coalesced(expr)
         if expr.kind == "Cast":
             return _cast(self.scalar(expr.operands[0]), constants.type_name(type_of(expr)))
-        if expr.kind in _ARITHMETIC and len(expr.operands) == 2:
+        if expr.kind in ARITHMETIC and len(expr.operands) == 2:
             one, other = (self._number(each) for each in expr.operands)
-            return _ARITHMETIC[expr.kind](one, other)
+            return ARITHMETIC[expr.kind](one, other)
         name, arguments = _called(expr)
-        if name in _FUNCTIONS:
+        if name in FUNCTIONS:
             first, *rest = arguments
-            return _FUNCTIONS[name](self.scalar(first), [self.constant(one) for one in rest])
+            return FUNCTIONS[name](self.scalar(first), [self.constant(one) for one in rest])
         raise NotTotal(LISTED)
 
     def _column(self, column: Column) -> Scalar:
@@ -317,7 +317,7 @@ def _remainder(one: Scalar, other: Scalar) -> Scalar:
     )
 
 
-_ARITHMETIC: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
+ARITHMETIC: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
     "Add": _sum,
     "Sub": _difference,
     "Mul": _product,
@@ -497,7 +497,7 @@ _DATES: Mapping[str, _Function] = {
     "hour": _of_date("hour", 0, 23, kinds=("TIMESTAMP",)),
     "minute": _of_date("minute", 0, 59, kinds=("TIMESTAMP",)),
 }
-_FUNCTIONS: Mapping[str, _Function] = {
+FUNCTIONS: Mapping[str, _Function] = {
     **{name: _of_text(name) for name in ("lower", "upper", "reverse")},
     **{name: _of_text(name, most=1) for name in ("trim", "ltrim", "rtrim")},
     **{name: _of_text(name, "BIGINT") for name in ("length", "strlen")},
@@ -514,7 +514,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     **_DATES,
 }
 # DuckDB's other names, and sqlglot's, of functions on the list.
-_SAME = {
+OTHER_NAMES = {
     "lcase": "lower", "ucase": "upper", "len": "length", "char_length": "length", "character_length": "length",
     "prefix": "starts_with", "startswith": "starts_with", "suffix": "ends_with", "endswith": "ends_with",
     "substr": "substring", "ceiling": "ceil", "dayofmonth": "day", "weekday": "dayofweek", "dow": "dayofweek",
@@ -543,7 +543,7 @@ def _called(call: Call) -> tuple[str, list[Expr]]:
             name = _SIDES.get(str(given.get("position", ("", ""))[1]), name if "position" not in given else "")
         if set(given) - known:
             return "", []
-    name = _SAME.get(name, name)
+    name = OTHER_NAMES.get(name, name)
     units = [str(one[2]) for one in given.values() if len(one) == 3 and one[1] == "Var"]
     if name == "date_trunc" and call.kind != "Anonymous":
         return name, [*arguments, *(Constant(one, is_text=True) for one in units)]
@@ -551,7 +551,7 @@ def _called(call: Call) -> tuple[str, list[Expr]]:
         return name, arguments[::-1]
     if name == "date_part":
         unit, of = (units[0], arguments) if units else _unit(arguments)
-        part = _SAME.get(unit.lower(), unit.lower())
+        part = OTHER_NAMES.get(unit.lower(), unit.lower())
         return (part, of) if part in _DATES and len(of) == 1 else ("", [])
     return (name, arguments) if arguments else ("", [])
 
