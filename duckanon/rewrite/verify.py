@@ -13,6 +13,7 @@ from typing import Any
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
+from duckanon.rewrite.admit import NO_TRY
 from duckanon.rewrite.allowed import FUNCTIONS, TABLE_FUNCTIONS, TYPES
 
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -127,6 +128,8 @@ def _expression(node: dict[str, Any], kind: Any, allowed: Allowed) -> bool:
     """As `_check`, for a node of an expression. kind: DuckDB's class of expressions."""
     if kind not in _EXPRESSIONS:
         raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
+    if node.get("type") == "OPERATOR_TRY":
+        raise UnsupportedQuery(NO_TRY)
     if kind in ("FUNCTION", "WINDOW"):
         _function(node, allowed, FUNCTIONS)
     elif kind == "COLUMN_REF":
