@@ -152,3 +152,30 @@ def test_pivot_is_the_group_by_that_it_means(
 def test_other_pivots_are_refused_with_what_to_write(sql: str) -> None:
     with pytest.raises((UnsupportedQuery, sqlglot.ParseError), match=r"write|Unexpected"):
         grouped(sqlglot.parse_one(sql, read="duckdb"))
+
+
+# By where the counted table p stands, the joins after which each of its rows is still there once for each partner, and
+# no row stands for partners alone.
+FOLLOWED = {
+    "p {} s USING (a)": {"JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "SEMI JOIN", "ANTI JOIN"},
+    "s {} p USING (a)": {"JOIN", "INNER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN"},
+    "s {} t USING (a) JOIN p USING (a)": {
+        *("JOIN", "INNER JOIN", "LEFT JOIN", "LEFT OUTER JOIN", "RIGHT JOIN", "RIGHT OUTER JOIN", "FULL JOIN"),
+        "FULL OUTER JOIN",
+    },
+}
+EVERY_JOIN = sorted({one for joins in FOLLOWED.values() for one in joins} | {"ASOF JOIN", "POSITIONAL JOIN"})
+
+
+@pytest.mark.parametrize("sources", FOLLOWED)
+@pytest.mark.parametrize("join", EVERY_JOIN)
+def test_which_joins_are_followed(sources: str, join: str) -> None:
+    query: Node = sqlglot.parse_one(f"SELECT count(*) AS n FROM {sources.format(join)}", read="duckdb")
+    for one in query.find_all(sqlglot.exp.Table):
+        one.set("alias", sqlglot.exp.TableAlias(this=one.this.copy()))
+    try:
+        aggregated_first(query, place(query), COLUMNS)
+        followed = True
+    except NotFollowed:
+        followed = False
+    assert followed == (join in FOLLOWED[sources])
