@@ -49,8 +49,9 @@ class NotAvailable(UnsupportedQuery, AttributeError):
 class Answer:
     """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
-    holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: whether it reads a
-    closed table through an open view. small: a sentence on the numbers of some rows, shown below them.
+    holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: whether it holds the
+    text of a view or macro that is not the analyst's own. small: a sentence on the numbers of some rows, shown below
+    them.
     """
 
     def __init__(
@@ -111,7 +112,9 @@ _PASSES = frozenset(
 
 
 class Analyst:
-    """A guarded connection. decision: about the last statement; None before the first.
+    """A guarded connection.
+
+    decision: about the last statement, without what is not shown; None before the first.
 
     The guard decides about every statement, and only its own text runs. Refusals are PolicyRefusal, UnsupportedQuery or
     BudgetExhausted. Several threads may use it; they wait for each other.
@@ -185,7 +188,7 @@ class Analyst:
     def explain(self, query: Any, parameters: Any = None) -> Decision:
         """What would be decided about a statement; nothing runs."""
         with self._lock:
-            return self._guard.explain(query, parameters)
+            return self._guard.explain(query, parameters).shown
 
     def is_constant(self, query: str, parameters: Any = None) -> bool:
         """Whether a statement has run before, and reads and calls nothing: `SELECT 1`."""
@@ -212,28 +215,28 @@ class Analyst:
 
     @property
     def _is_behind(self) -> bool:
-        """Whether the last statement reads a closed table through an open view."""
-        return self.decision is not None and self.decision.looks_behind
+        """Whether what runs for the last statement holds the text of a view or macro."""
+        return self.decision is not None and self.decision.has_definitions
 
     def _admitted(self, query: Any, parameters: Any = None) -> str:
         self.decision = None
         try:
-            self.decision = self._guard.admit(query, parameters, in_transaction=self._in_transaction, bind=self._bind)
+            decision = self._guard.admit(query, parameters, in_transaction=self._in_transaction, bind=self._bind)
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
-        text = self.decision.sql
+        self.decision, text = decision.shown, decision.sql
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")
-        if self.decision.calls and not self._has_functions:
+        if decision.calls and not self._has_functions:
             self._con.execute(macros()).fetchall()
             self._has_functions = True
-        if self.decision.view is not None:
-            self._view(*self.decision.view)
-        if self.decision.target is not None:
+        if decision.view is not None:
+            self._view(*decision.view)
+        if decision.target is not None:
             # It may create or drop a temporary table, also by the end of a transaction.
             self._own = None
-            word = self.decision.target.split(maxsplit=1)[0].upper()
+            word = decision.target.split(maxsplit=1)[0].upper()
             self._in_transaction = word == "BEGIN" or (self._in_transaction and word not in ("COMMIT", "ROLLBACK"))
         return text
 
@@ -244,9 +247,9 @@ class Analyst:
             return query
         return with_values(text, lambda values: [one for (one,) in self.execute(values).fetchall()])
 
-    def _bind(self, text: str) -> None:
+    def _bind(self, text: str, has_definitions: bool) -> None:
         """Let DuckDB plan a query that has no rows: what it cannot run is not charged for."""
-        _unnamed(lambda: self._con.execute(f"EXPLAIN {text}").fetchall())
+        _unnamed(lambda: self._con.execute(f"EXPLAIN {text}").fetchall(), has_definitions)
 
     def _view(self, name: TableName, view: View | None) -> None:
         """Keep or forget a temporary view."""
@@ -283,8 +286,12 @@ class Analyst:
 
 _GONE = "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
 _BEHIND = (
-    "The statement failed while it ran, and it reads a view over a closed table, so what it failed on is not told: "
-    "cast with TRY_CAST, and divide by nullif(x, 0)."
+    "The statement failed while it ran, and it uses a view or macro, whose text or tables an error could quote, so "
+    "what it failed on is not told: cast with TRY_CAST, and divide by nullif(x, 0)."
+)
+_UNBOUND = (
+    "The statement does not fit a view or macro that it uses, by the name or the type of a column, and the error could "
+    "quote the text of that: DESCRIBE shows the columns of a view."
 )
 
 
@@ -292,8 +299,8 @@ def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
     """The result of `run`. DuckDB's error about a missing table is replaced, since it may name closed tables.
 
     A result is lazy, so its temporary table may be dropped before it runs, and DuckDB would suggest tables with similar
-    names. behind: whether errors may quote rows of a closed table that an open view leaves out: DuckDB may compute an
-    expression before it applies the view's conditions. Then all errors are replaced.
+    names. behind: whether errors may quote the text of a view or macro, or rows of a closed table that an open view
+    leaves out: DuckDB may compute an expression before it applies the view's conditions. Then all errors are replaced.
     """
     try:
         return run()
@@ -303,7 +310,7 @@ def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
         if isinstance(error, duckdb.CatalogException) and "already exists" not in str(error):
             said = _GONE
         elif behind:
-            said = _BEHIND
+            said = _UNBOUND if isinstance(error, duckdb.BinderException) else _BEHIND
         else:
             raise
     # Raised outside of `except`, so that DuckDB's error is not its context.

@@ -62,6 +62,10 @@ _NO_STATES: Mapping[str, LedgerState] = {}
 Temporary = Callable[[], Mapping[TableName, Stored | View]]
 
 
+def _not_bound(text: str, has_definitions: bool) -> None:
+    """Where nothing is run, nothing needs to be bound."""
+
+
 def none() -> Mapping[TableName, Stored | View]:
     """No temporary tables or views."""
     return {}
@@ -191,13 +195,13 @@ class Guard:
         parameters: Parameters = None,
         *,
         in_transaction: bool = False,
-        bind: Callable[[str], object] = str,
+        bind: Callable[[str, bool], object] = _not_bound,
     ) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
         in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
-        DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query.
-        Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
+        DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query,
+        and with whether that holds the text of views or macros. Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
             decided = self._decided(statement, parameters)
@@ -209,7 +213,7 @@ class Guard:
             if not decided.stands:
                 self._affordable(decision, decided.states)
                 if self._unpaid(decision):
-                    bind(self.without_answers(decision))
+                    bind(self.without_answers(decision), decision.has_definitions)
                 try:
                     for question in decision.answers:
                         self._stand(question)
@@ -374,7 +378,11 @@ class Guard:
             return
         named = ", ".join([f"system.main.json_deserialize_sql({_SERIALIZED})"] * len(items))
         with self._shared.lock:
-            texts = self._shared.own.execute(f"SELECT {named}", [column_names.text(one) for one in items]).fetchall()[0]
+            try:
+                asked = [column_names.text(one) for one in items]
+                texts = self._shared.own.execute(f"SELECT {named}", asked).fetchall()[0]
+            except duckdb.ParserException:
+                raise UnsupportedQuery(_NO_QUERY) from None
         column_names.name(items, texts)
 
     def _serialized(self, text: str) -> Any:
@@ -388,10 +396,13 @@ class Guard:
             return list(self._shared.own.execute(asked, list(texts)).fetchall()[0])
 
 
+_NO_QUERY = "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
+
+
 def _misread(tree: Mapping[str, Any], part: str) -> str:
     """Why a text is not run. tree: DuckDB's tree of it. part: what the guard reads as something else."""
     if tree.get("error"):
-        return "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
+        return _NO_QUERY
     said = part if len(part) <= _QUOTED else f"{part[:_QUOTED]} ..."
     return f"The guard does not read this part as DuckDB does, so it does not run it: {said} Write it another way."
 

@@ -39,7 +39,7 @@ class Bound:
     protected: the name and the node of each read of a protected table. tables: all other tables that it reads. calls:
     the name and the node of each call of duckanon's table functions. has_parameters: whether it has placeholders. text:
     of the statement. origins: what the analyst wrote where names are resolved now. readings: of the definitions of
-    its views and macros.
+    its views and macros. opened: whether it holds the text of a view or macro that is not the analyst's own.
     """
 
     query: Node
@@ -50,6 +50,7 @@ class Bound:
     text: str = ""
     origins: Sequence[Node] = ()
     readings: list[Reading] = field(default_factory=list)
+    opened: bool = False
 
     def quote(self, node: Node | None) -> str | None:
         """The part of the statement that a node stands for, in backticks; None if none is found."""
@@ -147,6 +148,7 @@ class _Binder:
         values = macros.arguments(macro, given)
         body, read = macros.body(macro)
         self._bound.readings.append(read)
+        self._bound.opened = True
         holder = exp.Subquery(this=body)
         # A macro has no more rights than its caller: it cannot read closed tables.
         self._opened.append(call)
@@ -252,6 +254,7 @@ class _Binder:
             raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
         query, columns, read = _behind(view)
         self._bound.readings.append(read)
+        self._bound.opened = self._bound.opened or not view.own
         catalog, schema, _ = view.path
         holder = exp.Subquery(this=query)
         # An analyst's own view has no more rights than the analyst: it cannot read closed tables.

@@ -22,8 +22,10 @@ _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.PropertyEQ)
 
 
 def text(item: Node) -> str:
-    """A query of an item alone."""
-    return f"SELECT {item.sql(DIALECT, comments=False, normalize_functions=False)}"
+    """A query of an item alone, with the windows that it may name."""
+    windows = item.parent.args.get("windows") if isinstance(item.parent, exp.Select) else None
+    alone = exp.Select(expressions=[item.copy()], windows=[one.copy() for one in windows or []])
+    return str(alone.sql(DIALECT, comments=False, normalize_functions=False))
 
 
 def name(items: Sequence[Node], texts: Sequence[str]) -> None:

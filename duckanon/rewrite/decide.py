@@ -72,6 +72,8 @@ def decide(
             said = "Samples are of open tables and releases: a protected table answers as a whole."
             raise UnsupportedQuery(bound.not_answered(sample, said))
         if statement.kind is Kind.EXPLAIN:
+            if bound.opened:
+                raise UnsupportedQuery(_NO_PLAN)
             # With full names and without views: explain_privacy does not know the analyst's own.
             text = str(bound.query.sql(DIALECT, comments=False, normalize_functions=False))
             return decide(admit(f"FROM explain_privacy({literal(text)})"), catalog, functions, releases, today)
@@ -84,14 +86,12 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
     if statement.kind in (Kind.CREATE, Kind.INSERT):
         target = _target(statement, catalog)
     if statement.kind is Kind.EXPLAIN:
-        _plain(bound, catalog)
+        _plain(bound)
     if bound.protected and (statement.kind is Kind.DESCRIBE or is_empty(bound.query)):
         about = context.label(bound.protected[0][0])
         context.steps.append(Step("columns", about, Verdict.RUNS, "No row is asked for; names and types are public."))
         empty(bound, catalog)
         context.reads = []
-    # Before the rules, which let the query read copies of domains: what is in these is public.
-    behind = not bound.tables <= set(catalog.tables)
     if bound.protected:
         context.findings = context.recognised(bound.query)
     for rule in RULES:
@@ -105,24 +105,26 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         context.answers,
         target,
         frozenset(bound.tables),
-        looks_behind=behind,
+        has_definitions=bound.opened,
         readings=bound.readings,
     )
 
 
 _OWN = "It is this connection's own."
+_NO_PLAN = (
+    "EXPLAIN is for queries of open tables, publications and temporary tables themselves: the plan of a view or macro "
+    "tells what it says, and of tables behind it."
+)
 
 
-def _plain(bound: Bound, catalog: Catalog) -> None:
+def _plain(bound: Bound) -> None:
     """Raises UnsupportedQuery unless a query reads tables that may be seen themselves, and calls nothing of duckanon's.
 
-    A plan has numbers and bounds of the tables that it reads: of a closed table behind an open view, too.
+    A plan has the conditions of the views and macros in it, and numbers and bounds of the tables that it reads: of a
+    closed table behind an open view, too.
     """
-    if bound.calls or not bound.tables <= set(catalog.tables):
-        raise UnsupportedQuery(
-            "EXPLAIN is for queries of open tables, publications and temporary tables themselves: the plan of a view "
-            "tells of tables behind it."
-        )
+    if bound.calls or bound.opened:
+        raise UnsupportedQuery(_NO_PLAN)
 
 
 def _view(statement: Statement, catalog: Catalog, functions: frozenset[str]) -> Decision:

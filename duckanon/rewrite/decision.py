@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from fractions import Fraction
@@ -65,8 +65,9 @@ class Decision:
     calls: of duckanon's functions in the query. answers: paid questions whose answers must be stored before it runs.
     target: the text before the query, or all of a statement without one; written by the guard. tables: all that it
     reads besides answers, also through views. view: the name of a temporary view that the statement makes, and the
-    view; None in its place where it is dropped. filled: whether parameters are written out in the query. looks_behind:
-    whether it reads a closed table through an open view. readings: of the views and macros in it.
+    view; None in its place where it is dropped. filled: whether parameters are written out in the query.
+    has_definitions: whether it holds the text of views or macros, which analysts use without seeing it. readings: of
+    the views and macros in it.
     """
 
     steps: Sequence[Step]
@@ -77,13 +78,20 @@ class Decision:
     tables: frozenset[TableName] = frozenset()
     view: tuple[TableName, View | None] | None = None
     filled: bool = False
-    looks_behind: bool = False
+    has_definitions: bool = False
     readings: Sequence[Reading] = ()
 
     @property
     def sql(self) -> str | None:
         """The text that runs in place of the statement."""
         return None if self.query is None and self.target is None else (self.target or "") + (self.query or "")
+
+    @property
+    def shown(self) -> Decision:
+        """What of the decision may be shown: not the text of a view or macro, nor what it reads."""
+        if not self.has_definitions:
+            return self
+        return replace(self, query=None, target=None, readings=(), tables=frozenset())
 
     @property
     def refusal(self) -> Step | None:
@@ -126,8 +134,7 @@ class Decision:
                 "within": step.within,
                 "width": step.width,
                 "price": None if step.epsilon is None else float(step.epsilon),
-                # The SQL of an open view over closed tables is nobody's to see.
-                "rewritten_sql": None if self.looks_behind else self.sql,
+                "rewritten_sql": self.shown.sql,
             }
             for step in self.steps
         ]

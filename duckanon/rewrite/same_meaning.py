@@ -12,6 +12,10 @@ _ONE_NAME = {"**": "^", "strpos": "position", "instr": "position"}
 _ONE_TYPE = {"varchar": "text"}
 # Words that DuckDB takes for calls where no column has their name.
 _VALUES = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+# What an expression compares or computes with. In ORDER BY and GROUP BY, +1 is a number and 1 is a column.
+_OPERANDS = frozenset(
+    {"left", "right", "input", "lower", "upper", "children", "child", "when_expr", "then_expr", "else_expr"}
+)
 # Where DuckDB has no position.
 _NOWHERE = 2**64 - 1
 # In bytes, of a part whose end is not known.
@@ -58,15 +62,33 @@ def _place(node: Mapping[str, Any], at: tuple[int, int]) -> tuple[int, int]:
 
 def _plain(node: Mapping[str, Any]) -> dict[str, Any]:
     """A node without positions, with one spelling for what has several."""
-    found = {key: value for key, value in node.items() if key not in _SPELLING}
+    found = {
+        key: _unsigned(value) if key in _OPERANDS else value for key, value in node.items() if key not in _SPELLING
+    }
     if found.get("null_order") == "NULLS LAST":
         found["null_order"] = "ORDER_DEFAULT"
     rewrite = _BY_CLASS.get(str(found.get("class")))
     return found if rewrite is None else rewrite(found)
 
 
+def _unsigned(operand: Any) -> Any:
+    """An operand, or several, without a plus before a number: to DuckDB that is a call of the function +."""
+    if isinstance(operand, list):
+        return [_unsigned(one) for one in operand]
+    if not isinstance(operand, dict) or operand.get("function_name") != "+":
+        return operand
+    given = [one.get("expression", one) for one in operand.get("arguments") or operand.get("children") or []]
+    literal = given[0].get("literal") if len(given) == 1 and given[0].get("class") == "CONSTANT" else None
+    is_number = isinstance(literal, dict) and literal.get("kind") != "STRING"
+    return {**given[0], "alias": operand.get("alias", "")} if is_number else operand
+
+
 def _function(node: dict[str, Any]) -> dict[str, Any]:
     name = str(node.get("function_name")).lower()
+    given = node.get("arguments")
+    if isinstance(given, list):
+        given = [{**one, "expression": _unsigned(one["expression"])} if "expression" in one else one for one in given]
+        node = {**node, "arguments": given}
     return {**node, "function_name": _ONE_NAME.get(name, name)}
 
 
