@@ -27,7 +27,7 @@ from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
 from duckanon.releases import mechanisms
 from duckanon.releases.available import AvailableReleases
-from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion, Quantiles
+from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
@@ -47,8 +47,6 @@ _PLACES = re.compile(r'"query_location(_length)?":\d+,?', re.ASCII)
 _FAILED = '"error":true'
 # The most characters of a statement that an error quotes.
 _QUOTED = 60
-# The most regions and sizes of group sizes, and the most cells of quantiles, each of which tries all steps.
-_MOST_SIZES, _MOST_OF_QUANTILES = 20_000_000, 100_000
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
 # How many decisions are kept, and the longest text of one, in characters.
@@ -319,7 +317,7 @@ class Guard:
         with self._shared.lock:
             for question in decision.answers:
                 days[question.key] = day_charged(self._shared.own, question.purchase)
-                most = _most_cells(question)
+                most = question.most_cells
                 if days[question.key] is None and mechanisms.cells(self._shared.own, question, most) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
@@ -405,15 +403,6 @@ def _misread(tree: Mapping[str, Any], part: str) -> str:
         return _NO_QUERY
     said = part if len(part) <= _QUOTED else f"{part[:_QUOTED]} ..."
     return f"The guard does not read this part as DuckDB does, so it does not run it: {said} Write it another way."
-
-
-def _most_cells(question: PaidQuestion) -> int:
-    """The most cells, or leaf regions, of an answer."""
-    if isinstance(question, GroupSizesQuestion):
-        return _MOST_SIZES // question.max_size
-    assert isinstance(question, AggregatesQuestion)
-    quantiles = any(isinstance(one, Quantiles) for one, _ in question.measures)
-    return _MOST_OF_QUANTILES if quantiles else mechanisms.MOST_CELLS
 
 
 def _governed(state: LedgerState) -> Governed:

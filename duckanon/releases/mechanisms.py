@@ -10,45 +10,27 @@ depend on records, and no record can make it fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from duckanon.catalog.names import quoted
-from duckanon.engines.quantiles import quantile
-from duckanon.engines.randomness import Entropy, Source, double_geometric
+from duckanon.engines.randomness import Entropy, Source
+from duckanon.releases import layout
 from duckanon.releases.key_domains import components
-from duckanon.releases.paid_questions import (
-    AggregatesQuestion,
-    Different,
-    DomainFilter,
-    GroupSizesQuestion,
-    Key,
-    Measure,
-    Number,
-    PaidQuestion,
-    Quantiles,
-    Records,
-    Sums,
-    Units,
-    columns_of,
-)
-from duckanon.releases.sizes import Among, Size, UnitsTable
+from duckanon.releases.measures import MOST_CELLS, Ints, Measure
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
+from duckanon.releases.sizes import Among, UnitsTable
 
-Ints = npt.NDArray[np.int64]
 _RECORD = '"duckanon.row"'
-# The most cells of an answer, and combinations of keys behind them.
-MOST_CELLS = 1_000_000
 
 
 def draw(con: duckdb.DuckDBPyConnection, question: PaidQuestion, source: Source | None = None) -> pa.Table:
     """The answer with noise. con: a connection of governance's own. source: of randomness; None: the system's."""
-    return _BY_KIND[type(question)](con, question, source or Entropy())
+    return _BY_KIND[type(question)].draw(con, question, source or Entropy())
 
 
 def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> list[Ints]:
@@ -57,17 +39,12 @@ def exact(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> list[Ints]:
     For aggregates the totals of each measure, as in `totals`; for group sizes one array of shape (leaf regions,
     max_size).
     """
-    size = len(form(con, question))
-    if isinstance(question, GroupSizesQuestion):
-        return [_sizes(con, question, size)]
-    assert isinstance(question, AggregatesQuestion)
-    return totals(con, question, size)
+    return _BY_KIND[type(question)].exact(con, question, len(form(con, question)))
 
 
 def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
-    columns = len(_grouped(question) or _keys(question))
-    told = [f"k{at}" for at in range(columns)] + [f"e{at}" for at in range(len(_events(question)))]
+    told = question.form.cell
     distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({_form(question)})"
     found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({distinct}) ORDER BY cell").to_arrow_table()
     return found
@@ -76,15 +53,7 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
 def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str, str]:
     """The columns of an answer with their types in DuckDB, by name. They follow from the domains: no record is read."""
     told = con.sql(f"SELECT * EXCLUDE (cell) FROM ({_form(question)})")
-    kinds = dict(zip(told.columns, map(str, told.types), strict=True))
-    if isinstance(question, GroupSizesQuestion):
-        regions = {one.column: kinds[f"k{at}"] for at, one in enumerate(question.hierarchy)}
-        return {"level": "INTEGER", **regions, **dict.fromkeys(("size", "groups", "low", "high"), "BIGINT")}
-    assert isinstance(question, AggregatesQuestion)
-    found = {one: kinds[one] for one in question.columns if one in kinds}
-    for at, (one, _) in enumerate(question.measures):
-        found |= dict.fromkeys(columns_of(at, one), "DOUBLE" if isinstance(one, Sums | Quantiles) else "BIGINT")
-    return found
+    return question.types(dict(zip(told.columns, map(str, told.types), strict=True)))
 
 
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:
@@ -93,10 +62,11 @@ def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MO
     It follows from the domains alone. Of more than `most` only that there are more is sure. Raises UnsupportedQuery for
     conditions on keys that would be tried on too many combinations.
     """
-    product = question.outcomes if isinstance(question, AggregatesQuestion) else 1
-    for one in components(question.location.database, _keys(question), _domain_filters(question)):
+    of = question.form
+    product = of.outcomes
+    for one in components(question.location.database, of.keys, of.filters):
         product *= one.size(con, most)
-    return len(form(con, question)) if _grouped(question) and product <= most else product
+    return len(form(con, question)) if of.grouped and product <= most else product
 
 
 # --- aggregates -------------------------------------------------------------------------------------------------------
@@ -114,25 +84,30 @@ def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: i
 
     Of quantiles, int64 of shape (cells, steps + 1): how many records have each value.
     """
-    places = [(at, one) for at, (one, _) in enumerate(question.measures)]
-    summed = [(at, one, _totals(at, one)) for at, one in places if not isinstance(one, Quantiles)]
-    shown = ", ".join(f"CAST({one} AS BIGINT) AS t{at}_{j}" for at, _, own in summed for j, one in enumerate(own))
-    found: dict[int, Ints] = {}
-    if summed:
-        rows = _of_cells(con, question, f"SELECT cell, {shown} FROM _dk_bounded GROUP BY cell")
-        for at, _, own in summed:
-            found[at] = np.zeros((size, len(own)), dtype=np.int64)
-            for j in range(len(own)):
-                found[at][rows["cell"], j] = rows[f"t{at}_{j}"]
-    for at, one in places:
-        if isinstance(one, Quantiles):
-            counted = (
-                f"SELECT cell, i{at}, system.main.count(*) AS n FROM _dk_bounded WHERE i{at} IS NOT NULL GROUP BY ALL"
-            )
-            rows = _of_cells(con, question, counted)
-            found[at] = np.zeros((size, one.number.steps + 1), dtype=np.int64)
-            found[at][rows["cell"], rows[f"i{at}"]] = rows["n"]
-    return [found[at] for at, _ in places]
+    places = [(layout.value(at), one, one.totals(layout.value(at))) for at, (one, _) in enumerate(question.measures)]
+    shown = [
+        f"CAST({one} AS BIGINT) AS {layout.total(at, j)}"
+        for at, (_, _, own) in enumerate(places)
+        for j, one in enumerate(own)
+    ]
+    rows = _of_cells(con, question, f"SELECT cell, {', '.join(shown)} FROM _dk_bounded GROUP BY cell") if shown else {}
+    found = []
+    for at, (value, one, own) in enumerate(places):
+        if one.steps is not None:
+            found.append(_by_value(con, question, value, size, one.steps))
+            continue
+        found.append(np.zeros((size, len(own)), dtype=np.int64))
+        for j in range(len(own)):
+            found[at][rows["cell"], j] = rows[layout.total(at, j)]
+    return found
+
+
+def _by_value(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, value: str, size: int, steps: int) -> Ints:
+    """int64 of shape (cells, steps + 1): how many records have each value of a column."""
+    counted = f"SELECT cell, {value}, system.main.count(*) AS n FROM _dk_bounded WHERE {value} IS NOT NULL GROUP BY ALL"
+    rows, found = _of_cells(con, question, counted), np.zeros((size, steps + 1), dtype=np.int64)
+    found[rows["cell"], rows[value]] = rows["n"]
+    return found
 
 
 def _of_cells(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, query: str) -> dict[str, Ints]:
@@ -144,61 +119,17 @@ def _of_cells(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, quer
     return {name: np.asarray(one).astype(np.int64) for name, one in found.items()}
 
 
-def _totals(at: int, measure: Measure) -> list[str]:
-    """The totals of a measure over the records of a cell, as SQL; i<at> is what `_values` shows of it."""
-    if isinstance(measure, Records):
-        return ["system.main.count(*)"]
-    if isinstance(measure, Units):
-        return ["system.main.count(DISTINCT u)"]
-    if isinstance(measure, Different):
-        return [f"system.main.count(DISTINCT i{at})"]
-    assert isinstance(measure, Sums)
-    up, down = f"i{at}", f"({measure.number.steps} - i{at})"
-    parts = [f"{down} * {down}", f"2 * {up} * {down}", f"{up} * {up}"] if measure.squares else [down, up]
-    found = [f"coalesce(system.main.sum({one}), 0)" for one in parts]
-    missing = f"system.main.count(*) FILTER (WHERE i{at} IS NULL) * {measure.whole}"
-    return [*found, missing] if measure.missing else found
-
-
 def noised(question: AggregatesQuestion, measure: Measure, exactly: Ints, source: Source) -> Ints:
-    """The totals of a measure with noise; of quantiles, the numbers of the chosen steps.
-
-    Quantiles are chosen by permute-and-flip. A record moves the losses of one cell only, each by at most their
-    sensitivity, so the records of one unit change all choices together by no more than a shift of the counts by as many
-    records.
-    """
-    scale = question.noise(measure)
-    if isinstance(measure, Quantiles):
-        price = 1 / (scale * len(measure.at))
-        return np.array(
-            [[quantile(one, Fraction(place), price, source) for place in measure.at] for one in exactly], dtype=np.int64
-        ).reshape(len(exactly), len(measure.at))
-    whole = measure.whole if isinstance(measure, Sums) else 1
-    return exactly + double_geometric(scale * whole, exactly.shape, source)
+    """The totals of a measure with noise; of quantiles, the numbers of the chosen steps."""
+    return measure.noised(exactly, question.noise(measure), source)
 
 
 def answer(question: AggregatesQuestion, keys: pa.Table, noisy: Sequence[Ints]) -> pa.Table:
     """The answer as it is stored: the keys of the form, and the columns of each measure."""
-    shown = [one for one in keys.column_names if one[0] in "ke"]
-    columns = [keys.column(one) for one in shown]
+    columns = [keys.column(one) for one in question.form.cell]
     for (measure, _), one in zip(question.measures, noisy, strict=True):
-        columns += map(pa.array, _columns(measure, one))
+        columns += map(pa.array, measure.decoded(one))
     return pa.table(columns, names=question.columns)
-
-
-def _columns(measure: Measure, noisy: Ints) -> list[Any]:
-    """The columns of a measure, in the order of the question's."""
-    if isinstance(measure, Records | Units | Different):
-        return [noisy[:, 0]]
-    low, step = float(Fraction(measure.number.low)), float(Fraction(measure.number.step))
-    if isinstance(measure, Quantiles):
-        return [low + noisy[:, at] * step for at in range(len(measure.at))]
-    parts, width = noisy / measure.whole, float(measure.number.high) - low
-    ends = parts[:, : measure.degree + 1]
-    n = ends.sum(axis=1)
-    way = ends[:, 1] / 2 + ends[:, 2] if measure.squares else ends[:, 1]
-    squares = [low**2 * n + 2 * low * width * way + width**2 * ends[:, 2]] if measure.squares else []
-    return [n, low * n + width * way, *squares, *([parts[:, -1]] if measure.missing else [])]
 
 
 # --- group sizes ------------------------------------------------------------------------------------------------------
@@ -234,20 +165,20 @@ def _sizes(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion, leaves:
 
 def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str:
     """A query for the records that may count: the unit `u`, the group `g0`, ..., the cell, and what each adds, `w`."""
-    shown, tests = [f"{_added(question.size)} AS w"], [*question.filter, *map(_is_among, question.among)]
+    shown, tests = [f"{question.size.added} AS w"], [*question.filter, *map(_is_among, question.among)]
     if question.privacy_unit is not None:
         shown.append(f"{quoted([question.privacy_unit])} AS u")
         tests.append(f"{quoted([question.privacy_unit])} IS NOT NULL")
-    shown += [f"{one} AS g{at}" for at, one in enumerate(_group(question))]
+    shown += [f"{one} AS {name}" for name, one in question.identifying]
     tests.append(f"{quoted([question.group])} IS NOT NULL")
-    shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(question.hierarchy)]
+    shown += _own_keys(question)
     where = " AND ".join(f"({one})" for one in tests)
     records = _by_bytes(
         con,
         f"SELECT {', '.join(shown)} FROM {quoted(question.location.path)} AS {_RECORD} WHERE {where}",
-        ["w", *(["u"] if question.privacy_unit is not None else []), *_group_names(question)],
+        ["u", *(name for name, _ in question.values)],
     )
-    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'k{at}', one)}" for at, one in enumerate(question.hierarchy)]
+    met = _keys_met(question)
     return f"SELECT _dk_records.*, cell FROM ({records}) AS _dk_records JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
@@ -257,36 +188,13 @@ def _is_among(one: Among) -> str:
     return f"{_RECORD}.{quoted([one.own])} IN ({rows})"
 
 
-def _group(question: GroupSizesQuestion) -> list[str]:
-    """What identifies a group, as SQL."""
-    return list(question.computed) or [quoted([one]) for one in (question.group, *question.within)]
-
-
-def _group_names(question: GroupSizesQuestion) -> list[str]:
-    """What `_members` calls the columns that identify a group."""
-    return [f"g{at}" for at in range(len(_group(question)))]
-
-
-def _added(size: Size) -> str:
-    """What a record adds to its group, as SQL that cannot fail: a number of steps, or for 'distinct' a value."""
-    counts = " AND ".join(f"({one})" for one in size.where) or "true"
-    if size.column is None:
-        return f"CASE WHEN {counts} THEN 1 ELSE 0 END"
-    if size.what == "distinct":
-        return f"CASE WHEN {counts} THEN {quoted([size.column])} END"
-    # NaN is the largest number in DuckDB.
-    value = f"system.main.round(CAST({quoted([size.column])} AS DOUBLE) / {float(size.step)!r})"
-    clamped = f"system.main.least(system.main.greatest({value}, {float(size.low)!r}), {float(size.high)!r})"
-    return f"CASE WHEN {counts} THEN CAST({clamped} AS BIGINT) ELSE 0 END"
-
-
 def _groups(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str:
     """A query for the groups with their cells and sizes, from the records that count."""
-    counted = "system.main.count(DISTINCT w)" if question.size.what == "distinct" else "system.main.sum(w)"
-    size = f"CAST(system.main.least({counted}, {question.largest}) AS BIGINT) AS size"
+    size = f"CAST(system.main.least({question.size.total}, {question.largest}) AS BIGINT) AS size"
     if question.units is not None:
         return _of_units(con, question.units, size)
-    return f"SELECT cell, {size} FROM _dk_bounded GROUP BY {', '.join([*_group_names(question), 'cell'])}"
+    names = [name for name, _ in question.identifying]
+    return f"SELECT cell, {size} FROM _dk_bounded GROUP BY {', '.join([*names, 'cell'])}"
 
 
 def _of_units(con: duckdb.DuckDBPyConnection, units: UnitsTable, size: str) -> str:
@@ -308,7 +216,7 @@ def _ranks(leaves: pa.Table, depth: int) -> list[Ints]:
     ranks = [np.zeros(len(leaves), dtype=np.int64)]
     new = np.zeros(len(leaves), dtype=bool)
     for level in range(depth):
-        values = leaves.column(f"k{level}").combine_chunks().dictionary_encode().indices
+        values = leaves.column(layout.key(level)).combine_chunks().dictionary_encode().indices
         codes = values.fill_null(-1).to_numpy(zero_copy_only=False)
         new = new | np.concatenate([[True], codes[1:] != codes[:-1]])
         ranks.append((np.cumsum(new) - 1).astype(np.int64))
@@ -328,7 +236,7 @@ def _level(
     rows = np.repeat(first, question.sizes)
     columns: dict[str, Any] = {"level": pa.array(np.full(len(rows), level, dtype=np.int32))}
     for at, one in enumerate(question.hierarchy):
-        values = leaves.column(f"k{at}")
+        values = leaves.column(layout.key(at))
         columns[one.column] = values.take(pa.array(rows)) if at < level else pa.nulls(len(rows), values.type)
     sizes = np.arange(question.least, question.max_size + 1, dtype=np.int64) * question.size.step
     columns["size"] = pa.array(np.tile(sizes, len(first)))
@@ -339,32 +247,25 @@ def _level(
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-def _keys(question: PaidQuestion) -> tuple[Key, ...]:
-    return question.hierarchy if isinstance(question, GroupSizesQuestion) else question.keys  # type: ignore[attr-defined]
-
-
-def _domain_filters(question: PaidQuestion) -> tuple[DomainFilter, ...]:
-    return question.domain_filters if isinstance(question, AggregatesQuestion) else ()
-
-
 def _form(question: PaidQuestion) -> str:
     """A query for all combinations of keys (b0, ...) that the conditions on keys leave, and events (e0, ...), each with
     the number of its cell and what that is shown by (k0, ...).
     """
-    keys, events, grouped = _keys(question), _events(question), _grouped(question)
-    parts = [one.query for one in components(question.location.database, keys, _domain_filters(question))]
+    of = question.form
+    events = list(map(layout.event, range(len(of.events))))
+    parts = [one.query for one in components(question.location.database, of.keys, of.filters)]
     parts += [
-        f"(SELECT CAST(range AS INTEGER) AS e{at} FROM system.main.range({len(one) + 1})) AS _dk_event{at}"
-        for at, one in enumerate(events)
+        f"(SELECT CAST(range AS INTEGER) AS {name} FROM system.main.range({len(one) + 1})) AS _dk_event_{name}"
+        for name, one in zip(events, of.events, strict=True)
     ]
     if not parts:
         return "SELECT 0 AS cell, 0 AS whole"
-    shown = [f"{one} AS k{at}" for at, one in enumerate(grouped)] if grouped else [f"k{at}" for at in range(len(keys))]
-    base = [f"k{at} AS b{at}" for at in range(len(keys))]
-    told = [f"k{at}" for at in range(len(shown))] + [f"e{at}" for at in range(len(events))]
-    columns = ", ".join([*base, *shown, *(f"e{at}" for at in range(len(events)))])
-    order = ", ".join(f"{one} ASC NULLS LAST" for one in told)
+    keys = list(map(layout.key, range(len(of.keys))))
+    base = [f"{one} AS {layout.base(at)}" for at, one in enumerate(keys)]
+    shown = [f"{one} AS {layout.key(at)}" for at, one in enumerate(of.grouped)] or keys
+    order = ", ".join(f"{one} ASC NULLS LAST" for one in of.cell)
     numbered = f"SELECT system.main.dense_rank() OVER (ORDER BY {order}) - 1 AS cell, *"
+    columns = ", ".join([*base, *shown, *events])
     return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}) AS _dk_combinations"
 
 
@@ -375,55 +276,36 @@ def _placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str
     if unit is not None:
         shown.append(f"{quoted([unit])} AS u")
         tests.append(f"{quoted([unit])} IS NOT NULL")
-    shown += [f"{_compared(quoted([one.column]), one)} AS c{at}" for at, one in enumerate(_keys(question))]
-    shown += [f"{_outcome(one)} AS d{at}" for at, one in enumerate(_events(question))]
-    values = _values(question)
-    shown += [f"{value} AS i{at}" for at, value in values]
+    shown += _own_keys(question)
+    shown += [f"{_outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events)]
+    shown += [f"{value} AS {name}" for name, value in question.values]
     path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
-    told = [*(["u"] if unit is not None else []), "cell", *(f"i{at}" for at, _ in values)]
+    told = [*(["u"] if unit is not None else []), "cell", *(name for name, _ in question.values)]
     records = _by_bytes(con, f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}", told)
-    met = [f"c{at} IS NOT DISTINCT FROM {_compared(f'b{at}', one)}" for at, one in enumerate(_keys(question))]
-    met += [f"d{at} = e{at}" for at in range(len(_events(question)))]
+    met = _keys_met(question)
+    met += [f"{layout.own_event(at)} = {layout.event(at)}" for at in range(len(question.events))]
     return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"
 
 
-def _events(question: PaidQuestion) -> tuple[tuple[str, ...], ...]:
-    return question.events if isinstance(question, AggregatesQuestion) else ()
+def _own_keys(question: PaidQuestion) -> list[str]:
+    """A record's keys, as they are compared."""
+    keys = question.form.keys
+    return [f"{_compared(quoted([one.column]), one)} AS {layout.own_key(at)}" for at, one in enumerate(keys)]
 
 
-def _grouped(question: PaidQuestion) -> tuple[str, ...]:
-    return question.grouped if isinstance(question, AggregatesQuestion) else ()
-
-
-def _values(question: PaidQuestion) -> list[tuple[int, str]]:
-    """What is measured of each record, as SQL, with the position of its measure: a number's steps, or a value."""
-    measures = question.measures if isinstance(question, AggregatesQuestion) else ()
-    found = []
-    for at, (one, _) in enumerate(measures):
-        if isinstance(one, Sums | Quantiles):
-            found.append((at, _step(one.number)))
-        elif isinstance(one, Different):
-            found.append((at, quoted([one.column])))
-    return found
+def _keys_met(question: PaidQuestion) -> list[str]:
+    """That a record has the keys of a cell, as conditions."""
+    return [
+        f"{layout.own_key(at)} IS NOT DISTINCT FROM {_compared(layout.base(at), one)}"
+        for at, one in enumerate(question.form.keys)
+    ]
 
 
 def _outcome(conditions: Sequence[str]) -> str:
     """The position of the first condition that holds for a record; after the last if none does."""
     tried = " ".join(f"WHEN {one} THEN {at}" for at, one in enumerate(conditions))
     return f"(CASE {tried} ELSE {len(conditions)} END)"
-
-
-def _step(one: Number) -> str:
-    """A number of a record as steps from the least value; NULL for NULL. It cannot fail: NaN is the largest."""
-    value = f"CAST({quoted([one.column])} AS DOUBLE)"
-    low, high, step = (
-        f"CAST('{float(each)!r}' AS DOUBLE)" for each in (Fraction(one.low), one.high, Fraction(one.step))
-    )
-    clamped = f"system.main.least(system.main.greatest({value}, {low}), {high})"
-    steps = f"CAST(system.main.round(({clamped} - {low}) / {step}) AS BIGINT)"
-    kept = f"system.main.least(system.main.greatest({steps}, 0), {one.steps})"
-    return f"(CASE WHEN {quoted([one.column])} IS NOT NULL THEN {kept} END)"
 
 
 def _compared(name: str, one: Key) -> str:
@@ -461,25 +343,19 @@ def _bounded(question: PaidQuestion) -> str:
     A unit's first records count; or if the unit is the group, those in the leaf region of its first record. Units all
     of whose records count are found first, by counting: putting records in order is slow, and is done for the others.
     """
-    if question.privacy_unit is None:
+    if not question.is_cut:
         return "_dk_bounded AS (SELECT * FROM _dk_placed)"
     too_many = f"system.main.count(*) > {question.contributions}"
     counts = f"system.main.row_number() OVER first <= {question.contributions}"
-    if isinstance(question, GroupSizesQuestion):
-        row = ["cell", *_group_names(question), "w"]
-        if question.units is not None:
-            return "_dk_bounded AS (SELECT * FROM _dk_placed)"
-        if question.is_unit:
-            too_many = "system.main.min(cell) <> system.main.max(cell)"
-            counts = "cell = system.main.first_value(cell) OVER first"
-    else:
-        row = ["cell", *(f"i{at}" for at, _ in _values(question))]
+    if question.is_of_one_cell:
+        too_many = "system.main.min(cell) <> system.main.max(cell)"
+        counts = "cell = system.main.first_value(cell) OVER first"
     same = "_dk_placed.u IS NOT DISTINCT FROM _dk_cut.u"
     return (
         f"_dk_cut AS MATERIALIZED (SELECT u FROM _dk_placed GROUP BY u HAVING {too_many}), "
-        f"_dk_copies AS ({_with_copies('_dk_placed SEMI JOIN _dk_cut ON ' + same, row)}), "
+        f"_dk_copies AS ({_with_copies('_dk_placed SEMI JOIN _dk_cut ON ' + same, question.row)}), "
         f"_dk_bounded AS (SELECT _dk_placed.* FROM _dk_placed ANTI JOIN _dk_cut ON {same} UNION ALL BY NAME "
-        f"SELECT * EXCLUDE (copy) FROM _dk_copies WINDOW first AS ({_order(row)}) QUALIFY {counts})"
+        f"SELECT * EXCLUDE (copy) FROM _dk_copies WINDOW first AS ({_order(question.row)}) QUALIFY {counts})"
     )
 
 
@@ -505,7 +381,12 @@ def _order(row: Sequence[str]) -> str:
     return f"PARTITION BY u ORDER BY system.main.hash(system.main.hash({mixed})) ASC, {ties}"
 
 
-_BY_KIND: dict[type[PaidQuestion], Callable[[duckdb.DuckDBPyConnection, Any, Source], pa.Table]] = {
-    AggregatesQuestion: _noisy_aggregates,
-    GroupSizesQuestion: _noisy_sizes,
+class _Mechanism(NamedTuple):
+    draw: Callable[[duckdb.DuckDBPyConnection, Any, Source], pa.Table]
+    exact: Callable[[duckdb.DuckDBPyConnection, Any, int], list[Ints]]
+
+
+_BY_KIND: dict[type[PaidQuestion], _Mechanism] = {
+    AggregatesQuestion: _Mechanism(_noisy_aggregates, totals),
+    GroupSizesQuestion: _Mechanism(_noisy_sizes, lambda con, question, size: [_sizes(con, question, size)]),
 }

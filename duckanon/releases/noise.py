@@ -9,7 +9,7 @@ from duckanon.catalog.reader import may_be_days
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import check_price
 from duckanon.releases.intervals import Noisy
-from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, Quantiles, Sums, key
+from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.nodes import Node
@@ -95,20 +95,14 @@ def sorted_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
 def check(question: AggregatesQuestion, protected: Protected) -> None:
     """Raises NotOffered or InvalidInput for a question that would cost too little or have too much noise."""
     check_price(question.epsilon, protected.policy.epsilon)
-    if question.scale > _WIDEST or any(
-        question.noise(one) * one.whole > _WIDEST_DRAWN for one, _ in question.measures if isinstance(one, Sums)
-    ):
+    if question.scale > _WIDEST or any(one.parts(question.noise(one)) > _WIDEST_DRAWN for one, _ in question.measures):
         raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 
-def not_covered(question: AggregatesQuestion | GroupSizesQuestion) -> str:
+def not_covered(question: PaidQuestion) -> str:
     """A sentence about what intervals leave out; empty where all records count as they are. They are for the noise."""
     left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
-    if isinstance(question, GroupSizesQuestion):
-        is_clamped = question.size.what == "sum"
-    else:
-        is_clamped = any(isinstance(one, Sums | Quantiles) for one, _ in question.measures)
-    left_out += ["values clamped to their bounds"] if is_clamped else []
+    left_out += ["values clamped to their bounds"] if question.clamps else []
     return f" Intervals do not cover {' or '.join(left_out)}." if left_out else ""
 
 

@@ -21,6 +21,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
 from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.key_filters import Filtered, filtered, placed
+from duckanon.releases.measures import Different, Measure, Quantiles, Records, Sums, Units, shared
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -32,17 +33,7 @@ from duckanon.releases.noise import (
     settle,
 )
 from duckanon.releases.numbers import of_column, own_step, rounding
-from duckanon.releases.paid_questions import (
-    AggregatesQuestion,
-    Different,
-    Key,
-    Measure,
-    Quantiles,
-    Records,
-    Sums,
-    Units,
-    basis,
-)
+from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node, sql
@@ -310,7 +301,8 @@ class _Plan:
     def _families(self) -> tuple[tuple[str, ...], ...]:
         """The events: of the keys, and of the aggregates' conditions; those that exclude each other are one event."""
         families: list[list[frozenset[Expr]]] = []
-        for where in sorted(self._wheres, key=repr):
+        # The order of a set differs from process to process, and the question must not.
+        for where in sorted(self._wheres, key=lambda one: sorted(map(repr, one))):
             fitting = (one for one in families if all(_exclude(where, other, self._types) for other in one))
             family = next(fitting, None)
             if family is None:
@@ -401,15 +393,14 @@ class _Plan:
             not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
         filters = [*self._where.filters, *conditions(self._context, self._table, list(self._common))]
         assert self._policy.per_query is not None
-        found = AggregatesQuestion(
+        return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, filters),
             keys=self._bases,
             domain_filters=self._where.domain_filters,
             grouped=self._cells_by,
             events=self._events,
-            measures=tuple((one, Fraction(0)) for one in self._measures),
+            measures=shared(self._measures, self._policy.contributions, is_alone=not self._bases and not self._events),
         )
-        return found.split()
 
     # --- the query over the answer ------------------------------------------------------------------------------------
 
@@ -426,7 +417,7 @@ class _Plan:
         return next(
             (at, one)
             for at, one in enumerate(self._measures)
-            if isinstance(one, kind) and (column is None or fold(_column_of(one)) == column)
+            if isinstance(one, kind) and (column is None or one.source == column)
         )
 
     def _sum(self, letter: str, at: int, *wheres: frozenset[Expr]) -> str:
@@ -756,13 +747,6 @@ def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Co
 
 def _is_text(kind: str) -> bool:
     return kind == "VARCHAR" or kind.startswith("ENUM(")
-
-
-def _column_of(measure: Measure) -> str:
-    """The column that a measure is computed from."""
-    if isinstance(measure, Sums | Quantiles):
-        return measure.number.column
-    return measure.column if isinstance(measure, Different) else ""
 
 
 def _ends(measure: Sums) -> list[Fraction]:

@@ -10,8 +10,8 @@ from math import ceil
 from duckanon.catalog.names import fold
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
+from duckanon.releases.measures import Number
 from duckanon.releases.noise import NotOffered
-from duckanon.releases.paid_questions import Number
 from duckanon.rewrite.recognize.measures import WHOLE
 
 # The most steps between the bounds. Squares have as many totals of twice the digits; quantiles try each step.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +22,8 @@ from duckanon.catalog.reader import text_for_enum
 from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
+from duckanon.releases import layout
+from duckanon.releases.measures import MOST_CELLS, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable
 
 # The number of what answers mean. It is part of each question's key, so an answer of an older meaning is never given
@@ -29,6 +31,8 @@ from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable
 # 2: which records of a unit count differs from unit to unit; until then all units lost the same cells. Units, groups
 #    and values are compared by their bytes, whatever the collation.
 MEANING = 2
+# The most leaf regions by sizes of an answer about group sizes.
+MOST_SIZES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,30 @@ class DomainFilter:
     keys: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Form:
+    """Which cells an answer has: all combinations of keys that the filters leave, and of events.
+
+    grouped: expressions over the keys' values by which cells are made instead of the keys themselves.
+    """
+
+    keys: tuple[Key, ...]
+    filters: tuple[DomainFilter, ...] = ()
+    grouped: tuple[str, ...] = ()
+    events: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def outcomes(self) -> int:
+        """How many cells each combination of keys has."""
+        return prod(len(one) + 1 for one in self.events)
+
+    @property
+    def cell(self) -> list[str]:
+        """The columns that identify a cell: what it is shown by, and events."""
+        shown = [layout.key(at) for at in range(len(self.grouped or self.keys))]
+        return shown + [layout.event(at) for at in range(len(self.events))]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PaidQuestion:
     """What every paid question has in common.
@@ -76,6 +104,10 @@ class PaidQuestion:
     epsilon: Fraction
     protects: str
     filter: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.loss != self.epsilon:
+            raise AssertionError("A question's charge is not what its noise costs: this is a bug in duckanon.")
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -107,6 +139,50 @@ class PaidQuestion:
         raise NotImplementedError
 
     @property
+    def loss(self) -> Fraction:
+        """What its noise costs, computed from what the mechanism is given: as much as it charges."""
+        raise NotImplementedError
+
+    @property
+    def form(self) -> Form:
+        """Which cells, or leaf regions, the answer has."""
+        raise NotImplementedError
+
+    @property
+    def most_cells(self) -> int:
+        """How many it may have."""
+        return MOST_CELLS
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        """What is taken of each record, as SQL that cannot fail, with the name of its column."""
+        raise NotImplementedError
+
+    @property
+    def row(self) -> list[str]:
+        """The columns of a record that make a difference: records that are equal in them are interchangeable."""
+        return ["cell", *(name for name, _ in self.values)]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether some records of a unit may be left out."""
+        return self.privacy_unit is not None
+
+    @property
+    def is_of_one_cell(self) -> bool:
+        """Whether that is so of those outside the cell of its first record, instead of those beyond `contributions`."""
+        return False
+
+    @property
+    def clamps(self) -> bool:
+        """Whether values are clamped to bounds."""
+        raise NotImplementedError
+
+    def types(self, cells: Mapping[str, str]) -> dict[str, str]:
+        """The columns of an answer with their types. cells: those of the columns that identify a cell."""
+        raise NotImplementedError
+
+    @property
     def purchase(self) -> Purchase:
         charge = Charge(self.epsilon, self.what, f"{self.protects}, added or removed", self.protects)
         return Purchase(self.location, self.key, self.version, self.edition, charge)
@@ -114,85 +190,6 @@ class PaidQuestion:
     @property
     def _filtered(self) -> str:
         return f" where {' and '.join(self.filter)}" if self.filter else ""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A column of numbers with declared bounds, as whole steps from 0 to `steps`: clamped, then rounded to a step.
-
-    low, step: as fractions in text. The largest value is low + steps * step.
-    """
-
-    column: str
-    low: str
-    step: str
-    steps: int
-
-    @property
-    def high(self) -> Fraction:
-        return Fraction(self.low) + self.steps * Fraction(self.step)
-
-
-@dataclass(frozen=True)
-class Records:
-    """How many records there are: the column n."""
-
-    kind: ClassVar[str] = "records"
-
-
-@dataclass(frozen=True)
-class Units:
-    """How many different privacy units there are: the column n. A unit adds at most one to a cell."""
-
-    kind: ClassVar[str] = "units"
-
-
-@dataclass(frozen=True)
-class Different:
-    """How many different values of a column there are: the column n. A record adds at most one to its cell."""
-
-    kind: ClassVar[str] = "different"
-
-    column: str
-
-
-@dataclass(frozen=True)
-class Sums:
-    """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
-
-    A record with the value x, as a share t of the way from the least value to the largest, adds 1 - t to one total and
-    t to another; for squares (1 - t)^2, 2 t (1 - t) and t^2 to three (the Bernstein polynomials). So it adds 1 in all,
-    whatever x is, and all columns follow from the totals. missing: whether records without a value are counted, in the
-    column z.
-    """
-
-    kind: ClassVar[str] = "sums"
-
-    number: Number
-    squares: bool = False
-    missing: bool = False
-
-    @property
-    def degree(self) -> int:
-        return 2 if self.squares else 1
-
-    @property
-    def whole(self) -> int:
-        """What one record adds in all: the totals are whole numbers of such parts."""
-        return int(self.number.steps**self.degree)
-
-
-@dataclass(frozen=True)
-class Quantiles:
-    """Quantiles of a number: the columns m0, m1, ...; at: their positions, as fractions in text from 0 to 1."""
-
-    kind: ClassVar[str] = "quantiles"
-
-    number: Number
-    at: tuple[str, ...]
-
-
-Measure = Records | Units | Different | Sums | Quantiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,42 +221,51 @@ class AggregatesQuestion(PaidQuestion):
             found.pop("domain_filters")
         return found
 
-    def split(self) -> AggregatesQuestion:
-        """The question with epsilon split over its measures, so that the sum of the squares of their noise is least.
+    @property
+    def form(self) -> Form:
+        return Form(self.keys, self.domain_filters, self.grouped, self.events)
 
-        The noise of a measure of sensitivity d with the share e has the scale d / e, so shares go with the power 2/3 of
-        d. Each of several quantiles counts for itself.
-        """
-        needs = [
-            self.sensitivity(one) ** (2 / 3) * (len(one.at) if isinstance(one, Quantiles) else 1)
-            for one, _ in self.measures
-        ]
-        parts = [max(1, round(1000 * one / sum(needs))) for one in needs]
-        shares = [Fraction(one, sum(parts)) for one in parts]
-        measures = tuple((one, share) for (one, _), share in zip(self.measures, shares, strict=True))
-        return replace(self, measures=measures)
+    @property
+    def most_cells(self) -> int:
+        return min(one.most_cells for one, _ in self.measures)
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        measures = [one for one, _ in self.measures]
+        return [(layout.value(at), one.value) for at, one in enumerate(measures) if one.value is not None]
+
+    @property
+    def clamps(self) -> bool:
+        return any(one.clamps for one, _ in self.measures)
 
     @property
     def columns(self) -> list[str]:
-        """The answer's columns, in order: keys, events, and those of each measure with its position in their names."""
-        found = [f"k{at}" for at in range(len(self.grouped or self.keys))]
-        found += [f"e{at}" for at in range(len(self.events))]
-        return found + [name for at, (one, _) in enumerate(self.measures) for name in columns_of(at, one)]
+        """The answer's columns, in order: keys, events, and those of each measure."""
+        return self.form.cell + [name for at, (one, _) in enumerate(self.measures) for name in one.columns(at).values()]
+
+    def types(self, cells: Mapping[str, str]) -> dict[str, str]:
+        found = {one: cells[one] for one in self.form.cell}
+        for at, (one, _) in enumerate(self.measures):
+            found |= dict.fromkeys(one.columns(at).values(), one.type)
+        return found
 
     @property
     def outcomes(self) -> int:
         """How many cells each combination of keys has."""
-        return prod(len(one) + 1 for one in self.events)
+        return self.form.outcomes
 
     def sensitivity(self, measure: Measure) -> int:
         """How much one unit changes a measure in all cells together, in records."""
-        alone = isinstance(measure, Units) and not self.keys and not self.events
-        return 1 if alone else self.contributions
+        return measure.sensitivity(self.contributions, is_alone=not self.keys and not self.events)
 
     def noise(self, measure: Measure) -> Fraction:
         """The scale of a measure's noise, in records."""
         (share,) = (share for one, share in self.measures if one == measure)
         return self.sensitivity(measure) / (self.epsilon * share)
+
+    @property
+    def loss(self) -> Fraction:
+        return sum((one.loss(self.noise(one), self.sensitivity(one)) for one, _ in self.measures), Fraction(0))
 
     @property
     def scale(self) -> Fraction:
@@ -268,7 +274,7 @@ class AggregatesQuestion(PaidQuestion):
 
     @property
     def what(self) -> str:
-        told = [_told(one, self.privacy_unit) for one, _ in self.measures]
+        told = [one.words(self.privacy_unit) for one, _ in self.measures]
         by = [one.column for one in self.keys] if not self.grouped else [f"{one}" for one in self.grouped_by]
         by += [" / ".join(one) for one in self.events]
         filters = (*self.filter, *(self._named(one.sql) for one in self.domain_filters))
@@ -289,29 +295,8 @@ class AggregatesQuestion(PaidQuestion):
         return _PLACE.sub(name, expression)
 
 
-def columns_of(at: int, measure: Measure) -> list[str]:
-    """The columns of a measure in an answer. at: its position among the measures."""
-    if isinstance(measure, Quantiles):
-        return [f"m{at}_{place}" for place in range(len(measure.at))]
-    if isinstance(measure, Sums):
-        return [f"{name}{at}" for name in ("n", "s", *("q" * measure.squares), *("z" * measure.missing))]
-    return [f"n{at}"]
-
-
 # A text, or a key's value, in an expression.
 _PLACE = re.compile(r"""'(?:[^']|'')*'|"k(\d+)\"""")
-
-
-def _told(measure: Measure, unit: str | None) -> str:
-    if isinstance(measure, Records):
-        return "count of records"
-    if isinstance(measure, Units):
-        return f"count of different {unit}"
-    if isinstance(measure, Different):
-        return f"count of different {measure.column}"
-    if isinstance(measure, Sums):
-        return f"count, sum{' and sum of squares' if measure.squares else ''} of {measure.number.column}"
-    return f"quantiles {', '.join(measure.at)} of {measure.number.column}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,6 +332,46 @@ class GroupSizesQuestion(PaidQuestion):
         found |= {"among": [one.resolved for one in self.among], "units": self.units and self.units.resolved}
         usual: dict[str, Any] = {"within": (), "computed": (), "size": asdict(RECORDS), "among": [], "units": None}
         return {name: one for name, one in found.items() if name not in usual or one != usual[name]}
+
+    @property
+    def form(self) -> Form:
+        return Form(self.hierarchy)
+
+    @property
+    def most_cells(self) -> int:
+        return MOST_SIZES // self.max_size
+
+    @property
+    def loss(self) -> Fraction:
+        """The engine divides it over levels and ways, and checks that they add up (`duckanon.engines.groups.split`)."""
+        found: Fraction = self.engine["epsilon"]
+        return found
+
+    @property
+    def identifying(self) -> list[tuple[str, str]]:
+        """What identifies a record's group, as SQL, with the names of its columns."""
+        columns = self.computed or [quoted([one]) for one in (self.group, *self.within)]
+        return [(layout.group(at), one) for at, one in enumerate(columns)]
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        return [*self.identifying, ("w", self.size.added)]
+
+    @property
+    def is_cut(self) -> bool:
+        return super().is_cut and self.units is None
+
+    @property
+    def is_of_one_cell(self) -> bool:
+        return self.is_unit
+
+    @property
+    def clamps(self) -> bool:
+        return self.size.clamps
+
+    def types(self, cells: Mapping[str, str]) -> dict[str, str]:
+        regions = {one.column: cells[name] for one, name in zip(self.hierarchy, self.form.cell, strict=True)}
+        return {"level": "INTEGER", **regions, **dict.fromkeys(("size", "groups", "low", "high"), "BIGINT")}
 
     @property
     def least(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from duckanon.catalog.names import quoted
 from duckanon.governance.locations import Location
 
 
@@ -28,6 +29,29 @@ class Size:
     def least(self) -> int:
         """The least size of a group that has a record, in steps: 1 if every record counts, else 0."""
         return 1 if self == RECORDS else 0
+
+    @property
+    def clamps(self) -> bool:
+        """Whether values are clamped to bounds."""
+        return self.what == "sum"
+
+    @property
+    def added(self) -> str:
+        """What a record adds to its group, as SQL that cannot fail: a number of steps, or for 'distinct' a value."""
+        counts = " AND ".join(f"({one})" for one in self.where) or "true"
+        if self.column is None:
+            return f"CASE WHEN {counts} THEN 1 ELSE 0 END"
+        if self.what == "distinct":
+            return f"CASE WHEN {counts} THEN {quoted([self.column])} END"
+        # NaN is the largest number in DuckDB.
+        value = f"system.main.round(CAST({quoted([self.column])} AS DOUBLE) / {float(self.step)!r})"
+        clamped = f"system.main.least(system.main.greatest({value}, {float(self.low)!r}), {float(self.high)!r})"
+        return f"CASE WHEN {counts} THEN CAST({clamped} AS BIGINT) ELSE 0 END"
+
+    @property
+    def total(self) -> str:
+        """The size of a group from what its records add, `w`, as SQL."""
+        return "system.main.count(DISTINCT w)" if self.what == "distinct" else "system.main.sum(w)"
 
     @property
     def words(self) -> str:

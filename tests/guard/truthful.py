@@ -13,7 +13,8 @@ import pytest
 
 from duckanon.engines.quantiles import losses
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Measure, PaidQuestion, Quantiles
+from duckanon.releases.measures import Measure, Quantiles
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
 
 
 @pytest.fixture

@@ -28,17 +28,9 @@ from duckanon.engines.groups.measurements import Measurements
 from duckanon.engines.groups.split import Split
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.releases import mechanisms
+from duckanon.releases.measures import Measure, Quantiles, Records, Sums, Units
 from duckanon.releases.mechanisms import draw
-from duckanon.releases.paid_questions import (
-    AggregatesQuestion,
-    GroupSizesQuestion,
-    Measure,
-    PaidQuestion,
-    Quantiles,
-    Records,
-    Sums,
-    Units,
-)
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
 from tests.engines.groups.plain import privacy_loss
 from tests.engines.seeded import Seeded
 

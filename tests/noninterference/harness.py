@@ -19,14 +19,8 @@ import pyarrow as pa
 
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import (
-    AggregatesQuestion,
-    GroupSizesQuestion,
-    Measure,
-    PaidQuestion,
-    Quantiles,
-    Sums,
-)
+from duckanon.releases.measures import Measure, Quantiles, Sums
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
 from duckanon.rewrite import rule_context
 
 # Times of the day are no part of the promise; days are the same in both. Where a table is drawn, a time may be

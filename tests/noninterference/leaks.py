@@ -122,12 +122,12 @@ def repeat_by_content(patch: Patch) -> None:
 
 def empty_cells_dropped(patch: Patch) -> None:
     """Cells without records have no row."""
-    real = mechanisms._noisy_aggregates
+    real = mechanisms._BY_KIND[AggregatesQuestion]
 
     def aggregates(con: duckdb.DuckDBPyConnection, asked: Any, source: Any) -> pa.Table:
-        return real(con, asked, source).filter(pa.array(mechanisms.exact(con, asked)[0].sum(axis=1) > 0))
+        return real.draw(con, asked, source).filter(pa.array(mechanisms.exact(con, asked)[0].sum(axis=1) > 0))
 
-    patch.setitem(mechanisms._BY_KIND, AggregatesQuestion, aggregates)
+    patch.setitem(mechanisms._BY_KIND, AggregatesQuestion, real._replace(draw=aggregates))
 
 
 def unbounded(patch: Patch) -> None:

@@ -17,7 +17,8 @@ from duckanon.catalog.names import quoted
 from duckanon.functions import noise_widths
 from duckanon.functions.udf import Instance
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import AggregatesQuestion, Sums
+from duckanon.releases.measures import Sums
+from duckanon.releases.paid_questions import AggregatesQuestion
 
 # The keys of one answer: each has its own cells, so an answer is that many draws.
 PLACES = 2_500

@@ -15,18 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckanon.governance.locations import Location
-from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import (
-    AggregatesQuestion,
-    Different,
-    Key,
-    Measure,
-    Number,
-    Quantiles,
-    Records,
-    Sums,
-    Units,
-)
+from duckanon.releases import measures, mechanisms
+from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units, shared
+from duckanon.releases.paid_questions import AggregatesQuestion, Key
 from tests.releases.plain import Typed, in_order
 
 NUMBER = Number("x", "-2", "1/2", 12)
@@ -148,13 +139,14 @@ def question(**given_: Any) -> AggregatesQuestion:
 def cases(draw: st.DrawFn) -> Case:
     chosen = draw(st.lists(st.sampled_from(MEASURES), min_size=1, max_size=3, unique=True))
     keyed = draw(st.booleans())
+    contributions, events = draw(st.integers(1, 3)), (EVENTS,) if draw(st.booleans()) else ()
     asked = question(
-        contributions=draw(st.integers(1, 3)),
+        contributions=contributions,
         keys=(KEY,) if keyed else (),
         grouped=('system.main.upper("k0")',) if keyed and draw(st.booleans()) else (),
-        events=(EVENTS,) if draw(st.booleans()) else (),
-        measures=tuple((one, Fraction(0)) for one in chosen),
-    ).split()
+        events=events,
+        measures=shared(chosen, contributions, is_alone=not keyed and not events),
+    )
     record = st.fixed_dictionaries(
         {
             "unit": st.sampled_from([1, 1, 2, 3, None]),
@@ -211,15 +203,17 @@ def test_the_noise_is_for_the_sensitivity(con: duckdb.DuckDBPyConnection, monkey
         scales.append(scale)
         return np.zeros(shape, dtype=np.int64)
 
-    monkeypatch.setattr(mechanisms, "double_geometric", none)
-    measures: list[Measure] = [Records(), Sums(NUMBER, squares=True)]
-    asked = question(contributions=2, measures=tuple((one, Fraction(0)) for one in measures)).split()
+    monkeypatch.setattr(measures, "double_geometric", none)
+    measured: list[Measure] = [Records(), Sums(NUMBER, squares=True)]
+    asked = question(contributions=2, measures=shared(measured, 2, is_alone=False))
     case = Case(asked, [{"unit": 1, "a": "p", "x": 1.0, "y": 1}])
     exact(con, case)
     mechanisms.draw(con, asked)
     assert scales == [2 / (Fraction(1, 3) / 2), 144 * 2 / (Fraction(1, 3) / 2)]
     alone = replace(asked, measures=((Units(), Fraction(1)),))
     assert alone.noise(Units()) == 3
+    with pytest.raises(AssertionError, match="not what its noise costs"):
+        replace(asked, measures=((Units(), Fraction(1, 2)), (Records(), Fraction(1))))
 
 
 @given(st.lists(st.sampled_from([None, -2.0, -1.5, 0.0, 1.0, 3.5, 4.0]), min_size=1, max_size=9))

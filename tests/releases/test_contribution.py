@@ -25,19 +25,9 @@ from hypothesis import strategies as st
 
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
+from duckanon.releases.measures import Different, Number, Quantiles, Records, Sums, Units
 from duckanon.releases.noise import not_covered
-from duckanon.releases.paid_questions import (
-    AggregatesQuestion,
-    Different,
-    GroupSizesQuestion,
-    Key,
-    Number,
-    PaidQuestion,
-    Quantiles,
-    Records,
-    Sums,
-    Units,
-)
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Size, UnitsTable
 
 UNITS = 5000

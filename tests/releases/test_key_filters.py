@@ -18,7 +18,7 @@ from duckanon.catalog.policy import Domain, Policy
 from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.governance.locations import Location
-from duckanon.releases import key_domains, key_filters, mechanisms, noisy_aggregates
+from duckanon.releases import key_domains, key_filters, measures, mechanisms, noisy_aggregates
 from duckanon.releases.available import AvailableReleases
 from duckanon.releases.noise import conditions as conditions_of
 from duckanon.releases.noise import sorted_keys
@@ -242,7 +242,7 @@ def check(con: duckdb.DuckDBPyConnection, case: Case) -> None:
 
 @pytest.fixture
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mechanisms, "double_geometric", lambda scale, shape, source: np.zeros(shape, dtype=np.int64))
+    monkeypatch.setattr(measures, "double_geometric", lambda scale, shape, source: np.zeros(shape, dtype=np.int64))
 
 
 @pytest.mark.usefixtures("without_noise")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
-from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion, Records, Units
+from duckanon.releases.measures import Records, Units
+from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
 from tests.releases import plain
 from tests.releases.plain import Record
 

@@ -19,7 +19,7 @@ from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import plan
 from duckanon.errors import BudgetExhausted, MachineFailure, PolicyRefusal, UnsupportedQuery
 from duckanon.governance import answers
-from duckanon.releases import mechanisms, paid_questions
+from duckanon.releases import measures, mechanisms, paid_questions
 from tests.engines.seeded import Seeded
 from tests.guard.truthful import truth
 from tests.releases.databases import made, spent
@@ -226,7 +226,7 @@ def test_shares_are_quotients_of_noisy_counts(
         made = [noise * (1 - 2 * (at % 2)) - abs(noise) // 2 for at in range(shape[0])]
         return np.array(made, dtype=np.int64).reshape(shape)
 
-    monkeypatch.setattr(mechanisms, "double_geometric", alternating)
+    monkeypatch.setattr(measures, "double_geometric", alternating)
     cells = con.execute("SELECT state, sex, count(*) AS n FROM persons GROUP BY state, sex").fetchall()
     counts = {(state, sex): n for state, sex, n in cells}
 

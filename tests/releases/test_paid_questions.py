@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
+from subprocess import run
 
 import pytest
 
@@ -129,3 +132,16 @@ def test_conditions_that_exclude_each_other_share_their_cells(first: str, second
     one = asked(f"SELECT count(*) FILTER (WHERE {first}), count(*) FILTER (WHERE {second}) FROM persons")
     assert isinstance(one, AggregatesQuestion)
     assert one.outcomes == cells
+
+
+def test_a_question_is_the_same_in_every_process() -> None:
+    """The order of a set of texts differs from process to process."""
+    sql = "SELECT count(*) FILTER (WHERE sick), count(*) FILTER (WHERE NOT sick), avg(sick::INT) FROM persons"
+    told = f"from tests.releases.test_paid_questions import asked; print(asked({sql!r}).key)"
+    keys = {
+        run(
+            [sys.executable, "-c", told], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in "1234"
+    }
+    assert keys == {f"{asked(sql).key}\n".encode()}
