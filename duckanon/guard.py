@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from threading import RLock
@@ -47,6 +47,8 @@ _PLACES = re.compile(r'"query_location(_length)?":\d+,?', re.ASCII)
 _FAILED = '"error":true'
 # The most characters of a statement that an error quotes.
 _QUOTED = 60
+# The reason of a step whose answer has no cell: which are left follows from the text and the domains alone.
+_NO_CELL = "No values of its keys meet the conditions, so there is nothing to count: no record is read."
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
 # How many decisions are kept, and the longest text of one, in characters.
@@ -199,7 +201,8 @@ class Guard:
 
         in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
         DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query,
-        and with whether that holds the text of views or macros. Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
+        and with whether that holds the text of views or macros. Raises BudgetExhausted, and MachineFailure for an
+        answer that cannot be made.
         """
         for _ in range(_TRIES):
             decided = self._decided(statement, parameters)
@@ -310,24 +313,46 @@ class Guard:
         return self._shared.catalog(self._temporary())
 
     def _priced(self, decision: Decision) -> Decision:
-        """The decision with stored answers marked as free. Raises UnsupportedQuery for answers with too many cells."""
+        """The decision with stored answers marked as free, and without answers that have no cell.
+
+        Raises UnsupportedQuery for answers with too many cells.
+        """
         if not decision.answers:
             return decision
         days = {}
+        nothing: set[str] = set()
+        something: set[str] = set()
         with self._shared.lock:
             for question in decision.answers:
                 days[question.key] = day_charged(self._shared.own, question.purchase)
+                if days[question.key] is not None:
+                    continue
                 most = question.most_cells
-                if days[question.key] is None and mechanisms.cells(self._shared.own, question, most) > most:
+                if mechanisms.cells(self._shared.own, question, most) > most:
                     raise UnsupportedQuery(
                         f"The answer would have more than {most:,} combinations of values: ask by fewer columns."
                     )
+                is_nothing = mechanisms.shows_nothing(self._shared.own, question)
+                (nothing if is_nothing else something).add(question.key)
+        # One answer may be shown twice, and a condition around it concern one of them.
+        nothing -= something
         # The steps with an epsilon and the answers have the same order.
-        answers = iter(decision.answers)
-        steps = [
-            step if step.epsilon is None else replace(step, drawn=days[next(answers).key]) for step in decision.steps
-        ]
-        return replace(decision, steps=steps)
+        answers, steps = iter(decision.answers), []
+        for step in decision.steps:
+            key = None if step.epsilon is None else next(answers).key
+            if key in nothing:
+                steps.append(Step(step.kind, step.object, Verdict.RUNS, _NO_CELL))
+            else:
+                steps.append(step if key is None else replace(step, drawn=days[key]))
+        return self._without(replace(decision, steps=steps), nothing)
+
+    def _without(self, decision: Decision, nothing: Collection[str]) -> Decision:
+        """The decision without the answers of some keys, which have no cell: its query has no rows in their place."""
+        empty = [one for one in decision.answers if one.key in nothing]
+        if not empty:
+            return decision
+        query = self.without_answers(replace(decision, answers=empty))
+        return replace(decision, query=query, answers=[one for one in decision.answers if one.key not in nothing])
 
     def _affordable(self, decision: Decision, states: Mapping[str, LedgerState]) -> None:
         """Raises BudgetExhausted if the budgets do not suffice for all answers together."""

@@ -52,6 +52,8 @@ def components(database: str, keys: Sequence[Key], filters: Sequence[DomainFilte
 
     database: the one that has the domains' copies.
     """
+    if not keys:
+        return []
     parts = dependent_parts(keys)
     own = [[one for one in filters if set(one.keys) <= set(part)] for part in parts]
     rest = [one for one in filters if not any(set(one.keys) <= set(part) for part in parts)]

@@ -2,7 +2,7 @@
 
 `WHERE k = 'b' GROUP BY k` has the row of b and no others. Values of a key outside its domain are in no cell, so such a
 condition is tried on the domain's values only, and is no condition on records. A condition that also reads another
-column stays one on records.
+column stays one on records. One that reads no column at all, such as `1 = 0`, leaves all cells or none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
     """
     known = {fold(one.column): one for one in keys}
     above = _above(context, name, keys)
-    on_keys = [one for one in where if keys and columns_of(one) <= known.keys() | above.keys()]
+    on_keys = [one for one in where if columns_of(one) <= known.keys() | above.keys()]
     used = {column for one in on_keys for column in columns_of(one)}
     all_keys = sorted_keys([*keys, *(key for column, key in above.items() if column in used)])
     places = {fold(one.column): at for at, one in enumerate(all_keys)}

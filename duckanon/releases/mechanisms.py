@@ -10,6 +10,7 @@ depend on records, and no record can make it fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from duckanon.engines.randomness import Entropy, Source
 from duckanon.releases import layout
 from duckanon.releases.key_domains import components
 from duckanon.releases.measures import MOST_CELLS, Ints, Measure
-from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Among, UnitsTable
 
 _RECORD = '"duckanon.row"'
@@ -64,9 +65,18 @@ def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MO
     """
     of = question.form
     product = of.outcomes
+    if not of.keys:
+        product *= len(con.execute(f"SELECT 1{_constants(of.filters)}").fetchall())
     for one in components(question.location.database, of.keys, of.filters):
         product *= one.size(con, most)
     return len(form(con, question)) if of.grouped and product <= most else product
+
+
+def shows_nothing(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> bool:
+    """Whether the conditions on keys leave no cell of an answer. It follows from the domains alone."""
+    if not isinstance(question, AggregatesQuestion) or not (question.domain_filters or question.around):
+        return False
+    return cells(con, replace(question, domain_filters=(*question.domain_filters, *question.around)), 1) == 0
 
 
 # --- aggregates -------------------------------------------------------------------------------------------------------
@@ -258,15 +268,22 @@ def _form(question: PaidQuestion) -> str:
         f"(SELECT CAST(range AS INTEGER) AS {name} FROM system.main.range({len(one) + 1})) AS _dk_event_{name}"
         for name, one in zip(events, of.events, strict=True)
     ]
+    where = "" if of.keys else _constants(of.filters)
     if not parts:
-        return "SELECT 0 AS cell, 0 AS whole"
+        return f"SELECT 0 AS cell, 0 AS whole{where}"
     keys = list(map(layout.key, range(len(of.keys))))
     base = [f"{one} AS {layout.base(at)}" for at, one in enumerate(keys)]
     shown = [f"{one} AS {layout.key(at)}" for at, one in enumerate(of.grouped)] or keys
     order = ", ".join(f"{one} ASC NULLS LAST" for one in of.cell)
     numbered = f"SELECT system.main.dense_rank() OVER (ORDER BY {order}) - 1 AS cell, *"
     columns = ", ".join([*base, *shown, *events])
-    return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}) AS _dk_combinations"
+    return f"{numbered} FROM (SELECT {columns} FROM {' CROSS JOIN '.join(parts)}{where}) AS _dk_combinations"
+
+
+def _constants(filters: Sequence[DomainFilter]) -> str:
+    """The WHERE of a question without keys: its conditions that read no column, such as `1 = 0`."""
+    tests = " AND ".join(f"({one.sql})" for one in filters)
+    return f" WHERE {tests}" if tests else ""
 
 
 def _placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:

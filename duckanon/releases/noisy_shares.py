@@ -175,6 +175,7 @@ def _shares_question(
         domain_filters=where.domain_filters,
         grouped=() if set(where.keys) == set(keys) else tuple(f'"k{at}"' for at in _shown(where.keys, keys)),
         events=tuple((one,) for one in events),
+        around=filtered(context, name, where.keys, around).domain_filters,
     )
     check(question, protected)
     return question, keys, [_cells(context, name, one, events) for one in conditionals]

@@ -200,7 +200,8 @@ class AggregatesQuestion(PaidQuestion):
     a record in no cell does not count. grouped: expressions over the keys' values k0, k1, ... by which cells are made;
     none: the keys themselves. events: each is a list of conditions: the first that holds decides a record's cell; if
     none does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
-    records lie in at most `contributions` cells.
+    records lie in at most `contributions` cells. around: conditions on the keys' values that leave out cells of the
+    answer where it is shown; the answer itself has them.
     """
 
     kind: ClassVar[str] = "aggregates"
@@ -210,6 +211,7 @@ class AggregatesQuestion(PaidQuestion):
     grouped: tuple[str, ...] = ()
     events: tuple[tuple[str, ...], ...] = ()
     measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
+    around: tuple[DomainFilter, ...] = ()
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -217,6 +219,7 @@ class AggregatesQuestion(PaidQuestion):
             **super().resolved,
             "measures": [(one.kind, asdict(one), written(share)) for one, share in self.measures],
         }
+        found.pop("around")
         if not self.domain_filters:
             found.pop("domain_filters")
         return found
