@@ -113,6 +113,11 @@ class Measure(ABC):
         """What one record adds in all: totals are whole numbers of such parts."""
         return 1
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its columns are whole numbers."""
+        return self.type == "BIGINT"
+
     def parts(self, scale: Fraction) -> Fraction:
         """The scale of the noise that is added to totals, which are counted in parts of a record."""
         return scale * self.whole

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from math import ceil, floor, log10
 
 import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.releases.intervals import Noisy, Quotient
+from duckanon.releases import layout
+from duckanon.releases.intervals import Noisy
 from duckanon.releases.key_filters import Filtered, filtered, placed
-from duckanon.releases.measures import Different, Measure, Quantiles, Records, Sums, Units, shared
+from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units, shared
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -32,11 +32,27 @@ from duckanon.releases.noise import (
     public_key,
     settle,
 )
-from duckanon.releases.numbers import of_column, own_step, rounding
+from duckanon.releases.numbers import of_column, rounding
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
+from duckanon.releases.statistics import (
+    Count,
+    Counted,
+    CountOfDifferent,
+    M,
+    Mean,
+    Measured,
+    Quantile,
+    Share,
+    Spread,
+    Sum,
+    Told,
+    answer_column,
+    in_words,
+    rounded,
+)
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
-from duckanon.rewrite.algebra.nodes import Node, sql
+from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
@@ -46,18 +62,15 @@ from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over, aggre
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import SEVERAL, present_column
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
-from duckanon.rewrite.recognize.measures import WHOLE
-from duckanon.rewrite.rule_context import RuleContext, type_of_count, within
+from duckanon.rewrite.rule_context import RuleContext, within
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
 _UNGROUPED = "The counts are put together in a way that is not followed: write them with GROUP BY."
 _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
-# Statistics that count, and the measures of those that count different values.
-_OF_DIFFERENT: dict[str, type[Measure]] = {"units": Units, "different": Different}
-_COUNTS = ("records", *_OF_DIFFERENT)
+# The statistics that are computed from sums.
+_SUMMED: dict[str, type[Sum | Mean | Spread]] = {"sum": Sum, "avg": Mean, **dict.fromkeys(_SPREADING, Spread)}
 _ANSWER = "_dk_answer"
-_OTHER_SIDE = {"low": "high", "high": "low"}
 
 
 def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
@@ -96,7 +109,7 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
         return context.not_answered(getattr(no, "part", None) or _refused_part(context, query, node, str(no)), str(no))
     noisy = plan.noisy if node is context.bound.query else ()
     context.replace(node, new)
-    settle(context, table, plan.question, plan.kind, plan.told, plan.counted, noisy)
+    settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy)
     return None
 
 
@@ -183,6 +196,23 @@ class _Choice:
     values: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Measures:
+    """The measures of a question, by the folded columns that they are of."""
+
+    records: Records | None
+    units: Units | None
+    different: Mapping[str, Different]
+    sums: Mapping[str, Sums]
+    quantiles: Mapping[str, Quantiles]
+
+    @property
+    def all(self) -> list[Measure]:
+        """In the order in which the question has them."""
+        single = [one for one in (self.records, self.units) if one is not None]
+        return [*single, *self.different.values(), *self.sums.values(), *self.quantiles.values()]
+
+
 class _Plan:
     """The question behind a query, and how its keys and aggregates follow from the answer."""
 
@@ -267,11 +297,10 @@ class _Plan:
         found = []
         for expr, kind, keys in self._columns:
             places = {fold(key.column): self._bases.index(key) for key in keys}
-            types = {f"k{places[fold(key.column)]}": key.kind for key in keys}
+            first = layout.key(places[fold(keys[0].column)])
+            types = {layout.key(places[fold(key.column)]): key.kind for key in keys}
             over = rebuilt(expr, partial(placed, places))
-            found.append(
-                scalar(over, types, self._context.today)[0] if kind else quoted([f"k{places[fold(keys[0].column)]}"])
-            )
+            found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
         return found
 
     @property
@@ -290,11 +319,11 @@ class _Plan:
             choice = self._choices[expr]
             at = self._events.index(choice.tests)
             cases = " ".join(f"WHEN {place} THEN {value}" for place, value in enumerate(choice.values[:-1]))
-            return f"(CASE {_name(f'e{at}')} {cases} ELSE {choice.values[-1]} END)"
+            return f"(CASE {answer_column(layout.event(at))} {cases} ELSE {choice.values[-1]} END)"
         (at,) = (at for at, (one, _, _) in enumerate(self._columns) if one == expr)
         if self._is_grouped:
-            return _name(f"k{self._cells_by.index(self._expressions[at])}")
-        return _name(f"k{self._bases.index(self._columns[at][2][0])}")
+            return answer_column(layout.key(self._cells_by.index(self._expressions[at])))
+        return answer_column(layout.key(self._bases.index(self._columns[at][2][0])))
 
     # --- conditions ---------------------------------------------------------------------------------------------------
 
@@ -328,7 +357,7 @@ class _Plan:
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
         met = [self._places[one] for one in dict.fromkeys(wheres) if one]
-        events = [f"{_name(f'e{self._events.index(self._told[at])}')} = {place}" for at, place in met]
+        events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
         return f" FILTER (WHERE {' AND '.join(events)})" if events else ""
 
     def _is_of_values(self, one: Statistic) -> bool:
@@ -338,39 +367,44 @@ class _Plan:
 
     # --- measures -----------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _summed(self) -> dict[str, bool]:
         """The columns that are summed, and whether their squares are needed."""
         found: dict[str, bool] = {}
         for one in self._statistics:
-            if one.column is not None and one.name in ("sum", "avg", *_SPREADING):
+            if one.column is not None and one.name in _SUMMED:
                 found[one.column] = found.get(one.column, False) or one.name in _SPREADING
         return found
 
     @cached_property
-    def _measures(self) -> list[Measure]:
+    def _measures(self) -> _Measures:
+        asked = {one.name for one in self._statistics}
         counted = any(one.name in ("records", "share") and not self._is_of_values(one) for one in self._statistics)
-        found: list[Measure] = []
-        if any(one.name == "units" for one in self._statistics):
-            found.append(Units())
-        different = {one.column or "" for one in self._statistics if one.name == "different"}
-        found += map(self._different, sorted(different))
-        for column, squares in sorted(self._summed.items()):
-            number = of_column(self._protected, self._types, column, squares=squares)
-            missing = counted and not any(isinstance(one, Sums) for one in found)
-            found.append(Sums(number, squares, missing))
-        if counted and not self._summed:
-            found.insert(0, Records())
+        different = sorted({one.column or "" for one in self._statistics if one.name == "different"})
         places: dict[str, set[Fraction]] = {}
         for one in self._statistics:
             if one.name == "quantile" and one.column is not None and one.place is not None:
                 places.setdefault(one.column, set()).add(one.place)
-        for column, at in sorted(places.items()):
-            number = of_column(self._protected, self._types, column, quantiles=True)
-            found.append(Quantiles(number, tuple(str(one) for one in sorted(at))))
-        if any(isinstance(one, Units | Different | Quantiles) for one in found):
+        found = _Measures(
+            records=Records() if counted and not self._summed else None,
+            units=Units() if "units" in asked else None,
+            different={one: self._different(one) for one in different},
+            # The first sum counts records beside, those without a value too.
+            sums={
+                column: Sums(self._number(column, squares=squares), squares, counted and at == 0)
+                for at, (column, squares) in enumerate(sorted(self._summed.items()))
+            },
+            quantiles={
+                column: Quantiles(self._number(column, quantiles=True), tuple(str(one) for one in sorted(at)))
+                for column, at in sorted(places.items())
+            },
+        )
+        if not all(one.adds_up for one in found.all):
             self._check_single()
         return found
+
+    def _number(self, column: str, **of: bool) -> Number:
+        return of_column(self._protected, self._types, column, **of)
 
     def _different(self, column: str) -> Different:
         """The measure of a column's different values. Raises NotTotal for types that are not compared."""
@@ -393,259 +427,84 @@ class _Plan:
             not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
         filters = [*self._where.filters, *conditions(self._context, self._table, list(self._common))]
         assert self._policy.per_query is not None
+        is_alone = not self._bases and not self._events
         return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, filters),
             keys=self._bases,
             domain_filters=self._where.domain_filters,
             grouped=self._cells_by,
             events=self._events,
-            measures=shared(self._measures, self._policy.contributions, is_alone=not self._bases and not self._events),
+            measures=shared(self._measures.all, self._policy.contributions, is_alone=is_alone),
         )
 
     # --- the query over the answer ------------------------------------------------------------------------------------
 
     @property
     def over(self) -> Over:
-        names = ", ".join(_name(one) for one in self.question.columns)
+        names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
-        written = [
-            self._aggregate(one, node) for one, node in zip(self._statistics, self._grouped.aggregates, strict=True)
-        ]
-        return Over(source, [self._key(one) for one in self._found.keys], written, self._end)
+        keys = [self._key(one) for one in self._found.keys]
+        return Over(source, keys, [one.value for one in self.told], lambda at, side: self.told[at].end(side))
 
-    def _at(self, kind: type, column: str | None = None) -> tuple[int, Measure]:
-        return next(
-            (at, one)
-            for at, one in enumerate(self._measures)
-            if isinstance(one, kind) and (column is None or one.source == column)
-        )
+    @cached_property
+    def told(self) -> list[Told]:
+        """The statistics as they follow from the answer, in order."""
+        return [self._follows(one, node) for one, node in zip(self._statistics, self._grouped.aggregates, strict=True)]
 
-    def _sum(self, letter: str, at: int, *wheres: frozenset[Expr]) -> str:
-        return f"coalesce(sum({_name(f'{letter}{at}')}){self._filtered(*wheres)}, 0)"
+    def _follows(self, one: Statistic, node: Node) -> Told:
+        """A statistic as it follows from the answer. node: as it is written."""
+        measures, column = self._measures, one.column or ""
+        if one.name == "records" and self._is_of_values(one):
+            of_values = Counted.by(self._measured(measures.sums[present_column(one.where) or ""]))
+            return Count(one, node, self, of_values, frozenset())
+        if one.name == "records":
+            return Count(one, node, self, self._records, one.where)
+        if one.name == "share":
+            return Share(one, node, self, self._records)
+        if one.name == "units":
+            assert measures.units is not None
+            return CountOfDifferent(one, node, self, Counted.by(self._measured(measures.units)), one.where)
+        if one.name == "different":
+            of_column = Counted.by(self._measured(measures.different[column]))
+            return CountOfDifferent(one, node, self, of_column, one.where)
+        if one.name == "quantile":
+            return Quantile(one, node, self, self._measured(measures.quantiles[column]), self._types[column])
+        return _SUMMED[one.name](one, node, self, self._measured(measures.sums[column]), self._types[column])
 
-    def _records(self, *wheres: frozenset[Expr]) -> str:
-        """The number of records that meet all of several conditions."""
-        if not self._summed:
-            at, _ = self._at(Records)
-            return self._sum("n", at, *wheres)
-        at, _ = self._counting
-        return f"({self._sum('n', at, *wheres)} + {self._sum('z', at, *wheres)})"
-
-    def _share(self, one: Statistic) -> tuple[str, str]:
-        """The two numbers of a share.
-
-        The cells of the part are among those of the whole. Others would add noise alone, and more of it than intervals
-        count.
-        """
-        return self._records(one.where, one.of), self._records(one.of)
+    def _measured(self, measure: M) -> Measured[M]:
+        return Measured(measure, self._measures.all.index(measure), self.question.noise(measure))
 
     @property
-    def _counting(self) -> tuple[int, Sums]:
-        return next((at, one) for at, one in enumerate(self._measures) if isinstance(one, Sums) and one.missing)
+    def _records(self) -> Counted:
+        """What counts records."""
+        if self._measures.records is not None:
+            return Counted.by(self._measured(self._measures.records))
+        return Counted.beside(self._measured(next(one for one in self._measures.sums.values() if one.missing)))
 
-    def _aggregate(self, one: Statistic, node: Node) -> str:
-        """A statistic over the answer. node: as it is written, which decides its type."""
-        if one.name == "records":
-            return self._count(one, type_of_count(node.this if isinstance(node, exp.Filter) else node))
-        if one.name in _OF_DIFFERENT:
-            at, _ = self._at(_OF_DIFFERENT[one.name], one.column if one.name == "different" else None)
-            return f"CAST({self._sum('n', at, frozenset())} AS BIGINT)"
-        if one.name == "share":
-            part, of = self._share(one)
-            share = f"least(greatest({part} / {of}, 0), 1)"
-            return f"(CASE WHEN {of} >= 1 THEN {_times(share, one.factor)} END)"
-        assert one.column is not None
-        if one.name == "quantile":
-            at, measure = self._at(Quantiles, one.column)
-            assert isinstance(measure, Quantiles)
-            place = _name(f"m{at}_{measure.at.index(str(one.place))}")
-            return f"CAST(max({place}) AS {self._type_of_quantile(one.column, node)})"
-        at, measure = self._at(Sums, one.column)
-        n, s = self._sum("n", at, one.where), self._sum("s", at, one.where)
-        if one.name == "sum":
-            return f"CAST({_times(s, one.factor)} AS {self._type_of_sum(one, node)})"
-        if one.name == "avg":
-            return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'{s} / {n}', measure)} END)"
-        squares = f"greatest({self._sum('q', at, one.where)} / {n} - ({s} / {n}) ** 2, 0)"
-        least, scaled = (1, squares) if one.name.endswith("pop") else (2, f"{squares} * {n} / ({n} - 1)")
-        shown = f"sqrt({scaled})" if one.name.startswith("stddev") else scaled
-        return f"(CASE WHEN {n} >= {least} THEN {shown} END)"
+    def sum(self, column: str, *wheres: frozenset[Expr]) -> str:
+        return f"coalesce(sum({answer_column(column)}){self._filtered(*wheres)}, 0)"
 
-    def _count(self, one: Statistic, kind: str) -> str:
-        if self._is_of_values(one):
-            at, _ = self._at(Sums, present_column(one.where))
-            found = self._sum("n", at, frozenset())
-        else:
-            found = self._records(one.where)
-        whole = found if not self._summed else f"round({found})"
-        return f"CAST({_times(whole, one.factor)} AS {kind if one.factor.denominator == 1 else 'DOUBLE'})"
+    def count(self, *wheres: frozenset[Expr]) -> str:
+        return f"count(*){self._filtered(*wheres)}"
 
-    def _clamped(self, value: str, measure: Measure) -> str:
-        assert isinstance(measure, Sums)
-        return f"least(greatest({value}, {_double(Fraction(measure.number.low))}), {_double(measure.number.high)})"
+    def in_row(self, *wheres: frozenset[Expr]) -> int:
+        met = {self._told[self._places[one][0]] for one in wheres if one}
+        own = {one.tests: max(map(one.values.count, one.values)) for one in self._choices.values()}
+        cells = 1
+        for event in self._events:
+            cells *= 1 if event in met else own.get(event, len(event) + 1)
+        return cells
 
-    def _type_of_sum(self, one: Statistic, node: Node) -> str:
-        kind = self._types[one.column or ""]
-        if node.find(exp.Cast) is not None or one.factor.denominator != 1:
-            return "DOUBLE"
-        if kind.startswith("DECIMAL("):
-            return f"DECIMAL(38,{kind.rstrip(')').split(',')[1].strip()})"
-        return "HUGEINT" if kind in WHOLE else "DOUBLE"
-
-    def _type_of_quantile(self, column: str, node: Node) -> str:
-        kind = self._types[column]
-        discrete = isinstance(node, exp.PercentileDisc | exp.ApproxQuantile) or "quantile_disc" in sql(node).lower()
-        return kind if discrete or not (kind in WHOLE or kind == "DOUBLE") else "DOUBLE"
-
-    # --- intervals ----------------------------------------------------------------------------------------------------
-
-    def _end(self, place: int, side: str) -> str:
-        """An end of the 95 % interval of an aggregate over the answer."""
-        one, node = self._statistics[place], self._grouped.aggregates[place]
-        if one.name in _COUNTS:
-            return self._end_of_count(one, node, side)
-        if one.name == "share":
-            return self._end_of_share(one, side)
-        if one.name == "sum":
-            return self._end_of_sum(one, side)
-        if one.name == "avg":
-            return self._end_of_mean(one, side)
-        raise NotFollowed(
-            "low and high are the ends of counts, sums, means and shares: of others there are none.", node
-        )
-
-    def _end_of_count(self, one: Statistic, node: Node, side: str) -> str:
-        """No count is below zero, so neither is an end of its interval."""
-        cells = f"count(*){self._filtered(self._met(one))}"
-        # A count is rounded, so noise of less than half a record more does not show.
-        records = f"CAST(floor({self._noisy_count(one).width_sql(cells)} + 0.5) AS BIGINT)"
-        kind = type_of_count(node.this if isinstance(node, exp.Filter) else node)
-        kind = kind if one.factor.denominator == 1 else "DOUBLE"
-        end = f"{self._aggregate(one, node)} {_sign(side)} {_times(records, abs(one.factor))}"
-        return f"CAST({'greatest' if one.factor > 0 else 'least'}({end}, 0) AS {kind})"
-
-    def _end_of_sum(self, one: Statistic, side: str) -> str:
-        at, measure = self._at_sums(one)
-        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
-        cells, kind = f"count(*){self._filtered(one.where)}", self._types[one.column or ""]
-        # A negative factor turns the interval around.
-        turned = side if one.factor > 0 else _OTHER_SIDE[side]
-        widths = [noisy.width_sql(cells) for noisy in self._noisy_sums(one)]
-        width = widths[0] if len(widths) == 1 else f"greatest({', '.join(widths)})"
-        step, error = own_step(kind), float(rounding(measure.number, kind))
-        end = f"{s} {_sign(turned)} {width}"
-        if error or step is None:
-            # Each value was rounded by no more than that.
-            return _times(f"({end} {_sign(turned)} {error!r} * greatest({n}, 0))", one.factor)
-        # The true sum is a whole number of steps, and the noisy one is that only as far as floats are exact.
-        near = f"(0.000001 + 1e-12 * abs({s}) * {step.denominator})"
-        outermost, inwards = ("least", "ceil") if turned == "low" else ("greatest", "floor")
-        steps = f"{inwards}(({end}) * {step.denominator} {_sign(turned)} {near})"
-        # If no whole number of steps is so near, it is the nearest one.
-        found = f"{outermost}({steps}, round({s} * {step.denominator})) + 0.0"
-        return _times(f"(({found}) / {step.denominator})", one.factor)
-
-    def _end_of_mean(self, one: Statistic, side: str) -> str:
-        at, measure = self._at_sums(one)
-        s, n = self._sum("s", at, one.where), self._sum("n", at, one.where)
-        least, reach = Fraction(measure.number.low), measure.number.high - Fraction(measure.number.low)
-        quotient = self._mean(measure)
-        counts = [f"count(*){self._filtered(one.where)}"] * len(quotient.values)
-        way = quotient.end_sql(side, f"(({s} - {_double(least)} * {n}) / {_double(reach)})", n, counts)
-        error = float(rounding(measure.number, self._types[one.column or ""]))
-        return self._clamped(f"({_double(least)} + {_double(reach)} * {way} {_sign(side)} {error!r})", measure)
-
-    def _end_of_share(self, one: Statistic, side: str) -> str:
-        part, whole = f"count(*){self._filtered(one.where, one.of)}", f"count(*){self._filtered(one.of)}"
-        found, of = self._share(one)
-        noisy = self._noisy_count(one)
-        each = len(noisy.weights)
-        quotient = Quotient(noisy.scale, noisy.weights[0], (Fraction(1), Fraction(0)))
-        turned = side if one.factor > 0 else _OTHER_SIDE[side]
-        end = quotient.end_sql(turned, found, of, [f"{each} * {part}", f"{each} * ({whole} - {part})"])
-        return _times(end, one.factor)
-
-    def _met(self, one: Statistic) -> frozenset[Expr]:
-        return frozenset() if self._is_of_values(one) else one.where
-
-    def _at_sums(self, one: Statistic) -> tuple[int, Sums]:
-        at, measure = self._at(Sums, one.column)
-        assert isinstance(measure, Sums)
-        return at, measure
-
-    # --- the noise of numbers -----------------------------------------------------------------------------------------
-
-    def _noisy_count(self, one: Statistic) -> Noisy:
-        """The noise of a count, or of both counts of a share."""
-        if one.name in _OF_DIFFERENT or not self._summed:
-            kind = _OF_DIFFERENT.get(one.name, Records)
-            _, measure = self._at(kind, one.column if one.name == "different" else None)
-            return Noisy(self.question.noise(measure), (Fraction(1),))
-        _, measure = self._at(Sums, present_column(one.where)) if self._is_of_values(one) else self._counting
-        assert isinstance(measure, Sums)
-        totals = measure.degree + 1 + (not self._is_of_values(one))
-        return Noisy(self.question.noise(measure) * measure.whole, (Fraction(1, measure.whole),) * totals)
-
-    def _noisy_sums(self, one: Statistic) -> list[Noisy]:
-        """The noise of a sum. The width of each of them is enough, beside the rounding of each counted value.
-
-        A sum is told by s, and the values that were rounded by at most e each by n: for N true values an interval
-        s -+ (w + e max(n, 0)) misses the true sum if the noise of s is more than w + e (n - N), to one side, so its
-        weights change by e; and to the other side.
-        """
-        _, measure = self._at_sums(one)
-        scale = self.question.noise(measure) * measure.whole
-        error = rounding(measure.number, self._types[one.column or ""])
-        return [
-            Noisy(scale, tuple((value + moved) / measure.whole for value in _ends(measure)))
-            for moved in dict.fromkeys((-error, error))
-        ]
-
-    def _mean(self, measure: Sums) -> Quotient:
-        """The noise of a mean, as a share of the way from the least value to the largest."""
-        values = tuple(Fraction(at, measure.degree) for at in range(measure.degree + 1))
-        return Quotient(self.question.noise(measure) * measure.whole, Fraction(1, measure.whole), values)
-
-    def _half(self, one: Statistic) -> float:
-        """How far 95 % are from the truth at most in a row of all keys; of a mean, times the number of its values."""
-        if one.name in _COUNTS:
-            cells = self._cells_of_row(self._met(one))
-            return self._noisy_count(one).records(cells) * abs(float(one.factor))
-        if one.name == "share":
-            part, whole = self._cells_of_row(one.where, one.of), self._cells_of_row(one.of)
-            noisy = self._noisy_count(one)
-            each = len(noisy.weights)
-            quotient = Quotient(noisy.scale, noisy.weights[0], (Fraction(1), Fraction(0)))
-            return quotient.width([each * part, each * (whole - part)]) * abs(float(one.factor))
-        _, measure = self._at_sums(one)
-        cells = self._cells_of_row(one.where)
-        if one.name == "sum":
-            width, step = max(noisy.width(cells) for noisy in self._noisy_sums(one)), self._step_of_sum(one)
-            shown = width if step is None else floor(width / step + Fraction(1, 2)) * step
-            return float(shown * abs(one.factor))
-        reach = float(measure.number.high - Fraction(measure.number.low))
-        return self._mean(measure).width([cells] * (measure.degree + 1)) * reach
+    # --- what is said of it -------------------------------------------------------------------------------------------
 
     @property
     def counted(self) -> list[tuple[Noisy, int]]:
         """The noise of each count, and how many cells it adds up; where no count is told, of those behind the rest."""
-        found = [
-            (self._noisy_count(one), self._cells_of_row(self._met(one)))
-            for one in self._statistics
-            if one.name in _COUNTS
-        ]
-        for measure, _ in self.question.measures if not found else ():
-            if isinstance(measure, Sums):
-                found.append((self._mean(measure).divisor, self._cells_of_row()))
-            elif not isinstance(measure, Quantiles):
-                found.append((Noisy(self.question.noise(measure), (Fraction(1),)), self._cells_of_row()))
-        return found
-
-    def _step_of_sum(self, one: Statistic) -> Fraction | None:
-        """The step to which a sum is rounded by its type; None for floats."""
-        node = self._grouped.aggregates[self._statistics.index(one)]
-        kind = self._type_of_sum(one, node)
-        return own_step("BIGINT" if kind == "HUGEINT" else kind)
+        found = [one.noise for one in self.told if one.noise is not None]
+        if found:
+            return found
+        behind = [one.counted(self.question.noise(one)) for one in self._measures.all]
+        return [(one, self.in_row()) for one in behind if one is not None]
 
     @property
     def noisy(self) -> list[tuple[int, float]]:
@@ -654,55 +513,30 @@ class _Plan:
         Totals of rows have wider ones, so there are none of a query with totals.
         """
         shown = [] if self._grouped.has_sets else self._grouped.query.expressions
-        by_node = dict(zip(self._grouped.aggregates, self._statistics, strict=True))
+        by_node = dict(zip(self._grouped.aggregates, self.told, strict=True))
         found = [(at, by_node.get(one.unalias())) for at, one in enumerate(shown)]
-        return [(at, 2 * self._half(one)) for at, one in found if one is not None and one.name in (*_COUNTS, "sum")]
-
-    def _cells_of_row(self, *wheres: frozenset[Expr]) -> int:
-        """How many cells are added up in a row of all keys, of those where all of several conditions hold."""
-        met = {self._told[self._places[one][0]] for one in wheres if one}
-        own = {one.tests: max(map(one.values.count, one.values)) for one in self._choices.values()}
-        cells = 1
-        for event in self._events:
-            cells *= 1 if event in met else own.get(event, len(event) + 1)
-        return cells
+        return [(at, 2 * one.half) for at, one in found if one is not None and one.is_shown and one.half is not None]
 
     @property
     def kind(self) -> str:
         """What is asked, for people."""
-        return "count" if all(one.name in _COUNTS for one in self._statistics) else "statistics"
+        return "count" if all(one.counts for one in self.told) else "statistics"
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """The margins of error of the numbers, in words."""
-        if (
-            self.kind == "count"
-            and len(self.question.measures) == 1
-            and not self._events
-            and not self._grouped.has_sets
-        ):
-            near = f"95 % are within {_rounded(max(map(self._half, self._statistics)))} of the truth"
+        is_plain = len(self._measures.all) == 1 and not self._events and not self._grouped.has_sets
+        if self.kind == "count" and is_plain:
+            near = f"95 % are within {rounded(max(one.half or 0 for one in self.told))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
-        found = []
-        for one, node in dict(zip(self._statistics, self._grouped.aggregates, strict=True)).items():
-            shown = sql(node)
-            if one.name in (*_COUNTS, "sum"):
-                found.append(f"{shown} within {_rounded(self._half(one))}")
-            elif one.name in ("avg", "share"):
-                found.append(f"{shown} within {_rounded(self._half(one))} / the number of its values")
-        wider = ", and those of totals within more" if self._grouped.has_sets else ""
-        within = f"95 % are within what is said for one row: {', '.join(found)}{wider}."
-        measured = f"The numbers have noise, and may be negative; {within}"
-        others = {one.name for one in self._statistics} & {"quantile", *_SPREADING}
-        rest = " Variances and quantiles have no interval." if others else ""
-        return (measured if found else "The numbers have noise.") + rest + self._rounded_told + self._split_told
+        return in_words(self.told, has_totals=self._grouped.has_sets) + self._rounded_told + self._split_told
 
     @property
     def _rounded_told(self) -> str:
         """Which numbers are rounded, and how."""
-        numbers = [one.number for one, _ in self.question.measures if isinstance(one, Sums)]
-        rounded = [one for one in numbers if rounding(one, self._types[fold(one.column)])]
-        told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in rounded)
+        numbers = [one.number for one in self._measures.sums.values()]
+        found = [one for one in numbers if rounding(one, self._types[fold(one.column)])]
+        told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in found)
         return f" Values are rounded: {told}." if told else ""
 
     @property
@@ -747,36 +581,3 @@ def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Co
 
 def _is_text(kind: str) -> bool:
     return kind == "VARCHAR" or kind.startswith("ENUM(")
-
-
-def _ends(measure: Sums) -> list[Fraction]:
-    """What a whole record in each of the totals of a sum adds to it."""
-    low, high = Fraction(measure.number.low), measure.number.high
-    return [low, (low + high) / 2, high] if measure.squares else [low, high]
-
-
-def _name(column: str) -> str:
-    """A column of the answer, under a name that is not the analyst's."""
-    return f'"_dk_{column}"'
-
-
-def _times(value: str, factor: Fraction) -> str:
-    if factor == 1:
-        return value
-    return f"({value} * {factor.numerator})" if factor.denominator == 1 else f"({value} * {_double(factor)})"
-
-
-def _double(number: Fraction) -> str:
-    return f"CAST('{float(number)!r}' AS DOUBLE)"
-
-
-def _rounded(width: float) -> str:
-    """A width in words, with two digits at least: never less than it is."""
-    if width >= 10:
-        return f"{ceil(width):,}"
-    digits = 1 - floor(log10(width)) if width > 0 else 0
-    return f"{ceil(width * 10**digits - 1e-9) / 10**digits:.6g}"
-
-
-def _sign(side: str) -> str:
-    return "-" if side == "low" else "+"

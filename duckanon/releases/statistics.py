@@ -1,0 +1,387 @@
+"""Statistics over the cells of an answer: a class for each, with its SQL, its interval and how far noise moves it.
+
+What they are computed from is measured in the cells (`duckanon.releases.measures`). A new statistic is a class here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, log10
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from sqlglot import exp
+
+from duckanon.releases.intervals import Noisy, Quotient
+from duckanon.releases.measures import Measure, Quantiles, Sums
+from duckanon.releases.numbers import own_step, rounding
+from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.nodes import Node, sql
+from duckanon.rewrite.normalize.grouped import NotFollowed
+from duckanon.rewrite.recognize.findings import Statistic
+from duckanon.rewrite.recognize.measures import WHOLE
+from duckanon.rewrite.rule_context import type_of_count
+
+_OTHER_SIDE = {"low": "high", "high": "low"}
+_SIGN = {"low": "-", "high": "+"}
+M = TypeVar("M", bound=Measure)
+
+
+class Cells(Protocol):
+    """The cells of an answer that a row of the query adds up. wheres: conditions that all hold there."""
+
+    def sum(self, column: str, *wheres: frozenset[Expr]) -> str:
+        """A column of the answer, added up over the cells, as SQL."""
+
+    def count(self, *wheres: frozenset[Expr]) -> str:
+        """Their number, as SQL."""
+
+    def in_row(self, *wheres: frozenset[Expr]) -> int:
+        """Their number in a row of all keys."""
+
+
+@dataclass(frozen=True)
+class Measured(Generic[M]):
+    """A measure of a question. at: its position. scale: of its noise, in records."""
+
+    measure: M
+    at: int
+    scale: Fraction
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return self.measure.columns(self.at)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What counts the records of cells: the columns that do together, and the noise of one cell's."""
+
+    columns: tuple[str, ...]
+    noise: Noisy
+    is_whole: bool
+
+    @classmethod
+    def by(cls, found: Measured[M]) -> Counted:
+        """By a measure that counts."""
+        noise = found.measure.counted(found.scale)
+        assert noise is not None
+        return cls((found.columns["n"],), noise, found.measure.is_whole)
+
+    @classmethod
+    def beside(cls, found: Measured[Sums]) -> Counted:
+        """By the numbers of those that have a value to be summed, and of those that have none."""
+        columns = (found.columns["n"], found.columns["z"])
+        return cls(columns, found.measure.records(found.scale), found.measure.is_whole)
+
+    def sql(self, cells: Cells, *wheres: frozenset[Expr]) -> str:
+        parts = [cells.sum(one, *wheres) for one in self.columns]
+        return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Told(ABC):
+    """A statistic over an answer. node: as it is written, which decides its type.
+
+    counts: whether it is a count. is_shown: whether its interval is as wide in every row.
+    """
+
+    counts: ClassVar[bool] = False
+    is_shown: ClassVar[bool] = False
+
+    asked: Statistic
+    node: Node
+    cells: Cells
+
+    @property
+    @abstractmethod
+    def value(self) -> str:
+        """It, as SQL."""
+
+    def end(self, side: str) -> str:  # noqa: ARG002 # those that have ends use it
+        """An end of its 95 % interval, as SQL. side: 'low' or 'high'. Raises NotFollowed if it has none."""
+        raise NotFollowed(
+            "low and high are the ends of counts, sums, means and shares: of others there are none.", self.node
+        )
+
+    @property
+    def half(self) -> float | None:
+        """How far 95 % are from the truth at most in a row of all keys; of a mean, times the number of its values."""
+        return None
+
+    @property
+    def noise(self) -> tuple[Noisy, int] | None:
+        """Of a count, with the number of cells that a row of all keys adds up."""
+        return None
+
+    @property
+    def within(self) -> str | None:
+        """`half` in words."""
+        half, per = self.half, "" if self.is_shown else " / the number of its values"
+        return None if half is None else f"{sql(self.node)} within {rounded(half)}{per}"
+
+    def _turned(self, side: str) -> str:
+        """A negative factor turns the interval around."""
+        return side if self.asked.factor > 0 else _OTHER_SIDE[side]
+
+
+@dataclass(frozen=True)
+class Count(Told):
+    """A number of records. where: those that are counted."""
+
+    counts: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
+
+    by: Counted
+    where: frozenset[Expr]
+
+    @property
+    def value(self) -> str:
+        found = self.by.sql(self.cells, self.where)
+        return f"CAST({times(found if self.by.is_whole else f'round({found})', self.asked.factor)} AS {self._type})"
+
+    def end(self, side: str) -> str:
+        """No count is below zero, so neither is an end of its interval."""
+        # A count is rounded, so noise of less than half a record more does not show.
+        records = f"CAST(floor({self.by.noise.width_sql(self.cells.count(self.where))} + 0.5) AS BIGINT)"
+        end = f"{self.value} {_SIGN[side]} {times(records, abs(self.asked.factor))}"
+        return f"CAST({'greatest' if self.asked.factor > 0 else 'least'}({end}, 0) AS {self._type})"
+
+    @property
+    def half(self) -> float:
+        noise, cells = self.noise
+        return noise.records(cells) * abs(float(self.asked.factor))
+
+    @property
+    def noise(self) -> tuple[Noisy, int]:
+        return self.by.noise, self.cells.in_row(self.where)
+
+    @property
+    def _type(self) -> str:
+        kind = type_of_count(self.node.this if isinstance(self.node, exp.Filter) else self.node)
+        return kind if self.asked.factor.denominator == 1 else "DOUBLE"
+
+
+@dataclass(frozen=True)
+class CountOfDifferent(Count):
+    """A number of different units or values."""
+
+    @property
+    def value(self) -> str:
+        return f"CAST({self.by.sql(self.cells)} AS BIGINT)"
+
+
+@dataclass(frozen=True)
+class Share(Told):
+    """A part of records.
+
+    The cells of the part are among those of the whole. Others would add noise alone, and more of it than intervals
+    count.
+    """
+
+    by: Counted
+
+    @property
+    def value(self) -> str:
+        part, of = self._numbers
+        return f"(CASE WHEN {of} >= 1 THEN {times(f'least(greatest({part} / {of}, 0), 1)', self.asked.factor)} END)"
+
+    @property
+    def _numbers(self) -> tuple[str, str]:
+        return (
+            self.by.sql(self.cells, self.asked.where, self.asked.of),
+            self.by.sql(self.cells, self.asked.of),
+        )
+
+    @property
+    def _quotient(self) -> Quotient:
+        return Quotient(self.by.noise.scale, self.by.noise.weights[0], (Fraction(1), Fraction(0)))
+
+    def end(self, side: str) -> str:
+        part, whole = self.cells.count(self.asked.where, self.asked.of), self.cells.count(self.asked.of)
+        each = len(self.by.noise.weights)
+        counts = [f"{each} * {part}", f"{each} * ({whole} - {part})"]
+        return times(self._quotient.end_sql(self._turned(side), *self._numbers, counts), self.asked.factor)
+
+    @property
+    def half(self) -> float:
+        part, whole = self.cells.in_row(self.asked.where, self.asked.of), self.cells.in_row(self.asked.of)
+        each = len(self.by.noise.weights)
+        return self._quotient.width([each * part, each * (whole - part)]) * abs(float(self.asked.factor))
+
+
+@dataclass(frozen=True)
+class _OfSums(Told):
+    """A statistic of the values of a number. type: of its column."""
+
+    found: Measured[Sums]
+    type: str
+
+    def _sum(self, name: str) -> str:
+        return self.cells.sum(self.found.columns[name], self.asked.where)
+
+    @property
+    def _least(self) -> Fraction:
+        return Fraction(self.found.measure.number.low)
+
+    @property
+    def _reach(self) -> Fraction:
+        return self.found.measure.number.high - self._least
+
+    @property
+    def _error(self) -> Fraction:
+        """How far a value is from the step to which it is rounded."""
+        return rounding(self.found.measure.number, self.type)
+
+
+@dataclass(frozen=True)
+class Sum(_OfSums):
+    """A sum of clamped values."""
+
+    is_shown: ClassVar[bool] = True
+
+    @property
+    def value(self) -> str:
+        return f"CAST({times(self._sum('s'), self.asked.factor)} AS {self._result})"
+
+    @property
+    def _result(self) -> str:
+        """The type that DuckDB gives the sum."""
+        if self.node.find(exp.Cast) is not None or self.asked.factor.denominator != 1:
+            return "DOUBLE"
+        if self.type.startswith("DECIMAL("):
+            return f"DECIMAL(38,{self.type.rstrip(')').split(',')[1].strip()})"
+        return "HUGEINT" if self.type in WHOLE else "DOUBLE"
+
+    @property
+    def _noises(self) -> list[Noisy]:
+        return self.found.measure.sums(self.found.scale, self._error)
+
+    def end(self, side: str) -> str:
+        s, turned = self._sum("s"), self._turned(side)
+        widths = [noisy.width_sql(self.cells.count(self.asked.where)) for noisy in self._noises]
+        width = widths[0] if len(widths) == 1 else f"greatest({', '.join(widths)})"
+        step, error = own_step(self.type), float(self._error)
+        end = f"{s} {_SIGN[turned]} {width}"
+        if error or step is None:
+            # Each value was rounded by no more than that.
+            return times(f"({end} {_SIGN[turned]} {error!r} * greatest({self._sum('n')}, 0))", self.asked.factor)
+        # The true sum is a whole number of steps, and the noisy one is that only as far as floats are exact.
+        near = f"(0.000001 + 1e-12 * abs({s}) * {step.denominator})"
+        outermost, inwards = ("least", "ceil") if turned == "low" else ("greatest", "floor")
+        steps = f"{inwards}(({end}) * {step.denominator} {_SIGN[turned]} {near})"
+        # If no whole number of steps is so near, it is the nearest one.
+        found = f"{outermost}({steps}, round({s} * {step.denominator})) + 0.0"
+        return times(f"(({found}) / {step.denominator})", self.asked.factor)
+
+    @property
+    def half(self) -> float:
+        cells = self.cells.in_row(self.asked.where)
+        width, step = max(noisy.width(cells) for noisy in self._noises), self._step
+        shown = width if step is None else floor(width / step + Fraction(1, 2)) * step
+        return float(shown * abs(self.asked.factor))
+
+    @property
+    def _step(self) -> Fraction | None:
+        """The step to which it is rounded by its type; None for floats."""
+        return own_step("BIGINT" if self._result == "HUGEINT" else self._result)
+
+
+@dataclass(frozen=True)
+class Mean(_OfSums):
+    """A mean of clamped values: NULL where their noisy number is below 1."""
+
+    @property
+    def value(self) -> str:
+        n, s = self._sum("n"), self._sum("s")
+        return f"(CASE WHEN {n} >= 1 THEN {self._clamped(f'{s} / {n}')} END)"
+
+    def _clamped(self, value: str) -> str:
+        return f"least(greatest({value}, {double(self._least)}), {double(self.found.measure.number.high)})"
+
+    @property
+    def _quotient(self) -> Quotient:
+        return self.found.measure.mean(self.found.scale)
+
+    def end(self, side: str) -> str:
+        n, s = self._sum("n"), self._sum("s")
+        counts = [self.cells.count(self.asked.where)] * len(self._quotient.values)
+        above = f"(({s} - {double(self._least)} * {n}) / {double(self._reach)})"
+        way = self._quotient.end_sql(side, above, n, counts)
+        error = float(self._error)
+        return self._clamped(f"({double(self._least)} + {double(self._reach)} * {way} {_SIGN[side]} {error!r})")
+
+    @property
+    def half(self) -> float:
+        cells = [self.cells.in_row(self.asked.where)] * len(self._quotient.values)
+        return self._quotient.width(cells) * float(self._reach)
+
+
+@dataclass(frozen=True)
+class Spread(_OfSums):
+    """A variance or a standard deviation."""
+
+    @property
+    def value(self) -> str:
+        n, s = self._sum("n"), self._sum("s")
+        squares = f"greatest({self._sum('q')} / {n} - ({s} / {n}) ** 2, 0)"
+        least, scaled = (1, squares) if self.asked.name.endswith("pop") else (2, f"{squares} * {n} / ({n} - 1)")
+        shown = f"sqrt({scaled})" if self.asked.name.startswith("stddev") else scaled
+        return f"(CASE WHEN {n} >= {least} THEN {shown} END)"
+
+
+@dataclass(frozen=True)
+class Quantile(Told):
+    """type: of its column."""
+
+    found: Measured[Quantiles]
+    type: str
+
+    @property
+    def value(self) -> str:
+        column = self.found.columns[str(self.asked.place)]
+        return f"CAST(max({answer_column(column)}) AS {self._result})"
+
+    @property
+    def _result(self) -> str:
+        node = self.node
+        discrete = isinstance(node, exp.PercentileDisc | exp.ApproxQuantile) or "quantile_disc" in sql(node).lower()
+        return self.type if discrete or not (self.type in WHOLE or self.type == "DOUBLE") else "DOUBLE"
+
+
+def in_words(found: Sequence[Told], *, has_totals: bool) -> str:
+    """The margins of error of the numbers of a row of all keys. has_totals: whether there are totals of rows."""
+    said = [one.within for one in {one.asked: one for one in found}.values()]
+    margins = [one for one in said if one is not None]
+    wider = ", and those of totals within more" if has_totals else ""
+    measured = (
+        "The numbers have noise, and may be negative; 95 % are within what is said for one row: "
+        f"{', '.join(margins)}{wider}."
+    )
+    rest = "" if None not in said else " Variances and quantiles have no interval."
+    return (measured if margins else "The numbers have noise.") + rest
+
+
+def answer_column(column: str) -> str:
+    """A column of the answer, under a name that is not the analyst's."""
+    return f'"_dk_{column}"'
+
+
+def times(value: str, factor: Fraction) -> str:
+    if factor == 1:
+        return value
+    return f"({value} * {factor.numerator})" if factor.denominator == 1 else f"({value} * {double(factor)})"
+
+
+def double(number: Fraction) -> str:
+    return f"CAST('{float(number)!r}' AS DOUBLE)"
+
+
+def rounded(width: float) -> str:
+    """A width in words, with two digits at least: never less than it is."""
+    if width >= 10:
+        return f"{ceil(width):,}"
+    digits = 1 - floor(log10(width)) if width > 0 else 0
+    return f"{ceil(width * 10**digits - 1e-9) / 10**digits:.6g}"
