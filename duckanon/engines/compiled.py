@@ -3,8 +3,10 @@
 import gc
 import hashlib
 import logging
+import re
 from collections.abc import Callable
 from functools import cache
+from os.path import relpath
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -167,15 +169,17 @@ class _Kernel(CPUDispatcher):
 
 
 class _KernelCache(FunctionCache):
-    """Numba's cache of one function, that is stale once any source file of the engines has changed.
+    """Numba's cache of one function, that is stale once a source file has changed that the function can reach.
 
-    Numba looks at the function's own file alone, although the machine code holds that of all functions it calls.
+    Numba looks at the function's own file alone, although the machine code holds that of all functions it calls, and
+    the constants and the fields of tuples that it takes from other modules. All these come by imports. And it looks at
+    when the file was written; here its text counts.
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         found = self._impl.locator
-        stamp = (found.get_source_stamp(), _sources())
+        stamp = _sources(Path(function.__code__.co_filename))
         self._cache_file = _CacheFile(  # type: ignore[no-untyped-call]
             found.get_cache_path(), self._impl.filename_base, stamp
         )
@@ -203,14 +207,52 @@ class _CacheFile(IndexDataCacheFile):
             return None
 
 
+_PACKAGE = Path(__file__).parents[1]
+_NAME = re.compile(r"[\w.]+")
+# What only looks like an import adds a file too many, which does no harm. Imports are absolute, by a rule of ruff.
+_IMPORT = re.compile(
+    rf"^[ \t]*(?:from[ \t]+({_PACKAGE.name}[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|.*)|import[ \t]+(.*))", re.MULTILINE
+)
+
+
 @cache
-def _sources() -> str:
-    """A hash of all source files of the engines."""
+def _sources(start: Path) -> str:
+    """A hash of the texts of all files that a kernel's file reaches."""
     found = hashlib.sha256()
-    folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        found.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
+    for path in sorted(_reached(start)):
+        found.update(f"{relpath(path, _PACKAGE)}\0{_text(path)}\0".encode())
     return found.hexdigest()
+
+
+def _reached(start: Path) -> set[Path]:
+    """A file, the files of this package that it imports, those that these import, and so on."""
+    reached, following = {start}, [start]
+    while following:
+        new = _imported(following.pop()) - reached
+        reached |= new
+        following += new
+    return reached
+
+
+@cache
+def _imported(path: Path) -> frozenset[Path]:
+    """The files of this package that a file imports: a name that is imported may be an attribute or a module."""
+    asked: set[str] = set()
+    for module, names, modules in _IMPORT.findall(_text(path)):
+        asked |= {module, *(f"{module}.{name}" for name in _NAME.findall(names)), *_NAME.findall(modules)}
+    return frozenset(file for name in asked if (file := _file(name)) is not None)
+
+
+def _file(module: str) -> Path | None:
+    package, *inner = module.split(".")
+    path = _PACKAGE.joinpath(*inner)
+    files = (path / "__init__.py", path.with_suffix(".py"))
+    return next((file for file in files if file.is_file()), None) if package == _PACKAGE.name else None
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _plain(kind: Any) -> Any:

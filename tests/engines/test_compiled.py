@@ -164,13 +164,95 @@ def _package(folder: Path) -> Path:
     return engines
 
 
-def test_an_edit_of_a_helper_in_another_file_is_noticed(tmp_path: Path) -> None:
+def test_an_edit_is_noticed_where_it_is_reached(tmp_path: Path) -> None:
     engines = _package(tmp_path)
     (engines / "caller.py").write_text(_CALLER)
-    for helper, said in ((1, "11"), (1, "11"), (2, "12")):
+    program = "from duckanon.engines.caller import called as f; print(f(10), sum(f.stats.cache_hits.values()))"
+    for helper, unrelated, said in ((1, 1, "11 0"), (1, 2, "11 1"), (2, 2, "12 0")):
         (engines / "helper.py").write_text(_HELPER.format(helper))
-        program = "from duckanon.engines.caller import called as f; print(f(10), f.stats.cache_hits)"
+        (engines / "unrelated.py").write_text(_HELPER.format(unrelated))
         assert _fresh(tmp_path, program, NUMBA_CACHE_DIR=str(tmp_path / "cache")).startswith(said)
+
+
+_CHAIN = {
+    "calling": """
+from duckanon.engines import between
+from duckanon.engines.compiled import compiled
+
+number = between.number
+
+@compiled
+def called(x):
+    return number(x) + between.ONE
+""",
+    "between": """
+from duckanon.engines.helping import (
+    number,
+)
+
+ONE = 1
+""",
+    "helping": """
+from duckanon.engines.compiled import inner
+
+@inner
+def number(x):
+    return x + 10
+""",
+    "unrelated": """
+from duckanon.engines.calling import called
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("edited", "stale"),
+    [("calling", True), ("between", True), ("helping", True), ("compiled", True), ("unrelated", False), ("new", False)],
+)
+def test_a_kernel_is_stale_where_a_file_that_it_reaches_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, stale: bool
+) -> None:
+    engines = _package(tmp_path)
+    for name, text in _CHAIN.items():
+        (engines / f"{name}.py").write_text(text)
+    monkeypatch.setattr(module, "_PACKAGE", engines.parent)
+
+    def sources() -> str:
+        for remembered in (module._sources, module._imported, module._text):
+            remembered.cache_clear()
+        return module._sources(engines / "calling.py")
+
+    try:
+        before = sources()
+        with (engines / f"{edited}.py").open("a") as file:
+            file.write("\n# Another text.\n")
+        assert (sources() != before) is stale
+        after = sources()
+        # Written again, as by another checkout, it is the same text.
+        for path in engines.glob("*.py"):
+            os.utime(path, (1, 1))
+        assert sources() == after
+    finally:
+        monkeypatch.undo()
+        module._sources.cache_clear()
+
+
+def test_kernels_reach_few_files() -> None:
+    # A kernel beside what chooses among all methods would be stale with each of them.
+    for path in sorted((module._PACKAGE / "engines").rglob("*.py")):
+        if "duckanon.engines.compiled import" in path.read_text(encoding="utf-8"):
+            assert len(module._reached(path)) <= 20, path
+
+
+def test_all_imports_are_found() -> None:
+    for path in sorted(module._PACKAGE.rglob("*.py")):
+        asked = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                asked |= {node.module or "", *(f"{node.module}.{name.name}" for name in node.names)}
+            elif isinstance(node, ast.Import):
+                asked |= {name.name for name in node.names}
+        assert {file for name in asked if (file := module._file(name))} <= module._imported(path), path
 
 
 _PAIR = """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import compiled
 from duckanon.engines.kanon.anonymize import anonymize
 from duckanon.engines.kanon.blocks import BLOCK
 from duckanon.engines.kanon.control import Control
-from duckanon.engines.kanon.criteria.classes import ClassBoxes, absorb, empty, joined_loss, record_boxes, take
+from duckanon.engines.kanon.criteria.classes import record_boxes, take
+from duckanon.engines.kanon.criteria.leaving import fill_costs
 from duckanon.engines.kanon.kernels.consecutive import Labels
 from duckanon.engines.kanon.orders import by_label
-from duckanon.engines.kanon.records import Codes, Floats, Records
+from duckanon.engines.kanon.records import Floats, Records
 from duckanon.engines.kanon.ties import Hashes
 
 # A share of the records is dropped at a time: the classes that are left change with each.
@@ -55,36 +55,6 @@ def _costs(records: Records, labels: Labels) -> tuple[Floats, float]:
         room = np.zeros(2 * int(np.diff(starts).max()) + 2, np.intp)
         boxes = take(record_boxes(records.take(mine)), np.append(np.arange(len(mine)), room))
         costs = np.zeros(len(mine))
-        total += _fill(boxes, starts, costs)
+        total += fill_costs(boxes, starts, costs)
         cost[mine], begin = costs, int(ends[last])
     return cost, total / len(records)
-
-
-@compiled
-def _fill(boxes: ClassBoxes, starts: Codes, cost: Floats) -> float:
-    """Fill in the costs; the loss of all classes, summed over records.
-
-    boxes: those of the n records, class by class, and room for twice the largest class and two.
-    """
-    n = cost.shape[0]
-    total = 0.0
-    for c in range(starts.shape[0] - 1):
-        size = starts[c + 1] - starts[c]
-        # Box before + t covers the first t records of the class, box behind + t those from t on.
-        before = n
-        behind = n + size + 1
-        empty(boxes, before)
-        empty(boxes, behind + size)
-        for t in range(size):
-            empty(boxes, before + t + 1)
-            absorb(boxes, before + t + 1, boxes, before + t)
-            absorb(boxes, before + t + 1, boxes, starts[c] + t)
-        for t in range(size - 1, -1, -1):
-            empty(boxes, behind + t)
-            absorb(boxes, behind + t, boxes, behind + t + 1)
-            absorb(boxes, behind + t, boxes, starts[c] + t)
-        whole = size * joined_loss(boxes, behind, behind)
-        total += whole
-        for t in range(size):
-            cost[starts[c] + t] = whole - (size - 1) * joined_loss(boxes, before + t, behind + t + 1)
-    return total
