@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 _FOLD = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
+@lru_cache(10_000)
 def fold(name: str) -> str:
     """The name as DuckDB compares it. Letters beyond ASCII keep their case: DuckDB folds no others."""
     return name.translate(_FOLD)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
+class TableName(NamedTuple):
     """catalog.schema.object, folded. An empty part is not known."""
 
     catalog: str

@@ -185,7 +185,7 @@ def _macros(rows: Sequence[tuple[Any, ...]]) -> tuple[frozenset[str], dict[str, 
 
 
 def _name(path: Sequence[str]) -> TableName:
-    return TableName(*(fold(part) for part in path))
+    return TableName(*map(fold, path))
 
 
 def _path(path: Sequence[str]) -> tuple[str, str, str]:

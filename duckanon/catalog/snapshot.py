@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from duckanon.catalog.names import TableName, candidates, fold
 from duckanon.catalog.policy import Domain, Policy
@@ -26,8 +27,8 @@ class Stored:
     keys: tuple[frozenset[str], ...] = ()
     complete: bool = True
 
-    @property
-    def types(self) -> dict[str, str]:
+    @cached_property
+    def types(self) -> Mapping[str, str]:
         """The columns' types by folded name."""
         return {fold(name): kind for name, kind in self.columns.items()}
 

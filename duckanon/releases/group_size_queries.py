@@ -28,7 +28,7 @@ from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, binary, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, within
 from duckanon.rewrite.algebra.relations import Source, Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import columns_in, present
@@ -39,7 +39,7 @@ from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.recognize.measures import WHOLE, measure
-from duckanon.rewrite.rule_context import RuleContext, type_of_count, with_above, within, written_columns
+from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_columns
 
 # The alias of the release in the text that runs.
 _RELEASE = "_dk_release"
@@ -109,7 +109,7 @@ def _answered(context: RuleContext, found: GroupSizes, node: Node) -> tuple[_Ask
 def _refused_part(context: RuleContext, node: Node, reason: str) -> Node:
     """The part of a query that is refused for a reason: without it, it is not; all of the query if there is none."""
     for part, without in _without(context, node):
-        sizes = [one for one in context.recognised(with_above(without, node)) if isinstance(one, GroupSizes)]
+        sizes = [one for one in context.recognised(without, node) if isinstance(one, GroupSizes)]
         if len(sizes) == 1:
             try:
                 _answered(context, sizes[0], without)

@@ -52,7 +52,7 @@ from duckanon.releases.statistics import (
 )
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
@@ -62,7 +62,7 @@ from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over, aggre
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import SEVERAL, present_column
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
-from duckanon.rewrite.rule_context import RuleContext, within
+from duckanon.rewrite.rule_context import RuleContext
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
@@ -118,7 +118,7 @@ _REFUSALS = (NotFollowed, NotOffered, NotTotal, InvalidInput)
 
 def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, TableName, _Plan]:
     """The query over noisy numbers, its protected table, and the question. place: where the query stands."""
-    grouped = Grouped(query, lambda column: context.reads_column(column, place))
+    grouped = context.grouped(query, place)
     found = context.aggregates(grouped, place)
     plan = _Plan(context, found, grouped)
     check(plan.question, context.catalog.protected[found.table])
@@ -183,7 +183,7 @@ def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Nod
 def _keys(context: RuleContext, query: Node, place: Node) -> list[Node]:
     """What a query groups by; nothing if that is not followed."""
     try:
-        return Grouped(query, lambda column: context.reads_column(column, place)).keys
+        return context.grouped(query, place).keys
     except NotFollowed:
         return []
 

@@ -26,7 +26,7 @@ from duckanon.releases.noise import (
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, within
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.translate import type_of
@@ -37,7 +37,7 @@ from duckanon.rewrite.recognize.aggregates import JOINED, SEVERAL
 from duckanon.rewrite.recognize.findings import Role
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.recognize.ratios import core
-from duckanon.rewrite.rule_context import RuleContext, within
+from duckanon.rewrite.rule_context import RuleContext
 
 SHARES = "conditional table"
 # Each doubles the cells of an answer.

@@ -93,7 +93,7 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         empty(bound, catalog)
         context.reads = []
     if bound.protected:
-        context.findings = context.recognised(bound.query)
+        context.recognise()
     for rule in RULES:
         rule(context)
     text = str(context.bound.query.sql(DIALECT, comments=False, normalize_functions=False))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -145,6 +146,7 @@ def _parsed(piece: str, node: Node) -> Node | None:
         return None
 
 
+@lru_cache(8)
 def _tokens(text: str) -> list[tuple[_Token, int, int]]:
     """The tokens of a text for comparison, with the places where they begin and end; none if it cannot be read."""
     try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from sqlglot import exp
@@ -15,18 +16,22 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
-from duckanon.rewrite.algebra.nodes import Node, arg, queries_in
-from duckanon.rewrite.algebra.relations import Block, Relation
+from duckanon.rewrite.algebra.nodes import Node, arg, queries_in, within
+from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.scope import Scope
+from duckanon.rewrite.algebra.translate import translate
 from duckanon.rewrite.bind import Bound
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
+from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.quote import takes_over
-from duckanon.rewrite.recognize import Finding, Schema, findings_in, relation
+from duckanon.rewrite.recognize import Finding, Schema, findings_in
 from duckanon.rewrite.recognize.aggregates import aggregates
 from duckanon.rewrite.recognize.findings import Aggregates, Role
 
 T = TypeVar("T", bound=Finding)
+R = TypeVar("R")
 _LOG = logging.getLogger("duckanon.guard")
 # Without a traceback: its last lines could quote the statement.
 _FAILED = "A recogniser failed, so nothing was recognised: please report the shape of this statement."
@@ -83,6 +88,9 @@ class RuleContext:
     answers: list[Any] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
+    # By a node's identity, with the node, so that it stays alive: findings about it, and what its FROM lets names mean.
+    _alone: dict[int, tuple[Node, Sequence[Finding]]] = field(default_factory=dict)
+    _read: dict[int, tuple[Node, Scope | None]] = field(default_factory=dict)
 
     def found(self, kind: type[T]) -> list[T]:
         """The findings of a kind about protected tables."""
@@ -106,15 +114,28 @@ class RuleContext:
             if within(part, self.bound.query) and any(within(read, part) for _, read in self.reads):
                 yield part
 
+    def recognise(self) -> None:
+        """Find what the statement asks of protected tables."""
+        query = self.bound.query
+        self.findings = self.recognised(query)
+        if isinstance(query, exp.Select):
+            self._alone[id(query)] = query, self.findings
+
     def alone(self, part: Node) -> Sequence[Finding]:
-        """The findings about a SELECT inside the query, taken by itself; none if one is about a part of it only."""
-        query = with_above(part, part)
-        found = self.recognised(query)
-        return found if all(one.node is query for one in found) else ()
+        """The findings about a SELECT inside the query, taken by itself; none if one is about a part of it only.
+
+        They are kept as long as the query stays as it is.
+        """
+        if id(part) not in self._alone:
+            self._alone[id(part)] = part, self.recognised(part, part)
+        found = self._alone[id(part)][1]
+        return found if all(one.node is part for one in found) else ()
 
     def aggregates(self, grouped: Grouped, place: Node) -> Aggregates:
         """The aggregates by keys of a SELECT. place: where it stands in the query. Raises NotFollowed."""
-        core = self._relation(grouped.core, place)
+        core = self._resolved(
+            lambda resolver: resolver.shown(grouped.query, place, grouped.keys, grouped.aggregates), None
+        )
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
         found = aggregates(core)
@@ -124,11 +145,9 @@ class RuleContext:
             raise NotFollowed("The query reads no protected table by itself.")
         return found
 
-    def reads_column(self, part: Node, place: Node) -> bool:
-        """Whether a query of one bare name, seen from a place in the query, reads a column that is there."""
-        found = self._relation(part, place)
-        expr = found.outputs[0].expr if isinstance(found, Block) and len(found.outputs) == 1 else None
-        return not isinstance(expr, Column) or expr.source != SOMEWHERE
+    def grouped(self, query: Node, place: Node) -> Grouped:
+        """A SELECT, seen from a place in the query, with its keys and aggregates. Raises NotFollowed."""
+        return Grouped(query, lambda name: self._is_column_of(name, query, place) is not False)
 
     def outer_column(self, part: Node) -> Node | None:
         """The first column in a subquery that is not its own but one of the queries around it; None if it has none."""
@@ -139,49 +158,45 @@ class RuleContext:
         for column in part.find_all(exp.Column, bfs=False):
             if id(column) in inside or isinstance(column.this, exp.Star):
                 continue
-            if not self._is_column_of(column, part) and self._is_around(column, around):
+            if not self._is_column_of(column, part, part) and self._is_around(column, around):
                 return column
         return None
 
     def _is_around(self, column: Node, query: Node | None) -> bool:
         while query is not None:
-            if self._is_column_of(column, query):
+            if self._is_column_of(column, query, query):
                 return True
             query = query.find_ancestor(exp.Select)
         return False
 
-    def _is_column_of(self, column: Node, query: Node) -> bool:
-        """Whether a column is one of what a SELECT reads."""
-        found = exp.Select(expressions=[column.copy()])
-        for name in ("from", "from_", "joins", "laterals", "with", "with_"):
-            read = query.args.get(name)
-            if read is not None:
-                found.set(name, [one.copy() for one in read] if isinstance(read, list) else read.copy())
-        block = self._relation(found, query)
-        expr = block.outputs[0].expr if isinstance(block, Block) and len(block.outputs) == 1 else None
-        return isinstance(expr, Column) and expr.source != SOMEWHERE
-
-    def _relation(self, part: Node, place: Node) -> Relation | None:
-        """A SELECT in resolved form; None if a recogniser fails. place: where it stands in the query."""
-        try:
-            return relation(with_above(part, place), self.schema)
-        except Exception:
-            if STRICT:
-                raise
-            _LOG.error(_FAILED)
+    def _is_column_of(self, column: Node, query: Node, place: Node) -> bool | None:
+        """Whether a column is one of what a SELECT reads; None if that is not known. place: where the SELECT stands."""
+        if id(query) not in self._read:
+            self._read[id(query)] = query, self._resolved(lambda resolver: resolver.reads(query, place), None)
+        scope = self._read[id(query)][1]
+        if scope is None:
             return None
+        expr = self._resolved(lambda _: translate(column, scope), None)
+        return expr.source != SOMEWHERE if isinstance(expr, Column) else None
 
-    def recognised(self, query: Node) -> Sequence[Finding]:
-        """The findings of the recognisers about a query; none if one of them fails, and then nothing is released."""
+    def recognised(self, query: Node, place: Node | None = None) -> Sequence[Finding]:
+        """The findings of the recognisers about a query; none if one of them fails, and then nothing is released.
+
+        place: where it stands in the query, whose common table expressions it sees; None: it is a whole query.
+        """
+        return self._resolved(lambda resolver: findings_in(query, self.schema, resolver, place), ())
+
+    def _resolved(self, run: Callable[[Resolver], R], otherwise: R) -> R:
+        """What a recogniser finds; otherwise if it fails."""
         try:
-            return findings_in(query, self.schema)
+            return run(Resolver(self.schema))
         except Exception:
             if STRICT:
                 raise
             _LOG.error(_FAILED)
-            return ()
+            return otherwise
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The catalog for the recognisers. In the query names are full, and views are replaced by their queries."""
         stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
@@ -194,6 +209,8 @@ class RuleContext:
     def put(self, node: Node, by: Node) -> None:
         """Replace a part of the query by another, which stands for the same text."""
         takes_over(by, node)
+        self._alone.clear()
+        self._read.clear()
         if node is self.bound.query:
             self.bound.query = by
         else:
@@ -231,7 +248,7 @@ class RuleContext:
         stored = self.catalog.stored(name)
         return [] if stored is None else list(stored.columns)
 
-    def types(self, name: TableName) -> dict[str, str]:
+    def types(self, name: TableName) -> Mapping[str, str]:
         """The types of the table's columns by folded name; none where they are not known."""
         stored = self.catalog.stored(name)
         return {} if stored is None else stored.types
@@ -288,36 +305,6 @@ def literal(text: str) -> str:
 def literals(texts: object) -> str:
     """A list of strings, as SQL."""
     return "[" + ", ".join(literal(str(one)) for one in (texts if isinstance(texts, list | tuple) else ())) + "]"
-
-
-def within(node: Node, whole: Node) -> bool:
-    """Whether a node is part of a tree."""
-    one = node
-    while one is not None:
-        if one is whole:
-            return True
-        one = one.parent
-    return False
-
-
-def with_above(part: Node, place: Node) -> Node:
-    """A copy of a SELECT with the common table expressions that can be seen at a place in the query."""
-    query = part.copy()
-    above: list[Node] = []
-    holder = place.parent
-    while holder is not None:
-        given = arg(holder, "with")
-        if given is not None and not given.args.get("recursive"):
-            above = [one.copy() for one in given.expressions if not within(place, one)] + above
-        holder = holder.parent
-    if above:
-        own = arg(query, "with")
-        names = {fold(one.alias) for one in own.expressions} if own is not None else set()
-        mine = [*own.expressions] if own is not None else []
-        outer = [one for one in above if fold(one.alias) not in names]
-        key = "with_" if "with_" in exp.Select.arg_types else "with"
-        query.set(key, exp.With(expressions=[*outer, *mine]))
-    return query
 
 
 def pruned(query: Node) -> Node:

@@ -5,9 +5,9 @@ They are compared by value: columns that are computed in the same way are equal,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from duckanon.rewrite.algebra.relations import Relation
@@ -22,12 +22,16 @@ class TooComplex(Exception):
     """A statement that is too large to be analysed."""
 
 
+# Each kind of expression has `parts`: its direct parts, without those of a subquery.
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a source, by the source's number."""
 
     source: int
     name: str
+    parts: ClassVar[tuple[Expr, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Star:
 
     source: int
     without: frozenset[str] = frozenset()
+    parts: ClassVar[tuple[Expr, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Constant:
 
     value: str
     is_text: bool = False
+    parts: ClassVar[tuple[Expr, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,10 @@ class Call:
     kind: str
     operands: tuple[Expr, ...] = ()
     shape: tuple[object, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,10 @@ class Aggregate:
     distinct: bool = False
     where: frozenset[Expr] = frozenset()
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (*self.operands, *self.where)
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -74,6 +88,10 @@ class Window:
     order: tuple[Expr, ...] = ()
     frame: str = ""
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.call, *self.partition, *self.order)
+
 
 @dataclass(frozen=True, slots=True)
 class Nested:
@@ -83,6 +101,10 @@ class Nested:
     query: Relation
     operands: tuple[Expr, ...] = ()
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.operands
+
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
@@ -91,6 +113,10 @@ class Unclear:
     text: str
     number: int
     operands: tuple[Expr, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.operands
 
 
 Expr: TypeAlias = Column | Star | Constant | Call | Aggregate | Window | Nested | Unclear
@@ -109,31 +135,21 @@ def one_of(expr: Expr, values: list[Expr]) -> Call:
     return Call("In", (expr, *values), (("this", "part"), ("expressions", "parts", len(values))))
 
 
-def parts(expr: Expr) -> Iterator[Expr]:
-    """The direct parts of an expression, without those of a subquery."""
-    if isinstance(expr, Call | Nested | Unclear):
-        yield from expr.operands
-    elif isinstance(expr, Aggregate):
-        yield from expr.operands
-        yield from expr.where
-    elif isinstance(expr, Window):
-        yield expr.call
-        yield from expr.partition
-        yield from expr.order
+def walk(expr: Expr, *, into: Callable[[Expr], bool] | None = None) -> list[Expr]:
+    """The expression and all its parts, each shared part once. into: whether to visit the parts of a part; None: all.
 
-
-def walk(expr: Expr, *, into: Callable[[Expr], bool] = lambda _: True) -> Iterator[Expr]:
-    """The expression and all its parts, each shared part once. into: whether to visit the parts of a part."""
-    seen: set[int] = set()
+    Parts of a subquery are not among them.
+    """
+    seen: dict[int, Expr] = {}
     stack = [expr]
     while stack:
         one = stack.pop()
         if id(one) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        if into(one):
-            stack.extend(parts(one))
+        seen[id(one)] = one
+        if into is None or into(one):
+            stack.extend(one.parts)
+    return list(seen.values())
 
 
 def measured(expr: Expr) -> Expr:
@@ -142,18 +158,18 @@ def measured(expr: Expr) -> Expr:
     stack = [expr]
     while stack:
         one = stack[-1]
-        below = [part for part in parts(one) if id(part) not in sizes]
+        below = [part for part in one.parts if id(part) not in sizes]
         if below:
             stack.extend(below)
             continue
         stack.pop()
-        sizes[id(one)] = 1 + sum(sizes[id(part)] for part in parts(one))
+        sizes[id(one)] = 1 + sum(sizes[id(part)] for part in one.parts)
         if sizes[id(one)] > LARGEST:
             raise TooComplex
     return expr
 
 
-def has(expr: Expr, kind: type | tuple[type, ...], *, into: Callable[[Expr], bool] = lambda _: True) -> bool:
+def has(expr: Expr, kind: type | tuple[type, ...], *, into: Callable[[Expr], bool] | None = None) -> bool:
     """Whether a part is of the kind."""
     return any(isinstance(one, kind) for one in walk(expr, into=into))
 
@@ -163,9 +179,9 @@ def is_aggregated(expr: Expr) -> bool:
     if isinstance(expr, Aggregate):
         return True
     if isinstance(expr, Window):
-        inner = [*parts(expr.call), *expr.partition, *expr.order]
+        inner = [*expr.call.parts, *expr.partition, *expr.order]
         return any(is_aggregated(one) for one in inner)
-    return any(is_aggregated(one) for one in parts(expr))
+    return any(is_aggregated(one) for one in expr.parts)
 
 
 def is_windowed(expr: Expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, TypeAlias
 
 from sqlglot import ErrorLevel, exp
@@ -21,7 +22,13 @@ def name_of(node: Node) -> str:
     """The lower-case name of a function, as written or as sqlglot names it."""
     if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
         return str(node.this).lower()
-    return str(node.sql_name()).lower() if isinstance(node, exp.Func) else str(node.key)
+    kind: Any = type(node)
+    return _name_of_kind(kind)
+
+
+@cache
+def _name_of_kind(kind: Any) -> str:
+    return str(kind.sql_name()).lower() if issubclass(kind, exp.Func) else str(kind.key)
 
 
 def given(node: Node) -> Iterator[tuple[str, Any]]:
@@ -54,6 +61,16 @@ def queries_in(node: Node) -> list[Node]:
         for value in one.args.values():
             stack += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ROOT)]
     return found
+
+
+def within(node: Node, whole: Node) -> bool:
+    """Whether a node is part of a tree."""
+    one = node
+    while one is not None:
+        if one is whole:
+            return True
+        one = one.parent
+    return False
 
 
 def reads_itself(cte: Node) -> bool:

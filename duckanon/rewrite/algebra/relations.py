@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -104,17 +104,14 @@ class Block:
             return Column(stars[0].source, name)
         return None
 
-    def expressions(self) -> Iterator[Expr]:
+    def expressions(self) -> list[Expr]:
         """All expressions of the block."""
-        yield from (output.expr for output in self.outputs)
-        yield from self.where
-        yield from self.keys or ()
-        yield from self.having
-        yield from self.qualify
-        yield from self.distinct or ()
-        yield from self.order
+        found = [output.expr for output in self.outputs]
+        for some in (self.where, self.keys, self.having, self.qualify, self.distinct, self.order):
+            found.extend(some or ())
         for source in self.sources:
-            yield from source.on
+            found.extend(source.on)
+        return found
 
     def rebuilt(self, change: Change) -> Block:
         """The block with every expression changed, also the joins' conditions."""
@@ -150,31 +147,32 @@ class Union:
 Relation: TypeAlias = Table | Block | Union | Opaque
 
 
-def nested(exprs: Iterator[Expr]) -> Iterator[Nested]:
+def nested(exprs: Iterable[Expr]) -> list[Nested]:
     """The subqueries in expressions, without those inside subqueries."""
-    for expr in exprs:
-        yield from (one for one in walk(expr) if isinstance(one, Nested))
+    return [one for expr in exprs for one in walk(expr) if isinstance(one, Nested)]
 
 
-def below(relation: Relation) -> Iterator[Relation]:
+def below(relation: Relation) -> list[Relation]:
     """The relations directly below: sources, members, and subqueries of expressions."""
     if isinstance(relation, Block):
-        yield from (source.relation for source in relation.sources)
-        yield from (one.query for one in nested(relation.expressions()))
-    elif isinstance(relation, Union):
-        yield from relation.members
-    elif isinstance(relation, Opaque):
-        yield from relation.reads
+        sources = [source.relation for source in relation.sources]
+        return sources + [one.query for one in nested(relation.expressions())]
+    if isinstance(relation, Union):
+        return list(relation.members)
+    return list(relation.reads) if isinstance(relation, Opaque) else []
 
 
-def tables(relation: Relation) -> Iterator[Table]:
+def tables(relation: Relation) -> list[Table]:
     """Every table that is read in it, in order and with repetitions."""
+    found: list[Table] = []
     stack = [relation]
     while stack:
         one = stack.pop()
         if isinstance(one, Table):
-            yield one
-        stack.extend(reversed(list(below(one))))
+            found.append(one)
+        else:
+            stack.extend(reversed(below(one)))
+    return found
 
 
 def is_protected(relation: Relation) -> bool:

@@ -50,7 +50,7 @@ class Over:
 class Grouped:
     """A SELECT that groups or aggregates. Raises NotFollowed for another query.
 
-    is_column: whether a query of one column reads a column that is there.
+    is_column: whether a bare name is one of the columns that it reads.
     """
 
     def __init__(self, query: Node, is_column: Callable[[Node], bool]) -> None:
@@ -75,26 +75,6 @@ class Grouped:
         return any(isinstance(one, _SETS[:3]) for one in self._terms()) or any(
             isinstance(one, list) and one for one in (self._group(name) for name in ("rollup", "cube", "grouping_sets"))
         )
-
-    @property
-    def core(self) -> Node:
-        """The query of the keys and aggregates alone: each key, then each aggregate, grouped by all keys."""
-        core = self.query.copy()
-        for part in ("having", "qualify", "order", "limit", "offset", "windows", "distinct"):
-            core.set(part, None)
-        shown = [*self.keys, *self.aggregates]
-        core.set("expressions", [exp.alias_(one.copy(), f"_dk_{at}", quoted=True) for at, one in enumerate(shown)])
-        core.set("group", exp.Group(expressions=[one.copy() for one in self.keys]) if self.keys else None)
-        return core
-
-    def _column(self, name: Node) -> Node:
-        """The query of one column of what is read."""
-        found = exp.Select(expressions=[name.copy()])
-        for part in ("from", "from_", "joins", "with", "with_"):
-            given = self.query.args.get(part)
-            if given is not None:
-                found.set(part, [one.copy() for one in given] if isinstance(given, list) else given.copy())
-        return found
 
     def over(self, over: Over, stored: Callable[[str], str]) -> Node:
         """The query over another table. stored: a column's name as the table has it. Raises NotFollowed."""
@@ -146,7 +126,7 @@ class Grouped:
                 yield term
             else:
                 # DuckDB takes a column of that name first.
-                yield term if self._is_column(self._column(term)) else alias
+                yield term if self._is_column(term) else alias
 
     def _is_place(self, literal: Node) -> bool:
         """Whether a literal is the number of a column."""

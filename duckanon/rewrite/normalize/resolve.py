@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -23,7 +24,7 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     is_aggregated,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, queries_in, reads_itself
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, queries_in, reads_itself, within
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
 from duckanon.rewrite.algebra.schema import Schema, query_of
 from duckanon.rewrite.algebra.scope import Scope, Visible
@@ -37,6 +38,8 @@ from duckanon.rewrite.normalize.unparsed_names import aliased, mentioned, releas
 # More than any query written by hand. A chain of views that each read the last one twice would have more.
 _MOST_SOURCES = 1000
 _LIMITS = ("limit", "offset", "sample")
+# Clauses of other dialects.
+_FOREIGN = ("into", "match", "connect", "distribute", "cluster", "sort", "kind")
 _JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
@@ -62,6 +65,51 @@ class Resolver:
         """The relation of a whole query."""
         return self.query(node, self.scope())
 
+    def around(self, place: Node) -> Scope:
+        """The scope of a SELECT taken by itself: it sees the CTEs that can be seen at a place in the query."""
+        scope, clauses = self.scope(), []
+        holder = place.parent
+        while holder is not None:
+            clause = arg(holder, "with")
+            if clause is not None and not clause.args.get("recursive"):
+                clauses.append((clause, [one for one in clause.expressions if not within(place, one)]))
+            holder = holder.parent
+        for clause, seen in reversed(clauses):
+            self._common(clause, seen, scope)
+        return scope
+
+    def reads(self, node: Node, place: Node) -> Scope | None:
+        """What the FROM of a SELECT lets its columns mean; None for a join that is not analysed.
+
+        place: where the SELECT stands.
+        """
+        scope = self.scope(outer=self.around(place))
+        self._ctes(node, scope)
+        return None if self._from(node, scope) is None else scope
+
+    def shown(self, node: Node, place: Node, keys: Sequence[Node], others: Sequence[Node]) -> Block | Opaque:
+        """The relation of a SELECT that shows keys, by which it groups, and then other expressions.
+
+        node: what it reads and filters. place: where it stands.
+        """
+        scope = self.scope(outer=self.around(place))
+        self._ctes(node, scope)
+        where = self._from(node, scope)
+        if where is None:
+            return self._opaque("this kind of join is not followed", node, scope)
+        if any(node.args.get(name) for name in _FOREIGN):
+            return self._opaque("a clause is not DuckDB's", node, scope)
+        exprs = [translate(one, scope) for one in (*keys, *others)]
+        block = Block(
+            tuple(one.source for one in scope.visible),
+            tuple(Output(f"_dk_{at}", one) for at, one in enumerate(exprs)),
+            self._filtered(node, scope, where),
+            tuple(exprs[: len(keys)]) or None,
+            limited=bool(node.args.get("sample")),
+            node=node,
+        )
+        return simplified(replace(block, keys=()) if block.keys is None and groups(block) else block, self.number)
+
     def query(self, node: Node, around: Scope) -> Relation:
         """The relation of a query inside the scope `around`."""
         scope = self.scope(outer=around, home=around.home, opened=around.opened)
@@ -82,9 +130,12 @@ class Resolver:
 
     def _ctes(self, node: Node, scope: Scope) -> None:
         clause = arg(node, "with")
-        if clause is None:
-            return
-        for cte in clause.expressions:
+        if clause is not None:
+            self._common(clause, clause.expressions, scope)
+
+    def _common(self, clause: Node, ctes: Sequence[Node], scope: Scope) -> None:
+        """Let a scope see CTEs of a WITH."""
+        for cte in ctes:
             # Each CTE can read those before it. A recursive one that reads itself is not analysed.
             seen = self.scope(outer=scope.outer, home=scope.home, opened=scope.opened)
             seen.ctes = dict(scope.ctes)
@@ -193,8 +244,8 @@ class Resolver:
             return self._cte(*cte)
         # A name is looked up in the view's own schema, then in the default one, then anywhere if it is unique.
         places = (name.within(scope.home), name.within(self.schema.home), name)
-        known = next((one for one in map(self.schema.table, places) if one is not None), None)
-        view = next((one for one in map(self.schema.view, places) if one is not None), None)
+        known = next((found for one in places if (found := self.schema.table(one)) is not None), None)
+        view = next((shown for one in places if (shown := self.schema.view(one)) is not None), None)
         if view is not None and (known is None or known[0] == view[0]):
             followed = self._view(*view, scope)
             watched = self.schema.protected is not None and self.schema.is_protected(view[0])
@@ -265,14 +316,12 @@ class Resolver:
         where = self._from(node, scope)
         if where is None:
             return self._opaque("this kind of join is not followed", node, scope)
-        if any(node.args.get(name) for name in ("into", "match", "connect", "distribute", "cluster", "sort", "kind")):
+        if any(node.args.get(name) for name in _FOREIGN):
             return self._opaque("a clause is not DuckDB's", node, scope)
         outputs = select_list(node, scope)
         for output in outputs:
             scope.aliases.setdefault(fold(output.name), output.expr)
-        clause = node.args.get("where")
-        if clause is not None:
-            where |= conjuncts(translate(clause.this, scope))
+        where = self._filtered(node, scope, where)
         keys, sets = self._keys(node, scope, outputs)
         having = node.args.get("having")
         scope.keys = keys
@@ -293,6 +342,10 @@ class Resolver:
             node=node,
         )
         return replace(block, keys=()) if keys is None and groups(block) else block
+
+    def _filtered(self, node: Node, scope: Scope, where: frozenset[Expr]) -> frozenset[Expr]:
+        clause = node.args.get("where")
+        return where if clause is None else where | conjuncts(translate(clause.this, scope))
 
     def _from(self, node: Node, scope: Scope) -> frozenset[Expr] | None:
         """Add the sources to the scope. Returns the conditions of inner joins; None for a join that is not analysed."""

@@ -30,13 +30,19 @@ _WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
 _WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Insert, "expression"), (exp.Copy, "this"))
 
 
-def findings_in(statement: Node | str, schema: Schema) -> tuple[Finding, ...]:
+def findings_in(
+    statement: Node | str, schema: Schema, resolver: Resolver | None = None, place: Node | None = None
+) -> tuple[Finding, ...]:
     """What a statement asks of protected tables; empty if it uses none.
 
+    place: where a query stands in a statement, whose common table expressions it sees; None: it stands by itself.
     Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
     """
     tree = sqlglot.parse_one(statement, read=DIALECT) if isinstance(statement, str) else statement
+    resolver = resolver or Resolver(schema)
     try:
+        if place is not None:
+            return tuple(_once(_relation(resolver.query(tree, resolver.around(place)))))
         return tuple(_once(_statement(tree, schema)))
     except (TooComplex, RecursionError):
         return tuple(_mentions(tree, schema, "the statement is too complex to be followed"))

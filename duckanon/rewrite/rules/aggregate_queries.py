@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, within
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.recognize import Aggregates
-from duckanon.rewrite.rule_context import RuleContext, within
+from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
-from duckanon.rewrite.algebra.nodes import Node, queries_in
+from duckanon.rewrite.algebra.nodes import Node, queries_in, within
 from duckanon.rewrite.bind import named
 from duckanon.rewrite.normalize.eager_aggregation import aggregated_first, sources
 from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself
 from duckanon.rewrite.recognize import Aggregates
-from duckanon.rewrite.rule_context import RuleContext, within
+from duckanon.rewrite.rule_context import RuleContext
 
 _ADDED = " The query adds these numbers up over what it joins, and their noise with them."
 

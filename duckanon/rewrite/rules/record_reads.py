@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.recognize import Aggregates, RecordReads
-from duckanon.rewrite.rule_context import RuleContext, with_above
+from duckanon.rewrite.rule_context import RuleContext
 
 
 def apply(context: RuleContext) -> None:
@@ -27,7 +27,7 @@ def _shown(context: RuleContext, node: Node) -> Node:
         for clause in ("having", "qualify", "order", "group", "distinct"):
             alone.set(clause, None)
         alone.set("expressions", [one.copy()])
-        reads = context.recognised(with_above(alone, node))
+        reads = context.recognised(alone, node)
         if any(isinstance(found, RecordReads) and found.columns for found in reads):
             return one.unalias()
     return node
