@@ -79,7 +79,6 @@ PRIVATE = {
     ),
     "'unit', epsilon := 1, max_size := 3, mechanism := 3": "mechanism must be a name in quotes.",
     "'unit', epsilon := 1, max_size := 3, totals := 'both'": "totals must be 'public' or 'private'.",
-    "'unit', epsilon := 1, max_size := 3, totals := NULL": "totals must be a name in quotes.",
     "'unit', epsilon := 1, max_size := 3, bound := 2": (
         "bound is given without a quantity: it says how much one person may add to a quantity."
     ),

@@ -80,8 +80,11 @@ def test_asked_again_it_is_free_and_the_same(con: duckanon.Analyst) -> None:
 
 
 def test_one_release_of_sizes_answers_for_all(con: duckanon.Analyst) -> None:
-    con.execute(SIZES).fetchall()
-    total = con.execute(f"SELECT sum(n) FROM ({SIZES})").fetchall()
+    by_county = (
+        "SELECT county, size, count(*) AS n FROM (SELECT hid, state, county, count(*) AS size FROM persons GROUP BY ALL)"
+        " GROUP BY county, size"
+    )
+    total = con.execute(f"SELECT sum(n) FROM ({by_county})").fetchall()
     by_state = (
         "SELECT state, size, count(*) AS n FROM (SELECT hid, state, county, count(*) AS size FROM persons"
         " GROUP BY ALL) "
@@ -93,6 +96,9 @@ def test_one_release_of_sizes_answers_for_all(con: duckanon.Analyst) -> None:
     assert spent(con) == (Fraction(1, 2), 1)
     con.execute(f"FROM {own.replace('0.5', '0.25')}").fetchall()
     assert spent(con) == (Fraction(3, 4), 2)
+    # A group that lies in several counties is one group where no county is named: another question.
+    con.execute(SIZES).fetchall()
+    assert spent(con) == (Fraction(5, 4), 3)
 
 
 def test_a_failure_is_one_sentence_and_stays_charged(con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +210,7 @@ def test_what_is_too_large_is_refused_before_it_is_charged(tmp_path: Path) -> No
         for sql, why in (
             ("SELECT a, b, count(*) FROM t GROUP BY a, b", "more than 1,000,000 combinations"),
             (
-                "SELECT size, count(*) FROM (SELECT g, count(*) AS size FROM t GROUP BY g) GROUP BY size",
+                "SELECT a, size, count(*) FROM (SELECT g, a, count(*) AS size FROM t GROUP BY g, a) GROUP BY a, size",
                 "more than 200",
             ),
             ("FROM dp_group_sizes('t', 'g', epsilon := 0.00001, max_size := 1)", "ten-thousandth"),
@@ -272,7 +278,10 @@ def test_accuracy_is_the_engines_where_the_unit_is_a_record(base: Path) -> None:
     """No noise is added beside the engine's own: equal octets give equal releases."""
     with duckanon.connect(base, role="analyst") as con:
         raw = con._con.cursor()
-        (step_asked,) = con._guard.explain(SIZES).answers
+        (step_asked,) = con._guard.explain(
+            "SELECT size, state, county, count(*) FROM (SELECT hid, state, county, count(*) AS size FROM persons "
+            "GROUP BY ALL) GROUP BY ALL"
+        ).answers
         leaves = mechanisms.form(raw, step_asked)
         sizes = mechanisms.exact(raw, step_asked)[0]
         ranks = mechanisms._ranks(leaves, 2)

@@ -30,11 +30,17 @@ SAME = [
     ],
     [
         "SELECT n, count(*) FROM (SELECT hid, count(*) AS n FROM persons GROUP BY hid) GROUP BY n",
-        "SELECT state, n, count(*) FROM (SELECT hid, state, count(*) AS n FROM persons GROUP BY ALL) GROUP BY ALL",
+        "SELECT size, groups FROM dp_group_sizes('persons', 'hid', epsilon := 0.5, max_size := 6)",
+        "SELECT n, count(*) FROM sizes() WHERE n > 2 GROUP BY n ORDER BY n LIMIT 1",
+    ],
+    [
+        "SELECT state, county, n, count(*) FROM (SELECT hid, state, county, count(*) AS n FROM persons GROUP BY ALL) "
+        "GROUP BY ALL",
         "SELECT size, groups FROM dp_group_sizes('persons', 'hid', ['state', 'county'], epsilon := 0.5, max_size := 6)",
         "FROM dp_group_sizes('PERSONS', unit := 'HID', hierarchy := ['STATE', 'county'], epsilon := '1/2', "
         "max_size := 6, mechanism := 'auto', totals := 'private')",
-        "SELECT n, count(*) FROM sizes() WHERE n > 2 GROUP BY n ORDER BY n LIMIT 1",
+        "SELECT state, n, count(*) FROM (SELECT hid, state, county, count(*) AS n FROM persons GROUP BY ALL) "
+        "GROUP BY ALL",
     ],
     [
         "SELECT count(*) FROM persons WHERE born < current_date",
