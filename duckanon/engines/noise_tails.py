@@ -432,7 +432,7 @@ def quotient_ends(above: Floats, below: Floats, widths: Widths, unit: float) -> 
     high = np.broadcast_to(start + 1 / parts, (len(near), parts))
     # above - q below <= constant + slope q, and q below - above <= constant + slope q
     for factor, bound in ((-below - slope, constant - above), (below - slope, constant + above)):
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             edge = bound / factor
         high = np.where(factor > 0, np.minimum(high, edge), np.where((factor == 0) & (bound < 0), -inf, high))
         low = np.where(factor < 0, np.maximum(low, edge), low)

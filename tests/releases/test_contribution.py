@@ -336,6 +336,7 @@ def test_units_are_compared_by_their_bytes(
     one_meaning(Texts(typed, kind, records), COLLATED[asked](rows), collation)
 
 
+@pytest.mark.skipif(duckdb.__version__.startswith("1."), reason="it does not group by an expression's collation")
 def test_a_collation_would_merge_units(typed: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: without their bytes, two units are one."""
     records = [(unit, state, home) for unit, state, home in product(["a", "A", "ä"], range(3), ["x", "X"])]
