@@ -81,8 +81,8 @@ def test_asked_again_it_is_free_and_the_same(con: duckanon.Analyst) -> None:
 
 def test_one_release_of_sizes_answers_for_all(con: duckanon.Analyst) -> None:
     by_county = (
-        "SELECT county, size, count(*) AS n FROM (SELECT hid, state, county, count(*) AS size FROM persons GROUP BY ALL)"
-        " GROUP BY county, size"
+        "SELECT county, size, count(*) AS n FROM (SELECT hid, state, county, count(*) AS size FROM persons "
+        "GROUP BY ALL) GROUP BY county, size"
     )
     total = con.execute(f"SELECT sum(n) FROM ({by_county})").fetchall()
     by_state = (

@@ -48,7 +48,8 @@ def test_what_is_admitted(sql: str, kind: Kind) -> None:
         "SELECT * FROM (PIVOT t ON a)", "UNPIVOT t ON a",
         "SELECT * FROM t AT (VERSION => 1)", "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
         "SELECT 1 \0", "SELECT '\ud800'", "SELECT " + "(" * 300 + "1" + ")" * 300, "SELECT '" + "x" * 100_001 + "'",
-        "SELECT TRY(1 / 0)", "SELECT try (CAST(a AS INT)) FROM t", "BEGIN READ ONLY", "EXPORT DATABASE 'x'", "COMMENT ON TABLE t IS 'x'",
+        "SELECT TRY(1 / 0)", "SELECT try (CAST(a AS INT)) FROM t",
+        "BEGIN READ ONLY", "EXPORT DATABASE 'x'", "COMMENT ON TABLE t IS 'x'",
     ],
 )  # fmt: skip
 def test_what_is_not(sql: str) -> None:

@@ -201,9 +201,8 @@ def check(records: Records, k: int, prices: Whole, progress: Callable[[float], N
     check_k(k, len(records))
     if k > MOST_K:
         raise InvalidInput(f"Prices are checked for k up to {MOST_K:,}: choose a smaller k.")
-    heaviest = max(records.attributes, key=lambda a: a.weight)  # where no attribute tells records apart
-    relevant = Records(tuple(a for a in records.attributes if a.scale > 0) or (heaviest,))
-    along = canonical(relevant)
+    telling = tuple(a for a in records.attributes if a.scale > 0) or (max(records.attributes, key=lambda a: a.weight),)
+    along = canonical(relevant := Records(telling))
     starts = runs(relevant.take(along))
     n, heads = len(starts) - 1, along[starts[:-1]]
     if n > 1 << _BITS:
