@@ -26,7 +26,17 @@ from duckanon.releases.noise import NotOffered, conditions, not_dropped
 from duckanon.releases.numbers import is_number
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
-from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, binary, rebuilt, walk
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Call,
+    Column,
+    Constant,
+    Expr,
+    Nested,
+    binary,
+    rebuilt,
+    walk,
+)
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node, within
 from duckanon.rewrite.algebra.relations import Source, Table
@@ -45,6 +55,7 @@ from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_co
 _RELEASE = "_dk_release"
 _SIZE = Column(OURS, "size")
 _OWN = " It is a release of its own, with a charge of its own: its {} not those of the policy's release."
+_COMPARISONS = frozenset({"GT", "GTE", "LT", "LTE", "EQ", "NEQ", "In", "Between", "NullSafeEQ", "NullSafeNEQ"})
 _JOINED = (
     "The groups are joined with another table, which the release does not know. Of units without records it "
     "knows as many as a table of all units has: FROM units LEFT JOIN ... ON, counting {}."
@@ -103,6 +114,7 @@ def _answered(context: RuleContext, found: GroupSizes, node: Node) -> tuple[_Ask
     reason = check(asked.question, context.policy(found.table))
     if reason is not None:
         raise NotOffered(reason)
+    _check_cut(found, asked.question)
     return asked, _over_release(context, found, asked, node)
 
 
@@ -154,6 +166,7 @@ def _changed(node: Node, parts: Sequence[Node], by: Node) -> Node:
 def _said(question: GroupSizesQuestion) -> str:
     """Sentences about a release that is not the policy's usual one, for the reason of its step."""
     size = question.size
+    said = _cut(question)
     own = [
         what
         for what, differs in (
@@ -163,11 +176,43 @@ def _said(question: GroupSizesQuestion) -> str:
         )
         if differs
     ]
-    said = _OWN.format(f"{' and '.join(own)} are") if own else ""
+    said += _OWN.format(f"{' and '.join(own)} are") if own else ""
     if size.what == "sum":
         low, high = size.low * size.step, size.high * size.step
         said += f" Each {size.column} is clamped to {low} to {high} and rounded to a multiple of {size.step}."
     return said
+
+
+def _cut(question: GroupSizesQuestion) -> str:
+    """A sentence about groups larger than the largest size that is told."""
+    size, largest = question.size, question.largest * question.size.step
+    what = {"records": "Sizes", "distinct": f"Numbers of different {size.column}", "sum": f"Sums of {size.column}"}
+    by = "max_size" if question.largest == question.max_size else "rows_per_unit"
+    return f" {what[size.what]} above {largest:,} count as {largest:,}, by the policy's {by}."
+
+
+def _check_cut(found: GroupSizes, question: GroupSizesQuestion) -> None:
+    """Raises NotOffered for a comparison of sizes with a number above the largest that is told.
+
+    Groups that differ there cannot be told apart: `size > 20` holds for none if 20 is the largest.
+    """
+    largest = question.largest * question.size.step
+    exprs = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
+    for one in (part for expr in exprs for part in walk(_released(expr, found.size))):
+        if not isinstance(one, Call) or _SIZE not in one.operands or one.kind not in _COMPARISONS:
+            continue
+        numbers = [float(each.value) for each in one.operands if isinstance(each, Constant) and not each.is_text]
+        if any(each > largest or (each == largest and _is_above(one)) for each in numbers):
+            raise NotOffered(
+                f"{_cut(question).strip()} So nothing is told by comparing with more: compare with less, or ask the "
+                "steward for a larger one."
+            )
+
+
+def _is_above(comparison: Call) -> bool:
+    """Whether the comparison says that the size is above a number."""
+    first, last = comparison.operands[0], comparison.operands[-1]
+    return (comparison.kind == "GT" and first == _SIZE) or (comparison.kind == "LT" and last == _SIZE)
 
 
 # --- the question -----------------------------------------------------------------------------------------------------
