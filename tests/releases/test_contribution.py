@@ -242,7 +242,10 @@ def test_the_order_of_many_records_does_not_matter(con: duckdb.DuckDBPyConnectio
             "BIGINT) AS state, unit || state AS home, state / 2 AS half FROM range(300000) AS r ORDER BY hash(range) "
             + order
         ).fetchall()
-        con.execute("CREATE OR REPLACE TABLE duckanon.domain_state AS SELECT range AS state FROM range(3)").fetchall()
+        con.execute(
+            "CREATE SCHEMA IF NOT EXISTS duckanon; "
+            "CREATE OR REPLACE TABLE duckanon.domain_state AS SELECT range AS state FROM range(3)"
+        ).fetchall()
         found.append([[each.tolist() for each in mechanisms.exact(con, one.asked(2))] for one in KINDS.values()])
     assert found[0] == found[1] == found[2]
 
