@@ -51,7 +51,7 @@ def table(given: object) -> str:
 def whole(given: object, argument: str) -> int:
     """A whole number of at most 64 bits."""
     # (What 64 bits do not hold comes as a decimal number, or as a float.)
-    if isinstance(given, Decimal | float) and not abs(given) < 2**63:
+    if isinstance(given, (Decimal, float)) and not -(2**63) <= given < 2**63:
         raise InvalidInput(f"{argument} does not fit into 64 bits: give a smaller whole number, as in {argument} := 5.")
     if isinstance(given, bool) or not isinstance(given, int):
         raise InvalidInput(f"{argument} must be a whole number, as in {argument} := 5.")

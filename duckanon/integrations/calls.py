@@ -13,7 +13,9 @@ from duckanon.functions.sqltext import literal
 from duckanon.specification import functions
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection as Connection
+    from duckdb import DuckDBPyConnection
+
+    from duckanon.connection import Connection
 
 # An argument with a number, a text or a list of texts, as in the examples in errors.
 _ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")
@@ -135,7 +137,7 @@ def arguments(*given: object, **options: object) -> str:
     return ", ".join([*map(constant, given), *named])
 
 
-def privacy_unit(con: Connection, table: str) -> str | None:
+def privacy_unit(con: Connection | DuckDBPyConnection, table: str) -> str | None:
     """The column that names the privacy unit of a table, by its policy; None where there is none."""
     found = con.execute(
         "SELECT privacy_unit FROM policies() WHERE database = current_database() AND lower(tbl) = lower(?)",

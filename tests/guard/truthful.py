@@ -13,7 +13,7 @@ import pytest
 
 from duckanon.engines.quantiles import losses
 from duckanon.releases import mechanisms
-from duckanon.releases.measures import Measure, Quantiles
+from duckanon.releases.measures import Ints, Measure, Quantiles
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, PaidQuestion
 
 
@@ -42,7 +42,7 @@ def truth(con: duckdb.DuckDBPyConnection, asked: PaidQuestion, _: Any = None) ->
     return pa.concat_tables(reversed(tables))
 
 
-def _best(measure: Measure, totals: mechanisms.Ints) -> mechanisms.Ints:
+def _best(measure: Measure, totals: Ints) -> Ints:
     """The totals themselves; of quantiles, the values with the least loss."""
     if not isinstance(measure, Quantiles):
         return totals

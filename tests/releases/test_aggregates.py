@@ -110,6 +110,7 @@ def totals(measure: Measure, placed: list[tuple[Record, int]], size: int) -> np.
             if step is not None:
                 counts[cell, step] += 1
         return counts
+    assert isinstance(measure, Sums)
     found = np.zeros((size, measure.degree + 1 + measure.missing), dtype=np.int64)
     for one, cell in placed:
         up = steps(one["x"])

@@ -58,5 +58,5 @@ def test_a_comparison_is_answered_as_without_the_cut_or_refused(
         with pytest.raises(PolicyRefusal):
             con.execute(sql)
     elif number < CUT[size]:
-        wanted = duckdb.sql(f"WITH t AS ({RECORDS}) {sql}").fetchall()
+        wanted = duckdb.execute(f"WITH t AS ({RECORDS}) {sql}").fetchall()
         assert con.execute(sql).fetchall() == wanted

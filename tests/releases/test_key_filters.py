@@ -313,12 +313,12 @@ def test_large_products_are_counted_without_being_made(con: duckdb.DuckDBPyConne
         "location": Location("memory", "main", "t"), "version": 1, "edition": 1, "privacy_unit": None,
         "contributions": 1, "epsilon": Fraction(1), "protects": "them", "keys": keys,
     }  # fmt: skip
-    assert mechanisms.cells(con, AggregatesQuestion(**fields)) > mechanisms.MOST_CELLS
+    assert mechanisms.cells(con, AggregatesQuestion(**fields)) > measures.MOST_CELLS
     narrow = tuple(DomainFilter(f'("k{at}" < 2)', (at,)) for at in range(12))
     asked = AggregatesQuestion(**fields, domain_filters=narrow)
     assert mechanisms.cells(con, asked) == 2**12 == len(mechanisms.form(con, asked))
     chained = tuple(DomainFilter(f'("k{at}" = "k{at + 1}")', (at, at + 1)) for at in range(0, 12, 2))
-    assert mechanisms.cells(con, AggregatesQuestion(**fields, domain_filters=chained)) > mechanisms.MOST_CELLS
+    assert mechanisms.cells(con, AggregatesQuestion(**fields, domain_filters=chained)) > measures.MOST_CELLS
     first = tuple(DomainFilter(f'("k{at}" = 0)', (at,)) for at in range(2, 12))
     pair = (DomainFilter('("k0" = "k1")', (0, 1)), *first)
     assert mechanisms.cells(con, AggregatesQuestion(**fields, domain_filters=pair)) == 1000

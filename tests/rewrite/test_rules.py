@@ -14,6 +14,7 @@ import pytest
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.releases.intervals import spread
 from duckanon.rewrite import rule_context, rules
+from duckanon.rewrite.normalize.resolve import Resolver
 from tests.rewrite.fixtures import FIXTURES, Entry, entries
 from tests.rewrite.guarded import PUBLISHED, decided, numbered, same
 
@@ -159,7 +160,7 @@ def test_a_recogniser_that_fails_recognises_nothing(
         raise ValueError("the word pomegranate of the statement")
 
     monkeypatch.setattr(rule_context, "findings_in", fails)
-    monkeypatch.setattr(rule_context.Resolver, "shown", fails)
+    monkeypatch.setattr(Resolver, "shown", fails)
     with pytest.raises(ValueError, match="pomegranate"):
         decided("SELECT count(*) AS pomegranate FROM persons")
     monkeypatch.setattr(rule_context, "STRICT", False)

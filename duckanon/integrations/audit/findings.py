@@ -71,7 +71,7 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[AuditFinding]:
     schema = replace(known, protected=watched or None, releases=RELEASES)
     listed: list[AuditFinding] = []
     for script, found in read:
-        home = schema if script.defines is None else replace(schema, home=replace(script.defines, object=""))
+        home = schema if script.defines is None else replace(schema, home=script.defines._replace(object=""))
         for statement in found:
             told = [replace(one, path=script.path, object=script.object) for one in _statement(statement, home)]
             listed += [_allowed(one) if one.kind in script.allow else one for one in told]
