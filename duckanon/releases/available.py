@@ -10,7 +10,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import aggregates_itself
@@ -79,7 +79,7 @@ class AvailableReleases:
 
     def with_noise(self, context: RuleContext, node: Node) -> str | None:
         """Replace a SELECT by the same over noisy numbers. Returns why that cannot be done, else None."""
-        alone = isinstance(node, exp.Select) and sum(1 for _ in node.find_all(exp.Select)) == 1
+        alone = isinstance(node, exp.Select) and len(nodes_of(node, exp.Select)) == 1
         if alone and node.find(exp.Window) is not None and not aggregates_itself(node):
             found = context.alone(node)
             if len(found) == 1 and isinstance(found[0], Counts):

@@ -38,7 +38,7 @@ from duckanon.rewrite.algebra.expressions import (
     walk,
 )
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
-from duckanon.rewrite.algebra.nodes import Node, within
+from duckanon.rewrite.algebra.nodes import Node, nodes_of, within
 from duckanon.rewrite.algebra.relations import Source, Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import columns_in, present
@@ -137,7 +137,7 @@ def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
 
     Conditions are left out, a size becomes a number of records, and a column of a group becomes the policy's unit.
     """
-    for select in node.find_all(exp.Select):
+    for select in nodes_of(node, exp.Select):
         where, group = select.args.get("where"), select.args.get("group")
         if where is not None:
             for one in list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]:
@@ -149,7 +149,7 @@ def _without(context: RuleContext, node: Node) -> Iterator[tuple[Node, Node]]:
         units = {context.policy(name).unit for name, read in context.reads if within(read, select)}
         for one in group.expressions:
             if len(units) == 1 and isinstance(one, exp.Column):
-                named = [each for each in select.find_all(exp.Column) if fold(each.name) == fold(one.name)]
+                named = [each for each in nodes_of(select, exp.Column) if fold(each.name) == fold(one.name)]
                 yield one, _changed(node, named, exp.column(units.copy().pop() or ""))
 
 

@@ -52,7 +52,7 @@ from duckanon.releases.statistics import (
 )
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
-from duckanon.rewrite.algebra.nodes import Node, within
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
@@ -89,7 +89,7 @@ def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
     keys = ", ".join(map(write.text, found.keys))
     text = f"SELECT {', '.join(shown)} FROM {write.tables()}{f' WHERE {where}' if where else ''}"
     new = sqlglot.parse_one(text + (f" GROUP BY {keys}" if keys else ""), read=DIALECT)
-    bare = node.copy()
+    bare = copied(node)
     for part in ("qualify", "distinct", "windows"):
         bare.set(part, None)
     if not isinstance(node, exp.Select) or not order_limit(bare, new):
@@ -146,8 +146,11 @@ def _read(context: RuleContext, query: Node) -> Node:
         return reads[-1]
     found = [one for one in sources(query) if any(within(node, one) for node in reads)]
     part = found[-1] if found else sources(query)[-1]
-    ctes = [] if part.args.get("db") else list(context.bound.query.find_all(exp.CTE))
+    ctes = [] if part.args.get("db") else nodes_of(context.bound.query, exp.CTE)
     return next((one for one in ctes if fold(one.alias) == fold(part.name)), part)
+
+
+_CLAUSES = ("expressions", "where", "group", "having", "qualify", "order", "limit", "offset", "windows")
 
 
 def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Node, Node]]:
@@ -157,10 +160,8 @@ def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Nod
     """
     if not isinstance(query, exp.Select) or not sources(query):
         return
-    bare = query.copy()
-    for clause in ("expressions", "where", "group", "having", "qualify", "order", "limit", "offset", "windows"):
-        bare.set(clause, None)
-    counted = bare.copy().select(exp.Count(this=exp.Star()), copy=False)
+    bare = copied(query, _CLAUSES)
+    counted = copied(bare).select(exp.Count(this=exp.Star()), copy=False)
     parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
     aggregates = list(dict.fromkeys(one for part in parts if part is not None for one in aggregates_of(part)))
     where = query.args.get("where")
@@ -173,11 +174,11 @@ def _alone(context: RuleContext, query: Node, place: Node) -> Iterator[tuple[Nod
     yield _read(context, query), counted
     for whole in conditions:
         for one in list(whole.flatten()) if isinstance(whole, exp.And) else [whole]:
-            yield one, counted.copy().where(one.copy(), copy=False)
+            yield one, copied(counted).where(copied(one), copy=False)
     for one in _keys(context, query, place):
-        yield one, counted.copy().group_by(one.copy(), copy=False)
+        yield one, copied(counted).group_by(copied(one), copy=False)
     for one in aggregates:
-        yield one, bare.copy().select(one.copy(), copy=False)
+        yield one, copied(bare).select(copied(one), copy=False)
 
 
 def _keys(context: RuleContext, query: Node, place: Node) -> list[Node]:

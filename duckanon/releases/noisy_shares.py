@@ -26,7 +26,7 @@ from duckanon.releases.noise import (
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal
-from duckanon.rewrite.algebra.nodes import Node, within
+from duckanon.rewrite.algebra.nodes import Node, nodes_of, within
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.translate import type_of
@@ -137,7 +137,7 @@ def _key(context: RuleContext, found: Conditional, expr: Expr) -> Key:
     try:
         return public_key(context, found.table, expr)
     except NotOffered as no:
-        named = (one for one in found.node.find_all(exp.Column) if isinstance(expr, Column))
+        named = (one for one in nodes_of(found.node, exp.Column) if isinstance(expr, Column))
         no.part = next((one for one in named if fold(one.name) == fold(expr.name)), None)  # type: ignore[union-attr]
         raise
 

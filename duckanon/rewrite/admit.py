@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
@@ -141,7 +141,7 @@ def _parsed(text: str) -> Statement:
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
         ) from None
-    for one in tree.find_all(exp.Fetch):
+    for one in nodes_of(tree, exp.Fetch):
         _as_limit(one)
     return replace(_kind(grouped(tree)), readings=readings)
 

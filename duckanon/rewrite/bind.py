@@ -18,7 +18,7 @@ from duckanon.catalog.snapshot import Catalog, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import Node, arg, given
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, given, nodes_of
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.quote import quote, remember, takes_over
@@ -67,10 +67,10 @@ def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "
 
     text: of the statement, to be quoted. Raises UnsupportedQuery for a name that is not found.
     """
-    copy = query.copy()
+    copy = copied(query)
     bound = Bound(copy, text=text, origins=remember(query, copy))
     _Binder(catalog, functions, bound).within(bound.query, {}, None, 0)
-    bound.has_parameters = any(True for _ in bound.query.find_all(exp.Placeholder, exp.Parameter))
+    bound.has_parameters = bool(nodes_of(bound.query, exp.Placeholder, exp.Parameter))
     return bound
 
 
@@ -308,9 +308,9 @@ def _behind(view: View) -> tuple[Node, list[Node], Reading]:
     query = tree.args.get("expression") if isinstance(tree, exp.Create) and tree.args.get("kind") == "VIEW" else None
     if not isinstance(query, exp.Query):
         raise UnsupportedQuery(said)
-    query = query.copy()
+    query = copied(query)
     known(query)
-    if any(True for _ in query.find_all(exp.Placeholder, exp.Parameter)):
+    if bool(nodes_of(query, exp.Placeholder, exp.Parameter)):
         raise UnsupportedQuery(said)
     named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
     columns = [exp.to_identifier(one.name, quoted=True) for one in named]

@@ -13,7 +13,7 @@ from duckanon.catalog.snapshot import Catalog, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import metadata
 from duckanon.rewrite.admit import Kind, Statement, admit
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.bind import Bound, bind, named
 from duckanon.rewrite.calls import read
 from duckanon.rewrite.decision import Decision, Step, Verdict
@@ -60,7 +60,7 @@ def decide(
     if bound.protected:
         quantile_lists.split(bound.query)
         staging.move(bound.query, lambda node: named(node) in catalog.protected)
-        tables = bound.query.find_all(exp.Table)
+        tables = nodes_of(bound.query, exp.Table)
         bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
     calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
     if bound.protected or any(name in catalog.protected for one in calls for name in one.tables.values()):

@@ -14,7 +14,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, parsed_type
+from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, parsed_type
 from duckanon.rewrite.bind import Bound, named
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.metadata import shown_type
@@ -65,7 +65,7 @@ def empty(bound: Bound, catalog: Catalog) -> None:
 def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> str:
     """A query with empty relations in place of some tables. tables: their columns with types, by full name."""
     query = sqlglot.parse_one(text, read=DIALECT)
-    for node in list(query.find_all(exp.Table)):
+    for node in nodes_of(query, exp.Table):
         if named(node) in tables:
             _replace(node, tables[named(node)])
     return str(query.sql(DIALECT, comments=False, normalize_functions=False))

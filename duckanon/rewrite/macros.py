@@ -16,7 +16,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.snapshot import Macro
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.readings import Reading, reading
 
@@ -28,10 +28,10 @@ def body(macro: Macro) -> tuple[Node, Reading]:
         tree = sqlglot.parse_one(text, read=DIALECT)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
         tree = None
-    if not isinstance(tree, exp.Query) or any(True for _ in tree.find_all(exp.Placeholder, exp.Parameter)):
+    if not isinstance(tree, exp.Query) or bool(nodes_of(tree, exp.Placeholder, exp.Parameter)):
         raise _unclear(macro)
     # A lambda's variable would hide a parameter of the same name.
-    given = {fold(one.name) for each in tree.find_all(exp.Lambda) for one in each.expressions}
+    given = {fold(one.name) for each in nodes_of(tree, exp.Lambda) for one in each.expressions}
     if given & set(macro.parameters):
         raise _unclear(macro)
     read = reading(text, tree)
@@ -48,7 +48,7 @@ def arguments(macro: Macro, call: Sequence[Node]) -> Mapping[str, Node]:
 
 def filled(tree: Node, given: Mapping[str, Node]) -> Node:
     """The definition with its parameters replaced by arguments."""
-    for one in list(tree.find_all(exp.Column)):
+    for one in nodes_of(tree, exp.Column):
         if not one.table and not isinstance(one.this, exp.Star) and fold(one.name) in given:
             one.replace(exp.Paren(this=given[fold(one.name)].copy()))
     return tree

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import ROOT, Node
+from duckanon.rewrite.algebra.nodes import ROOT, Node, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.quote import stands_for
 
@@ -48,7 +48,7 @@ def filled(query: Node, parameters: Parameters) -> Node:
     if not is_given(parameters):
         raise UnsupportedQuery("Values of parameters are a list, for ? and $1, or a dictionary, for $name.")
     found = query.copy()
-    nodes = list(found.find_all(exp.Placeholder, exp.Parameter))
+    nodes = nodes_of(found, exp.Placeholder, exp.Parameter)
     if len({_name(node) for node in nodes}) < len(parameters):
         raise UnsupportedQuery("There are more values than parameters in the statement: give one for each.")
     for node in nodes:

@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from duckanon.rewrite.algebra.nodes import ROOT, Node
+from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 
 # In characters. Of a longer part the beginning is quoted.
@@ -72,9 +72,9 @@ def quote(text: str, node: Node | None, origins: Sequence[Node]) -> str | None:
 
 def _as_written(node: Node, origins: Sequence[Node]) -> Node:
     """A copy of a node in which no name is resolved."""
-    copy = (origins[node.meta[_ORIGIN]] if _ORIGIN in node.meta else node).copy()
+    copy = copied(origins[node.meta[_ORIGIN]] if _ORIGIN in node.meta else node)
     for one in _outermost(copy):
-        one.replace(origins[one.meta[_ORIGIN]].copy())
+        one.replace(copied(origins[one.meta[_ORIGIN]]))
     for one in list(copy.walk()):
         if _PLACE in one.meta:
             one.replace(sqlglot.parse_one(one.meta[_PLACE], read=DIALECT))
@@ -127,7 +127,7 @@ def _pieces(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) ->
 
 
 def _leaves(node: Node) -> Iterator[str]:
-    for one in node.find_all(exp.Identifier, exp.Literal):
+    for one in nodes_of(node, exp.Identifier, exp.Literal):
         yield str(one.this).casefold()
 
 

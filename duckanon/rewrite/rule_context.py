@@ -16,7 +16,7 @@ from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
-from duckanon.rewrite.algebra.nodes import Node, arg, queries_in, within
+from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, queries_in, within
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.scope import Scope
 from duckanon.rewrite.algebra.translate import translate
@@ -110,7 +110,7 @@ class RuleContext:
 
     def parts(self) -> Iterator[Node]:
         """The SELECTs that read what no rule has settled yet, the outermost first; not those that a rule cuts off."""
-        for part in list(self.bound.query.find_all(exp.Select)):
+        for part in nodes_of(self.bound.query, exp.Select):
             if within(part, self.bound.query) and any(within(read, part) for _, read in self.reads):
                 yield part
 
@@ -221,7 +221,7 @@ class RuleContext:
         united = isinstance(node.parent, exp.SetOperation) and by.args.get("order")
         self.put(node, exp.Subquery(this=by) if united else by)
         self.bound.query = pruned(self.bound.query)
-        read = {id(one) for one in self.bound.query.find_all(exp.Table)}
+        read = {id(one) for one in nodes_of(self.bound.query, exp.Table)}
         self.reads = [(name, one) for name, one in self.reads if id(one) in read]
 
     def policy(self, name: TableName) -> Policy:
@@ -310,8 +310,8 @@ def literals(texts: object) -> str:
 def pruned(query: Node) -> Node:
     """The query without common table expressions that nothing reads."""
     while True:
-        read = {fold(one.name) for one in query.find_all(exp.Table) if not one.db}
-        idle = [one for one in query.find_all(exp.CTE) if fold(one.alias) not in read]
+        read = {fold(one.name) for one in nodes_of(query, exp.Table) if not one.db}
+        idle = [one for one in nodes_of(query, exp.CTE) if fold(one.alias) not in read]
         if not idle:
             return query
         for one in idle:

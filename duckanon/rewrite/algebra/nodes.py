@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -49,6 +49,53 @@ def sql(node: Node) -> str:
     return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
 
 
+def nodes_of(node: Node, *kinds: Any) -> list[Node]:
+    """The nodes of some kinds in a tree, itself too, level by level: as sqlglot's `find_all`, and faster."""
+    found, level = [], [node]
+    for one in level:  # it grows meanwhile
+        if isinstance(one, kinds):
+            found.append(one)
+        for value in one.args.values():
+            if isinstance(value, ROOT):
+                level.append(value)
+            elif isinstance(value, list):
+                level += [each for each in value if isinstance(each, ROOT)]
+    return found
+
+
+def copied(node: Node, without: Sequence[str] = ()) -> Node:
+    """A copy of a tree, as sqlglot's own `copy`, and faster. without: arguments of its root that are left out."""
+    root = _bare(node)
+    stack = [(node, root)]
+    while stack:
+        old, new = stack.pop()
+        for name, value in old.args.items():
+            if old is node and name in without:
+                continue
+            if isinstance(value, ROOT):
+                child = new.args[name] = _bare(value)
+                child.parent, child.arg_key = new, name
+                stack.append((value, child))
+            elif isinstance(value, list):
+                held = new.args[name] = [_bare(one) if isinstance(one, ROOT) else one for one in value]
+                for at, (one, child) in enumerate(zip(value, held, strict=True)):
+                    if isinstance(one, ROOT):
+                        child.parent, child.arg_key, child.index = new, name, at
+                        stack.append((one, child))
+            else:
+                new.args[name] = value
+    return root
+
+
+def _bare(node: Node) -> Node:
+    """A node without its arguments."""
+    new = type(node)()
+    new.comments = None if node.comments is None else list(node.comments)
+    new._type = node._type
+    new._meta = None if node._meta is None else dict(node._meta)
+    return new
+
+
 def queries_in(node: Node) -> list[Node]:
     """The outermost queries in a node."""
     found: list[Node] = []
@@ -75,4 +122,4 @@ def within(node: Node, whole: Node) -> bool:
 
 def reads_itself(cte: Node) -> bool:
     name = str(cte.alias).lower()
-    return any(str(table.name).lower() == name and not table.db for table in cte.this.find_all(exp.Table))
+    return any(str(table.name).lower() == name and not table.db for table in nodes_of(cte.this, exp.Table))

@@ -20,7 +20,7 @@ from duckanon.rewrite.algebra.expressions import (
     binary,
     conjuncts,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, given, name_of, sql
+from duckanon.rewrite.algebra.nodes import ROOT, Node, given, name_of, nodes_of, sql
 
 if TYPE_CHECKING:
     from duckanon.rewrite.algebra.scope import Scope
@@ -190,13 +190,13 @@ def _lambda(node: Node, scope: Scope) -> Expr:
     own = {
         fold(one.name) for one in [*node.expressions, node.args.get("expression")] if isinstance(one, exp.Identifier)
     }
+    around = node.find_ancestor(exp.Query)
     read = [
         one
-        for one in node.find_all(exp.Column)
-        if not (len(one.parts) == 1 and fold(one.name) in own)
-        and one.find_ancestor(exp.Query) is node.find_ancestor(exp.Query)
+        for one in nodes_of(node, exp.Column)
+        if not (len(one.parts) == 1 and fold(one.name) in own) and one.find_ancestor(exp.Query) is around
     ]
-    queries = [one for one in node.find_all(exp.Query) if one.find_ancestor(exp.Query) is node.find_ancestor(exp.Query)]
+    queries = [one for one in nodes_of(node, exp.Query) if one.find_ancestor(exp.Query) is around]
     return Unclear("lambda", scope.fresh(), tuple(translate(one, scope) for one in [*read, *queries]))
 
 

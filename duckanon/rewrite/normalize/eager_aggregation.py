@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node, arg, name_of, queries_in, sql
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, name_of, nodes_of, queries_in, sql
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
 from duckanon.rewrite.normalize.select_list import unnamed
 
@@ -38,7 +38,7 @@ def aggregated_first(
     place: of the source among `sources`. columns: of that source, as stored, by folded name. others: folded names of
     the other sources' columns, as far as they are known. Raises NotFollowed.
     """
-    around = query.copy()
+    around = copied(query)
     _check(around, place)
     _check_names(around, set(columns) & set(others))
     eager = _Eager(around, sources(around)[place], columns)
@@ -67,7 +67,7 @@ def _check_names(query: Node, shared: Collection[str]) -> None:
     known = {fold(one.alias) for one in query.expressions if one.alias}
     known |= {fold(one.name) for join in query.args.get("joins") or [] for one in join.args.get("using") or []}
     inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in one.walk()}
-    for one in query.find_all(exp.Column):
+    for one in nodes_of(query, exp.Column):
         if id(one) not in inside and not one.table and fold(one.name) in shared and fold(one.name) not in known:
             raise NotFollowed("A column's name is in several of the joined tables: write its table before it.", one)
 
@@ -98,11 +98,11 @@ class SourceColumns:
         above = arg(self._query, "with")
         apart = [*sources(self._query), *([] if above is None else [above])]
         inside = {id(node) for one in apart for node in one.walk()}
-        for call in self._query.find_all(exp.Func):
+        for call in nodes_of(self._query, exp.Func):
             if id(call) not in inside and name_of(call) in _VOLATILE:
                 raise NotFollowed("Random values beside statistics are not followed: leave them out.", call)
         found: dict[str, None] = {}
-        for one in self._query.find_all(exp.Column, exp.Star):
+        for one in nodes_of(self._query, exp.Column, exp.Star):
             if id(one) in inside:
                 continue
             if isinstance(one, exp.Star) or isinstance(one.this, exp.Star):
@@ -129,7 +129,7 @@ class _Eager:
         self._query, self._source = query, SourceColumns(query, source, columns)
         self._alias = self._source.alias
         self._told: dict[str, Node] = {}
-        for name in query.find_all(exp.Identifier):
+        for name in nodes_of(query, exp.Identifier):
             if name.name.lower().startswith(_MADE):
                 raise NotFollowed("A name begins with _dk_, as duckanon's own do: choose another one.", name)
         self.inner = exp.Select()
@@ -137,7 +137,7 @@ class _Eager:
         for one in list(self._aggregates()):
             one.replace(self._added_up(one))
         where = self._pushed_down()
-        for end in query.find_all(exp.Anonymous):
+        for end in nodes_of(query, exp.Anonymous):
             if name_of(end) in ENDS:
                 raise NotFollowed("low and high are told of a table by itself, not of a join.", end)
         keys = self._source.used()
@@ -156,7 +156,7 @@ class _Eager:
 
     def _is_of_source(self, node: Node | None) -> bool:
         """Whether an expression depends on nothing but the source's rows."""
-        return node is None or (node.find(exp.Query) is None and all(map(self._source.has, node.find_all(exp.Column))))
+        return node is None or (node.find(exp.Query) is None and all(map(self._source.has, nodes_of(node, exp.Column))))
 
     def _told_as(self, aggregate: Node, where: Node | None) -> Node:
         """The column of the inner query that has an aggregate of the source's rows."""

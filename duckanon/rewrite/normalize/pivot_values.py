@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.select_list import unnamed
 
@@ -31,7 +31,7 @@ _UNPIVOTED = "UNPIVOT is not followed: write a UNION ALL of the columns."
 
 def grouped(tree: Node) -> Node:
     """The statement with its PIVOTs written as GROUP BY; it is changed in place. Raises UnsupportedQuery."""
-    for one in list(tree.find_all(exp.Pivot)):
+    for one in nodes_of(tree, exp.Pivot):
         holder = one.parent
         if holder is None:
             tree = _select(one, one.this)
@@ -89,7 +89,7 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
     if len(trees) != 1 or trees[0] is None:
         return text
     tree = trees[0]
-    pivots = [one for one in tree.find_all(exp.Pivot) if not one.args.get("unpivot") and not one.args.get("fields")]
+    pivots = [one for one in nodes_of(tree, exp.Pivot) if not one.args.get("unpivot") and not one.args.get("fields")]
     # Inside out: the source of a PIVOT may have another one.
     for pivot in reversed(pivots):
         for axis in [one for one in pivot.expressions if isinstance(one, exp.Column) and pivot.args.get("using")]:
@@ -146,7 +146,7 @@ def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
 
 def _others(source: Node, used: Sequence[Node]) -> list[Node]:
     """The columns of the source that a PIVOT without GROUP BY groups by: all that are not used otherwise."""
-    names = {column.name.lower() for one in used for column in one.find_all(exp.Column)}
+    names = {column.name.lower() for one in used for column in nodes_of(one, exp.Column)}
     query = source.this if isinstance(source, exp.Subquery) else None
     if isinstance(query, exp.Select) and not query.is_star and all(one.alias_or_name for one in query.expressions):
         shown = [one.alias_or_name for one in query.expressions]

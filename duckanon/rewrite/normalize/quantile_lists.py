@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.normalize.select_list import unnamed
 
 _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
@@ -15,7 +15,7 @@ _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQu
 
 def split(query: Node) -> None:
     """Write each quantile at a list of positions as a list of quantiles, in place; columns keep their names."""
-    for one in list(query.find_all(*_QUANTILES)):
+    for one in nodes_of(query, *_QUANTILES):
         key = next((name for name in ("expression", "quantile") if isinstance(one.args.get(name), exp.Array)), None)
         whole = one.parent if isinstance(one.parent, exp.Filter) else one
         if key is None or isinstance(whole.parent, exp.Window | exp.WithinGroup):

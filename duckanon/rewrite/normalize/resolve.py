@@ -24,7 +24,7 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     is_aggregated,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, queries_in, reads_itself, within
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, nodes_of, queries_in, reads_itself, within
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
 from duckanon.rewrite.algebra.schema import Schema, query_of
 from duckanon.rewrite.algebra.scope import Scope, Visible
@@ -181,7 +181,7 @@ class Resolver:
 
     def _opaque(self, reason: str, node: Node, scope: Scope) -> Opaque:
         """Something that is not analysed, with all tables that it names."""
-        reads = tuple(self._item(table, scope).source.relation for table in node.find_all(exp.Table) if table.this)
+        reads = tuple(self._item(table, scope).source.relation for table in nodes_of(node, exp.Table) if table.this)
         return Opaque(reason, reads, None, node)
 
     # FROM
@@ -287,8 +287,8 @@ class Resolver:
         name = name_of(node)
         if name in self.schema.releases:
             return released(self.schema, node)
-        texts = [one.this for one in node.find_all(exp.Literal) if one.is_string]
-        texts += [one.name for one in node.find_all(exp.Column)]  # a table may be an argument by its name
+        texts = [one.this for one in nodes_of(node, exp.Literal) if one.is_string]
+        texts += [one.name for one in nodes_of(node, exp.Column)]  # a table may be an argument by its name
         reads = [self.query(one, scope) for one in queries_in(node)]
         reads += self.macros.get(name, ())
         plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)

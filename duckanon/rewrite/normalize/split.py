@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, nodes_of
 from duckanon.rewrite.normalize.select_list import unnamed
 
 _CORE = "_dk_core"
@@ -32,7 +32,7 @@ def split(query: Node) -> tuple[Node, Node] | None:
     counted = list(dict.fromkeys(found))
     if not counted:
         return None
-    core = query.copy()
+    core = copied(query)
     for part in _MOVED:
         core.set(part, None)
     names = [(one, f"_dk_k{at}") for at, one in enumerate(keys)] + [
@@ -55,7 +55,7 @@ def split(query: Node) -> tuple[Node, Node] | None:
             around.set(to, exp.Where(this=condition) if to == "where" else exp.Qualify(this=condition))
     if not _ended(query, around, write):
         return None
-    (inner,) = [one for one in around.find_all(exp.Subquery) if one.alias == _CORE]
+    (inner,) = [one for one in nodes_of(around, exp.Subquery) if one.alias == _CORE]
     return around, inner.this
 
 

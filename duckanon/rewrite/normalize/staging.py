@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node, arg
+from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
 from duckanon.rewrite.normalize.eager_aggregation import sources
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.quote import takes_over
@@ -34,17 +34,17 @@ def move(query: Node, is_read: Callable[[Node], bool]) -> None:
     for one in list(given.expressions):
         if not _is_plain_query(one, is_read):
             continue
-        reads = [node for node in query.find_all(exp.Table) if _names(node, one.alias)]
+        reads = [node for node in nodes_of(query, exp.Table) if _names(node, one.alias)]
         if aggregates_itself(one.this) and len(reads) != 1:
             continue
-        later = [node for each in given.expressions if each is not one for node in each.this.find_all(exp.Table)]
+        later = [node for each in given.expressions if each is not one for node in nodes_of(each.this, exp.Table)]
         for node in [*later, *_joined(query)]:
             if _names(node, one.alias) and _is_plain(node):
                 alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
                 moved = exp.Subquery(this=one.this.copy(), alias=alias.copy())
                 takes_over(moved, node)
                 node.replace(moved)
-        if not any(_names(node, one.alias) for node in query.find_all(exp.Table)):
+        if not any(_names(node, one.alias) for node in nodes_of(query, exp.Table)):
             given.set("expressions", [other for other in given.expressions if other is not one])
     if not given.expressions:
         query.set(given.arg_key, None)
@@ -58,7 +58,7 @@ def _joined(query: Node) -> list[Node]:
 
 def _shadowed(query: Node) -> bool:
     """Whether two common table expressions have the same name, so that a name may mean another one elsewhere."""
-    names = Counter(fold(one.alias) for one in query.find_all(exp.CTE))
+    names = Counter(fold(one.alias) for one in nodes_of(query, exp.CTE))
     return any(count > 1 for count in names.values())
 
 
@@ -66,9 +66,9 @@ def _is_plain_query(one: Node, is_read: Callable[[Node], bool]) -> bool:
     body = one.this
     if not isinstance(body, exp.Select) or any(body.args.get(name) for name in _SHAPING):
         return False
-    tables = list(body.find_all(exp.Table))
+    tables = nodes_of(body, exp.Table)
     plain = all(isinstance(table.this, exp.Identifier) for table in tables) and not any(
-        True for _ in body.find_all(exp.Window)
+        True for _ in nodes_of(body, exp.Window)
     )
     return plain and not one.args["alias"].columns and not one.args.get("materialized") and any(map(is_read, tables))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.algebra.schema import Schema
 
@@ -22,9 +22,9 @@ def released(schema: Schema, node: Node) -> Opaque:
     """The protected tables that a release shows unchanged: those named in `within`, as earlier releases."""
     names = [
         part
-        for one in node.find_all(exp.PropertyEQ, exp.Kwarg)
+        for one in nodes_of(node, exp.PropertyEQ, exp.Kwarg)
         if fold(one.this.name) == "within"
-        for part in one.expression.find_all(exp.Literal, exp.Column)
+        for part in nodes_of(one.expression, exp.Literal, exp.Column)
     ]
     reads = [read for name in names for read in mentioned(schema, name.name)]
     return Opaque("an earlier release is shown as it is" if reads else "", tuple(reads))

@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import View
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, TooComplex, walk
-from duckanon.rewrite.algebra.nodes import ROOT, Node, sql
+from duckanon.rewrite.algebra.nodes import ROOT, Node, nodes_of, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
 from duckanon.rewrite.algebra.schema import Schema, query_of
@@ -92,7 +92,7 @@ def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
     """One finding for each protected table that a statement names, or that stands anywhere in its text."""
     named = [
         TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home)
-        for one in tree.find_all(exp.Table)
+        for one in nodes_of(tree, exp.Table)
         if one.this is not None
     ]
     found = [name for name in named if schema.is_protected(name)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node, within
+from duckanon.rewrite.algebra.nodes import Node, nodes_of, within
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.recognize import Aggregates
 from duckanon.rewrite.rule_context import RuleContext
@@ -12,7 +12,7 @@ from duckanon.rewrite.rule_context import RuleContext
 
 def apply(context: RuleContext) -> None:
     """Answer the remaining SELECTs that aggregate records of one protected table, and note why one is not answered."""
-    for part in list(context.bound.query.find_all(exp.Select)):
+    for part in nodes_of(context.bound.query, exp.Select):
         read = [name for name, node in context.reads if within(node, part)]
         if read and within(part, context.bound.query) and not context.releases.follows(context, part):
             reason = context.releases.with_noise(context, part)

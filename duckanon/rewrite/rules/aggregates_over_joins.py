@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
-from duckanon.rewrite.algebra.nodes import Node, queries_in, within
+from duckanon.rewrite.algebra.nodes import Node, nodes_of, queries_in, within
 from duckanon.rewrite.bind import named
 from duckanon.rewrite.normalize.eager_aggregation import aggregated_first, sources
 from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself
@@ -19,7 +19,7 @@ _ADDED = " The query adds these numbers up over what it joins, and their noise w
 
 def apply(context: RuleContext) -> None:
     """Answer the remaining SELECTs of one protected table among other sources, and note why one is not answered."""
-    for part in list(context.bound.query.find_all(exp.Select)):
+    for part in nodes_of(context.bound.query, exp.Select):
         if within(part, context.bound.query) and aggregates_itself(part):
             read = [(name, node) for name, node in context.reads if within(node, part)]
             places = [at for at, one in enumerate(sources(part)) if any(within(node, one) for _, node in read)]
@@ -57,8 +57,8 @@ def _about_subquery(context: RuleContext, part: Node, reason: str) -> str | None
     quoted = reason.partition("`")[2].partition("`")[0]
     conditions = [] if where is None else [where.this] if not isinstance(where.this, exp.And) else where.this.flatten()
     for one in conditions:
-        inside = {id(column) for query in queries_in(one) for column in query.find_all(exp.Column)}
-        names = [fold(column.name) for column in one.find_all(exp.Column) if id(column) not in inside]
+        inside = {id(column) for query in queries_in(one) for column in nodes_of(query, exp.Column)}
+        names = [fold(column.name) for column in nodes_of(one, exp.Column) if id(column) not in inside]
         if inside and fold(quoted) in names:
             return context.not_answered(one, _WITH_QUERY)
     return None

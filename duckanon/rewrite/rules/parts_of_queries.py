@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from duckanon.rewrite.algebra.nodes import nodes_of
 from duckanon.rewrite.normalize.split import split
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.rule_context import RuleContext
@@ -17,7 +18,7 @@ def apply(context: RuleContext) -> None:
             continue
         around, core = parts
         # DuckDB takes `current_date AS "current_date"` for a column that refers to itself.
-        for day in list(around.find_all(exp.CurrentDate)):
+        for day in nodes_of(around, exp.CurrentDate):
             day.replace(exp.cast(exp.Literal.string(context.today.isoformat()), "DATE"))
         context.put(part, around)
         found = [one for one in context.alone(core) if one.table in context.catalog.protected]
