@@ -135,3 +135,11 @@ def test_the_readme_fits_a_screen_and_has_two_commands() -> None:
     commands = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     assert [len(command.splitlines()) for command in commands] == [1, 1]
     assert len(examples(ROOT / "README.md")) == 4
+
+
+def test_no_words_say_that_the_first_records_of_a_unit_count() -> None:
+    """It is a sample of them: `tests/releases/test_contribution.py` measures that each is as likely as any other."""
+    wrong = re.compile(r"\bfirst (\d+ |`?rows_per_unit`? |N |R )?records?( of each unit)? counts?\b", re.IGNORECASE)
+    texts = [path for kind in ("docs/**/*.md", "duckanon/**/*.py", "sql/**/*.*") for path in ROOT.glob(kind)]
+    said = {path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))}
+    assert not said - {"changelog.md"}

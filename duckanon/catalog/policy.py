@@ -82,8 +82,7 @@ class Policy:
         """A text that says what one charge protects."""
         if self.privacy_unit is None:
             return "one record"
-        most = "the first record counts" if self.contributions == 1 else f"the first {self.contributions} records count"
-        return f"all records of one {self.privacy_unit} ({most})"
+        return f"all records of one {self.privacy_unit} (a sample of {self.contributions} counts)"
 
     @property
     def publishable(self) -> frozenset[str]:

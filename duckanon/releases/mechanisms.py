@@ -1,6 +1,6 @@
 """The mechanisms that answer paid questions. Only here are records of protected tables read for analysts.
 
-Contribution is bounded in this order: the filter, the join with the keys' domains, then the first records of each
+Contribution is bounded in this order: the filter, the join with the keys' domains, then a sample of the records of each
 privacy unit. They are a sample: which of a unit's records count follows from a hash of the unit and the record, so each
 record of a unit is as likely to count as any other, and no other unit has a say in it. Records without a unit or a
 group, or with a key outside its domain, are not counted. An answer's form (columns, keys, number of rows) does not
@@ -357,7 +357,7 @@ def _by_bytes(con: duckdb.DuckDBPyConnection, query: str, names: Sequence[str]) 
 def _bounded(question: PaidQuestion) -> str:
     """CTEs of which the last, _dk_bounded, has the records of _dk_placed that count.
 
-    A unit's first records count; or if the unit is the group, those in the leaf region of its first record. Units all
+    A sample of a unit's records counts; or if the unit is the group, those in the leaf region of one of them. Units all
     of whose records count are found first, by counting: putting records in order is slow, and is done for the others.
     """
     if not question.is_cut:

@@ -170,7 +170,7 @@ class PaidQuestion:
 
     @property
     def is_of_one_cell(self) -> bool:
-        """Whether that is so of those outside the cell of its first record, instead of those beyond `contributions`."""
+        """Whether that is so of those outside the cell of one record, not of those beyond `contributions`."""
         return False
 
     @property

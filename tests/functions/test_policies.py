@@ -76,7 +76,7 @@ def test_a_policy_is_shown_as_it_was_said(persons: duckdb.DuckDBPyConnection) ->
     ((what, unit),) = rows(persons, "SELECT what, unit FROM privacy_ledger()")
     assert '"bounds": {"age": ["0", "2.5", "0.5"]}' in what
     assert "Größe" in what
-    assert unit == "all records of one id (the first 3 records count)"
+    assert unit == "all records of one id (a sample of 3 counts)"
 
 
 # --- populations and units --------------------------------------------------------------------------------------------

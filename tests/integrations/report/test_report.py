@@ -115,7 +115,7 @@ def test_it_tells_policies_budgets_and_charges_exactly(text: str) -> None:
     assert "main.people has no budget: 1 charge of epsilon 1/3 in all." in said
     assert "visits has no budget: 1 charge of epsilon 0.1 in all." in said
     assert "charge: dp_group_sizes('people', 'zip', epsilon := '1/3'" in said
-    assert "main.persons all all records of one household (the first 3 records count) 1/3 no limit" in said
+    assert "main.persons all all records of one household (a sample of 3 counts) 1/3 no limit" in said
     assert "all main.persons 1 0 1 0 2 0" in said
 
 
@@ -269,9 +269,7 @@ def test_policies_are_told_in_words(text: str) -> None:
     assert (
         "How many households there are of each size (larger than 5 counts as 5). One answer costs 1/3 at most." in said
     )
-    assert (
-        "protect: Budget 1 for all; a charge protects all records of one household (the first 3 records count)." in said
-    )
+    assert "protect: Budget 1 for all; a charge protects all records of one household (a sample of 3 counts)." in said
     assert '{"' not in said
 
 
