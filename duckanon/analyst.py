@@ -38,6 +38,13 @@ LOCKED: dict[str, Any] = {
     "allow_unsigned_extensions": False,
     # Text is compared by its bytes, whatever collation the database is used with elsewhere.
     "default_collation": "",
+    # What is written means the same to everybody, and an answer is given again to all who ask.
+    "default_order": "ASC",
+    "default_null_order": "NULLS_LAST",
+    "integer_division": False,
+    "ieee_floating_point_ops": True,
+    "scalar_subquery_error_on_multiple_rows": True,
+    "order_by_non_integer_literal": False,
     "lock_configuration": True,
 }
 

@@ -100,13 +100,21 @@ class Function:
         head = ", ".join(one.name if one.default is None else f"{one.name} := {one.default}" for one in self.arguments)
         # A name such as "by" is a word of SQL.
         given = ", ".join(f"'{one.name}': \"{one.name}\"" for one in self.arguments)
-        told = [f"'{self.name}'", *([f"{{{given}}}"] if given else [])]
+        told = [f"'{self.name}'", _MEANING, *([f"{{{given}}}"] if given else [])]
         if any(one.policy for one in self.arguments):
             told.append(_PLACE)
         written = f"system.main._dk_write({', '.join(told)})"
         answer = f"FROM system.main.query({written})"
         body = f"TABLE {answer}" if self.is_table else f"(SELECT said {answer} AS _dk_answer(said))"
         return f"CREATE OR REPLACE TEMP MACRO {self.name}({head}) AS {body};"
+
+
+# The settings of a session under which SQL means something else, where they are not DuckDB's own.
+_SETTINGS = {
+    "default_order": "system.main.starts_with(system.main.current_setting('default_order'), 'DESC')",
+    "integer_division": "system.main.current_setting('integer_division')",
+}
+_MEANING = " ".join(["CASE", *(f"WHEN {test} THEN '{name}'" for name, test in _SETTINGS.items()), "END"])
 
 
 @cache

@@ -22,7 +22,8 @@ SELECT system.main.current_database(), system.main.current_schema(), system.main
 """
 _COLUMNS = """
 SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
-WHERE NOT internal AND database_name <> 'temp' ORDER BY database_name, schema_name, table_name, column_index
+WHERE NOT internal AND database_name <> 'temp' 
+ORDER BY database_name ASC, schema_name ASC, table_name ASC, column_index ASC
 """
 _TABLES = """
 SELECT database_name, schema_name, table_name, "sql" FROM system.main.duckdb_tables()
@@ -38,7 +39,7 @@ WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND database_na
 """
 _TEMPORARY = """
 SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
-WHERE database_name = 'temp' AND NOT internal ORDER BY table_name, column_index
+WHERE database_name = 'temp' AND NOT internal ORDER BY table_name ASC, column_index ASC
 """
 
 

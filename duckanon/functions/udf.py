@@ -12,7 +12,7 @@ from weakref import WeakSet
 import duckdb
 import pyarrow as pa
 
-from duckanon.errors import DuckanonError
+from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
@@ -109,10 +109,15 @@ class Instance:
         requests = self._requests
 
         def answer(*columns: pa.Array) -> pa.Array:
-            name, arguments = columns[0][0].as_py(), columns[1][0].as_py() if len(columns) > 1 else {}
+            name, setting, *given = (one[0].as_py() for one in columns)
+            arguments = given[0] if given else {}
             try:
-                if len(columns) > 2:
-                    arguments = from_policy(arguments, partial(privacy_unit, place=columns[2][0].as_py()))
+                if setting is not None:
+                    raise InvalidInput(
+                        f"duckanon's SQL would mean something else under this {setting}: RESET {setting}."
+                    )
+                if len(given) > 1:
+                    arguments = from_policy(arguments, partial(privacy_unit, place=given[1]))
                 written = requests[name].read(arguments).query()
             except DuckanonError as error:
                 written = refusal(str(error), [one.name for one in functions()[name].columns if not one.several])

@@ -71,7 +71,9 @@ class Domains:
         for at, (column, one) in enumerate(self._copies.items()):
             table = f"{schema_of(self._location.database)}.domain_{number}_{at}"
             try:
-                cursor.execute(f"CREATE TABLE {table} AS SELECT DISTINCT * FROM ({one.query}) ORDER BY ALL").fetchall()
+                cursor.execute(
+                    f"CREATE TABLE {table} AS SELECT DISTINCT * FROM ({one.query}) ORDER BY ALL ASC NULLS LAST"
+                ).fetchall()
                 ((size,),) = cursor.execute(f"SELECT system.main.count(*) FROM {table}").fetchall()
                 ((lost,),) = cursor.execute(one.lost).fetchall() if one.lost else [(0,)]
             except duckdb.TransactionException:

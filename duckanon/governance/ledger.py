@@ -104,7 +104,7 @@ class Ledger:
         with self._cursors.cursor() as cursor:
             found = cursor.execute(
                 "SELECT database_name FROM system.main.duckdb_databases() "
-                "WHERE NOT internal AND type = 'duckdb' ORDER BY ALL"
+                "WHERE NOT internal AND type = 'duckdb' ORDER BY ALL ASC"
             )
             return [name for (name,) in found.fetchall()]
 
@@ -310,7 +310,7 @@ def _lines(con: duckdb.DuckDBPyConnection, database: str, after: int) -> list[Li
     """The lines after the one of that number; none where there is no ledger."""
     try:
         found = con.execute(
-            f"SELECT {_COLUMNS} FROM {schema_of(database)}.ledger WHERE number > ? ORDER BY number", [after]
+            f"SELECT {_COLUMNS} FROM {schema_of(database)}.ledger WHERE number > ? ORDER BY number ASC", [after]
         )
     except (duckdb.CatalogException, duckdb.BinderException):
         return []

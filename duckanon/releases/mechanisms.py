@@ -47,7 +47,7 @@ def form(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> pa.Table:
     """The columns that identify the answer's cells or leaf regions, in order: k0, k1, ..., then e0, ... for events."""
     told = question.form.cell
     distinct = f"SELECT DISTINCT {', '.join(['cell', *told]) if told else '*'} FROM ({_form(question)})"
-    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({distinct}) ORDER BY cell").to_arrow_table()
+    found: pa.Table = con.sql(f"SELECT * EXCLUDE (cell) FROM ({distinct}) ORDER BY cell ASC").to_arrow_table()
     return found
 
 

@@ -101,7 +101,7 @@ def counts(found: Counts, publications: Sequence[Publication], database: str) ->
         where = " AND ".join([f"{number} > 0", *([_all_of(found.filter)] if found.filter else [])])
         return (
             f"SELECT {', '.join([*shown, f'CAST({total} AS BIGINT) AS n'])} FROM {_copy(publication, database)} "
-            f'AS "duckanon.row" WHERE {where}{" GROUP BY ALL" if shown else ""} ORDER BY ALL'
+            f'AS "duckanon.row" WHERE {where}{" GROUP BY ALL" if shown else ""} ORDER BY ALL ASC NULLS LAST'
         )
     return None
 
@@ -285,7 +285,7 @@ def _query(
     totals = [f"a{at}, sum(b{at}) {over} AS b{at}" for at in range(len(conditionals))]
     summed = f"SELECT {', '.join([*own, *totals])} FROM ({cells})"
     shown = [f"{share} AS p{at}" for at, share in enumerate(shares)]
-    return f"SELECT {', '.join([*own, *shown])} FROM ({summed}) ORDER BY ALL"
+    return f"SELECT {', '.join([*own, *shown])} FROM ({summed}) ORDER BY ALL ASC NULLS LAST"
 
 
 def _quotient(found: Conditional, above: str, below: str) -> str:

@@ -250,9 +250,15 @@ def test_the_order_of_many_records_does_not_matter(con: duckdb.DuckDBPyConnectio
     assert found[0] == found[1] == found[2]
 
 
-# --- collations -------------------------------------------------------------------------------------------------------
+# --- settings ---------------------------------------------------------------------------------------------------------
 
-COLLATIONS = ("nocase", "noaccent", "nocase.noaccent", "de")
+# Settings of a session that change what queries mean.
+SETTINGS = (
+    *(("default_collation", one) for one in ("nocase", "noaccent", "nocase.noaccent", "de")),
+    ("default_order", "DESC"), ("default_null_order", "NULLS_FIRST"), ("integer_division", "true"),
+    ("ieee_floating_point_ops", "false"), ("scalar_subquery_error_on_multiple_rows", "false"),
+    ("preserve_insertion_order", "false"), ("disabled_optimizers", "filter_pushdown,join_order"),
+)  # fmt: skip
 # Collations take some of them for equal.
 TEXTS = ["a", "A", "ä", "Ä", "b", "ß", "ss", "\u0061\u0308"]
 TYPES = ("VARCHAR", "JSON", "word", "letter")
@@ -282,8 +288,10 @@ class Texts:
     records: list[tuple[str, int, str]]
     known: Sequence[str] = tuple(TEXTS)
 
-    def exact(self, asked: PaidQuestion, collation: str) -> list[list[Any]]:
-        self.con.execute("SET default_collation = ''")
+    def exact(self, asked: PaidQuestion, setting: tuple[str, str] | None = None) -> list[Any]:
+        """The exact values, and the cells that they are of."""
+        for name, _ in SETTINGS:
+            self.con.execute(f"RESET {name}")
         self.con.execute("CREATE OR REPLACE TABLE main.t (unit VARCHAR, state BIGINT, home VARCHAR)").fetchall()
         for one in self.records:
             self.con.execute("INSERT INTO t VALUES (?, ?, ?)", list(one)).fetchall()
@@ -294,8 +302,10 @@ class Texts:
         self.con.execute(f"CREATE OR REPLACE TABLE main.known AS {known}", [list(self.known)]).fetchall()
         self.con.execute("CREATE SCHEMA IF NOT EXISTS duckanon").fetchall()
         self.con.execute("CREATE OR REPLACE TABLE duckanon.domain_state AS SELECT range AS state FROM range(3)")
-        self.con.execute(f"SET default_collation = '{collation}'").fetchall()
-        return [one.tolist() for one in mechanisms.exact(self.con, asked)]
+        if setting is not None:
+            self.con.execute(f"SET {setting[0]} = '{setting[1]}'").fetchall()
+        cells = mechanisms.form(self.con, asked).to_pylist()
+        return [*(one.tolist() for one in mechanisms.exact(self.con, asked)), cells]
 
     def without(self, unit: str) -> Texts:
         records = [one for one in self.records if one[0] != unit]
@@ -309,34 +319,37 @@ def typed() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
-def one_meaning(texts: Texts, asked: PaidQuestion, collation: str) -> None:
-    """The property: the collation changes nothing, and a unit no more than the noise is made for."""
-    exact = texts.exact(asked, collation)
-    assert exact == texts.exact(asked, "")
+def one_meaning(texts: Texts, asked: PaidQuestion, setting: tuple[str, str]) -> None:
+    """The property: a setting changes nothing, and a unit no more than the noise is made for."""
+    exact = texts.exact(asked, setting)
+    assert exact == texts.exact(asked)
     most = int(asked.scale * asked.epsilon) if isinstance(asked, AggregatesQuestion) else 2 * asked.contributions
     for unit in sorted({one for one, _, _ in texts.records}):
-        other = texts.without(unit).exact(asked, collation)
-        moved = sum(np.abs(np.array(one) - np.array(two)).sum() for one, two in zip(exact, other, strict=True))
+        other = texts.without(unit).exact(asked, setting)
+        assert other[-1] == exact[-1]
+        moved = sum(
+            np.abs(np.array(one) - np.array(two)).sum() for one, two in zip(exact[:-1], other[:-1], strict=True)
+        )
         assert moved <= most
 
 
 @settings(max_examples=30)
 @given(
     st.sampled_from(TYPES),
-    st.sampled_from(COLLATIONS),
+    st.sampled_from(SETTINGS),
     st.sampled_from(sorted(COLLATED)),
     st.integers(1, 3),
     st.lists(st.tuples(st.sampled_from(TEXTS), st.integers(0, 2), st.sampled_from(TEXTS)), max_size=8),
 )
-def test_units_are_compared_by_their_bytes(
+def test_no_setting_changes_units_or_what_is_counted(
     typed: duckdb.DuckDBPyConnection,
     kind: str,
-    collation: str,
+    setting: tuple[str, str],
     asked: str,
     rows: int,
     records: list[tuple[str, int, str]],
 ) -> None:
-    one_meaning(Texts(typed, kind, records), COLLATED[asked](rows), collation)
+    one_meaning(Texts(typed, kind, records), COLLATED[asked](rows), setting)
 
 
 @pytest.mark.skipif(duckdb.__version__.startswith("1."), reason="it does not group by an expression's collation")
@@ -345,11 +358,11 @@ def test_a_collation_would_merge_units(typed: duckdb.DuckDBPyConnection, monkeyp
     records = [(unit, state, home) for unit, state, home in product(["a", "A", "ä"], range(3), ["x", "X"])]
     texts = Texts(typed, "VARCHAR", records)
     for asked in COLLATED.values():
-        one_meaning(texts, asked(3), "nocase")
+        one_meaning(texts, asked(3), SETTINGS[0])
         with monkeypatch.context() as patch:
             patch.setattr(mechanisms, "_by_bytes", lambda con, query, names: query)
             with pytest.raises(AssertionError):
-                one_meaning(texts, asked(3), "nocase")
+                one_meaning(texts, asked(3), SETTINGS[0])
 
 
 def test_a_note_says_what_intervals_leave_out() -> None:
@@ -371,3 +384,11 @@ def test_a_note_says_what_intervals_leave_out() -> None:
             " Intervals do not cover values clamped to their bounds."
         )
     assert not_covered(replace(aggregates(1, Records()), privacy_unit=None)) == ""
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=" ".join)
+def test_an_answer_is_the_same_whatever_the_setting(typed: duckdb.DuckDBPyConnection, setting: tuple[str, str]) -> None:
+    records = [(unit, at % 3, home) for at, (unit, home) in enumerate(product(["a", "A", "b", "ä"], ["x", "X", "y"]))]
+    for asked in COLLATED.values():
+        for rows in (1, 2):
+            one_meaning(Texts(typed, "VARCHAR", records), asked(rows), setting)
