@@ -7,7 +7,7 @@ file, has access to the data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from threading import RLock
 from types import TracebackType
@@ -254,9 +254,22 @@ class Analyst:
             return query
         return with_values(text, lambda values: [one for (one,) in self.execute(values).fetchall()])
 
-    def _bind(self, text: str, has_definitions: bool) -> None:
-        """Let DuckDB plan a query that has no rows: what it cannot run is not charged for."""
-        _unnamed(lambda: self._con.execute(f"EXPLAIN {text}").fetchall(), has_definitions)
+    def _bind(self, empty: str, invented: Sequence[str], has_definitions: bool) -> None:
+        """Let DuckDB plan a query that has no rows, and run one of those with invented numbers.
+
+        What it cannot do is not charged for.
+        """
+        _unnamed(lambda: self._con.execute(f"EXPLAIN {empty}").fetchall(), has_definitions)
+        for text in invented:
+            try:
+                self._con.execute(text).fetchall()
+                return
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error:
+                continue
+        if invented:
+            _unnamed(lambda: self._con.execute(invented[-1]).fetchall(), has_definitions)
 
     def _view(self, name: TableName, view: View | None) -> None:
         """Keep or forget a temporary view."""

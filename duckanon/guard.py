@@ -27,12 +27,12 @@ from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
 from duckanon.releases import mechanisms
 from duckanon.releases.available import AvailableReleases
-from duckanon.releases.paid_questions import PaidQuestion
+from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
-from duckanon.rewrite.empty import without_rows
+from duckanon.rewrite.empty import with_relations, without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.readings import Reading
 from duckanon.rewrite.rule_context import Refused
@@ -49,6 +49,10 @@ _FAILED = '"error":true'
 _QUOTED = 60
 # The reason of a step whose answer has no cell: which are left follows from the text and the domains alone.
 _NO_CELL = "No values of its keys meet the conditions, so there is nothing to count: no record is read."
+# The most cells on which a query is tried before it is charged.
+_TRIED_CELLS = 10_000
+# Numbers in place of those of an answer, when it is tried.
+_INVENTED = ("NULL", "7", "1000003")
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
 # How many decisions are kept, and the longest text of one, in characters.
@@ -62,7 +66,7 @@ _NO_STATES: Mapping[str, LedgerState] = {}
 Temporary = Callable[[], Mapping[TableName, Stored | View]]
 
 
-def _not_bound(text: str, has_definitions: bool) -> None:
+def _not_bound(empty: str, invented: Sequence[str], has_definitions: bool) -> None:
     """Where nothing is run, nothing needs to be bound."""
 
 
@@ -195,14 +199,14 @@ class Guard:
         parameters: Parameters = None,
         *,
         in_transaction: bool = False,
-        bind: Callable[[str, bool], object] = _not_bound,
+        bind: Callable[[str, Sequence[str], bool], object] = _not_bound,
     ) -> Decision:
         """As `decide`; and charge and make the answers that the statement needs.
 
         in_transaction: whether the analyst began a transaction, in which new answers would not be visible. bind: raises
-        DuckDB's error if it cannot bind a query; called before anything is charged, with empty answers in the query,
-        and with whether that holds the text of views or macros. Raises BudgetExhausted, and MachineFailure for an
-        answer that cannot be made.
+        DuckDB's error if it cannot bind a query, or run any of several; called before anything is charged, with empty
+        answers in the one and invented ones in the others, and with whether they hold the text of views or
+        macros. Raises BudgetExhausted, and MachineFailure for an answer that cannot be made.
         """
         for _ in range(_TRIES):
             decided = self._decided(statement, parameters)
@@ -214,7 +218,7 @@ class Guard:
             if not decided.stands:
                 self._affordable(decision, decided.states)
                 if self._unpaid(decision):
-                    bind(self.without_answers(decision), decision.has_definitions)
+                    bind(self.without_answers(decision), self.with_invented_answers(decision), decision.has_definitions)
                 try:
                     for question in decision.answers:
                         self._stand(question)
@@ -232,6 +236,22 @@ class Guard:
                 TableName(*map(fold, one.path)): mechanisms.columns(self._shared.own, one) for one in decision.answers
             }
         return without_rows(decision.query or "", known)
+
+    def with_invented_answers(self, decision: Decision) -> list[str]:
+        """The query of a decision with invented answers: their cells, with the same number in all of them.
+
+        If it fails whatever the number is, values of keys are why. None where there are many cells.
+        """
+        con = self._shared.own
+        with self._shared.lock:
+            for one in decision.answers:
+                if not isinstance(one, AggregatesQuestion) or mechanisms.cells(con, one, _TRIED_CELLS) > _TRIED_CELLS:
+                    return []
+            known = [
+                {TableName(*map(fold, one.path)): mechanisms.invented(con, one, number) for one in decision.answers}
+                for number in _INVENTED
+            ]
+        return [with_relations(decision.query or "", one) for one in known]
 
     def is_constant(self, statement: str, parameters: Parameters = None) -> bool:
         """Whether a statement was decided about before, and reads and calls nothing (`SELECT 1`). Waits for nobody."""

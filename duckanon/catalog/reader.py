@@ -22,7 +22,7 @@ SELECT system.main.current_database(), system.main.current_schema(), system.main
 """
 _COLUMNS = """
 SELECT database_name, schema_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
-WHERE NOT internal AND database_name <> 'temp' 
+WHERE NOT internal AND database_name <> 'temp'
 ORDER BY database_name ASC, schema_name ASC, table_name ASC, column_index ASC
 """
 _TABLES = """

@@ -57,6 +57,15 @@ def columns(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> dict[str,
     return question.types(dict(zip(told.columns, map(str, told.types), strict=True)))
 
 
+def invented(con: duckdb.DuckDBPyConnection, question: PaidQuestion, number: str) -> str:
+    """A query for an answer with its cells, in all of which each number is the same. It reads domains alone."""
+    told = [
+        name if name in question.form.cell else f"CAST({number} AS {kind}) AS {quoted([name])}"
+        for name, kind in columns(con, question).items()
+    ]
+    return f"SELECT DISTINCT {', '.join(told)} FROM ({_form(question)}) AS _dk_cells"
+
+
 def cells(con: duckdb.DuckDBPyConnection, question: PaidQuestion, most: int = MOST_CELLS) -> int:
     """The number of cells, or of leaf regions, that the conditions on keys leave.
 

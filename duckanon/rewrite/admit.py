@@ -15,8 +15,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
+from duckanon.rewrite.allowed import OWN
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
@@ -201,6 +203,8 @@ def known(query: Node) -> Node:
         name = type(node).__name__
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "TRY":
             raise UnsupportedQuery(NO_TRY)
+        if isinstance(node, exp.Anonymous) and fold(node.name) in OWN:
+            raise UnsupportedQuery("The ends of intervals are low(...) and high(...) of a number with noise.")
         if name not in _PARTS and not isinstance(node, exp.Func):
             raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
         if isinstance(node, exp.Select):

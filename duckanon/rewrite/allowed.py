@@ -81,8 +81,8 @@ WINDOWS = frozenset(
 )
 
 # What the guard writes for the ends of intervals: pure functions of numbers.
-_OWN = frozenset({"_dk_width", "_dk_quotient_end"})
-FUNCTIONS = SCALARS | AGGREGATES | WINDOWS | _OWN
+OWN = frozenset({"_dk_width", "_dk_quotient_end"})
+FUNCTIONS = SCALARS | AGGREGATES | WINDOWS | OWN
 
 TABLE_FUNCTIONS = frozenset("generate_series range repeat unnest".split())
 

@@ -71,13 +71,27 @@ def without_rows(text: str, tables: Mapping[TableName, Mapping[str, str]]) -> st
     return str(query.sql(DIALECT, comments=False, normalize_functions=False))
 
 
+def with_relations(text: str, queries: Mapping[TableName, str]) -> str:
+    """A query with other queries in place of some tables. queries: by the tables' full names."""
+    query = sqlglot.parse_one(text, read=DIALECT)
+    for node in nodes_of(query, exp.Table):
+        if named(node) in queries:
+            _hold(node, sqlglot.parse_one(queries[named(node)], read=DIALECT))
+    return str(query.sql(DIALECT, comments=False, normalize_functions=False))
+
+
 def _replace(node: Node, columns: Mapping[str, str]) -> None:
     """Put an empty relation in the place of a table."""
     shown = [
         exp.alias_(exp.Cast(this=exp.Null(), to=parsed_type(kind)), column, quoted=True)
         for column, kind in columns.items()
     ]
-    holder = exp.Subquery(this=exp.select(*shown).where(exp.false()))
+    _hold(node, exp.select(*shown).where(exp.false()))
+
+
+def _hold(node: Node, query: Node) -> None:
+    """Put a query in the place of a table."""
+    holder = exp.Subquery(this=query)
     holder.set("alias", node.args.get("alias"))
     holder.set("joins", arg(node, "joins"))
     node.replace(holder)

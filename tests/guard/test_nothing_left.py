@@ -92,3 +92,43 @@ def test_an_answer_that_another_part_of_the_statement_shows_is_paid(con: Any) ->
     before = spent(con)
     assert len(con.execute(both).fetchall()) == 3
     assert spent(con) == before + 10
+
+
+KEYED = (
+    "SELECT k, count(*) FROM t GROUP BY k ORDER BY CAST(k AS INTEGER)",
+    "SELECT CAST(k AS DATE), sum(x) FROM t GROUP BY k",
+    "SELECT k, avg(x) FROM t GROUP BY k HAVING CAST(k AS INTEGER) > 3",
+    "SELECT n, error(k) FROM (SELECT k, n, count(*) FROM t WHERE x < 3 GROUP BY k, n)",
+    "SELECT n, count(*) FROM t GROUP BY ALL ORDER BY length(k)",
+    "SELECT n, count(*) FROM t GROUP BY ALL ORDER BY CAST(n + 1 AS VARCHAR)",
+)
+
+
+@pytest.mark.parametrize("sql", KEYED)
+def test_what_fails_on_a_value_of_the_keys_is_not_charged(con: Any, sql: str) -> None:
+    before = spent(con)
+    with pytest.raises((duckdb.Error, duckanon.errors.DuckanonError)):
+        con.execute(sql).fetchall()
+    assert spent(con) == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, count(*) FROM t GROUP BY k ORDER BY TRY_CAST(k AS INTEGER)",
+        "SELECT n, 1 // count(*), low(avg(x)), high(sum(x)) FROM t WHERE n < 3 GROUP BY ROLLUP (n)",
+        "SELECT k, n, rank() OVER (ORDER BY count(*) DESC) FROM t WHERE x > 2 GROUP BY k, n QUALIFY rank() OVER () < 9",
+    ],
+)
+def test_what_does_not_fail_is_charged_once(con: Any, sql: str) -> None:
+    before = spent(con)
+    for _ in range(2):
+        con.execute(sql).fetchall()
+        assert spent(con) == before + 10
+
+
+@pytest.mark.parametrize("call", ["_dk_width('x', 1, 1)", '"_DK_Width"(1, 2, 3)', "_dk_quotient_end('low', 1, 2)"])
+def test_the_functions_behind_low_and_high_are_not_called(con: Any, call: str) -> None:
+    for sql in (f"SELECT {call}", f"SELECT k, count(*) + {call} FROM t GROUP BY k", f"SELECT system.main.{call}"):
+        with pytest.raises(duckanon.errors.UnsupportedQuery):
+            con.execute(sql)
