@@ -109,9 +109,10 @@ class Instance:
         requests = self._requests
 
         def answer(*columns: pa.Array) -> pa.Array:
-            name, setting, *given = (one[0].as_py() for one in columns)
-            arguments = given[0] if given else {}
+            name = columns[0][0].as_py()
             try:
+                setting, *given = (_python(one[0]) for one in columns[1:])
+                arguments = given[0] if given else {}
                 if setting is not None:
                     raise InvalidInput(
                         f"duckanon's SQL would mean something else under this {setting}: RESET {setting}."
@@ -140,6 +141,18 @@ class Instance:
                 null_handling="special",
                 side_effects=side_effects,
             )
+
+
+def _python(value: Any) -> Any:
+    """A value of DuckDB as one of Python. Raises InvalidInput for times that Python does not have."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        pass
+    raise InvalidInput(
+        "A date or time before the year 1, after 9999 or infinite, or in parts of a microsecond, is given as text, as "
+        "in 'infinity'."
+    )
 
 
 def _identity(con: duckdb.DuckDBPyConnection) -> str:

@@ -518,3 +518,28 @@ def test_proposals_for_odd_tables(con: duckdb.DuckDBPyConnection) -> None:
     assert list(found) == [f"c{k}" for k in range(600)]
     assert found["c9"] == (11, 0, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]", None)
     assert con.execute("FROM privacy_ledger()").fetchall() == []
+
+
+TIMES_BEYOND_PYTHON = [
+    "DATE 'infinity'", "DATE '-infinity'", "DATE '0044-03-15 (BC)'", "DATE '99999-01-01'", "TIMESTAMP 'infinity'",
+    "TIMESTAMP '0044-03-15 (BC) 01:00:00'", "TIMESTAMPTZ '-infinity'", "TIMESTAMP_NS '2024-02-29 00:00:00.000000001'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", TIMES_BEYOND_PYTHON)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "SELECT protect('persons', epsilon := 1, public := ['age'], domains := {{'age': [{}]}})",
+        "SELECT protect({}, epsilon := 1)",
+        "FROM k_anonymize('persons', ['age'], k := {})",
+        "FROM k_report('persons', [{}])",
+    ],
+)
+def test_times_that_python_does_not_have_are_one_sentence(
+    persons: duckdb.DuckDBPyConnection, call: str, value: str
+) -> None:
+    with pytest.raises(duckdb.Error) as raised:
+        persons.execute(call.format(value)).fetchall()
+    assert "UDF" not in str(raised.value)
+    assert "Python" not in str(raised.value)
