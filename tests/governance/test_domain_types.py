@@ -72,7 +72,7 @@ def accepted(con: duckdb.DuckDBPyConnection, kind: str, other: str, way: str, va
         con.execute(f"SELECT protect('t', epsilon := 1, domains := {{'k': {domain}}})").fetchall()
     except duckdb.InvalidInputException as refusal:
         # DuckDB cannot hand every date of a list to Python.
-        if 'The domain of "k"' not in str(refusal) and "UDF: OverflowError" not in str(refusal):
+        if 'The domain of "k"' not in str(refusal) and "is given as text" not in str(refusal):
             raise
         return None
     ((name,),) = con.execute(COPY).fetchall()
@@ -192,7 +192,7 @@ def test_what_was_checked_before_would_fail(tables: duckdb.DuckDBPyConnection, m
         ("TIMESTAMP WITH TIME ZONE", "['2024-02-29']", "lists days"),
         ("TIMESTAMP", "'source'", "lists days"),
         ("TIMESTAMP WITH TIME ZONE", "['2024-02-29 00:00:00']", "without a time zone"),
-        ("TIMESTAMP", "[TIMESTAMP 'infinity']", "which look alike|out of range"),
+        ("TIMESTAMP", "[TIMESTAMP 'infinity']", "which look alike|out of range|is given as text"),
         ("DATE", "['2024-02-29 09:30:00']", "does not fit"),
         ("VARCHAR", "[1, 2]", "does not fit"),
         ("VARCHAR", "[1.5]", "does not fit"),

@@ -57,6 +57,7 @@ ATTACKS: dict[ModuleType, list[tuple[Callable[[], None], str]]] = {
         (partial(read, "SELECT " + "(" * 300 + "1" + ")" * 300), "The statement cannot be understood"),
         (partial(read, "SELECT 1" + " + 1" * 300), "The statement is nested too deeply"),
         (partial(read, "SELECT TRY(1 / 0)"), "TRY is not run here"),
+        (partial(read, "SELECT _DK_WIDTH(1, 2)"), "The ends of intervals are low(...) and high(...)"),
         (partial(read, "SELECT N'x'"), "The statement holds what the guard does not know"),
         (partial(read, "SELECT a INTO b FROM t"), "The guard does not know INTO here"),
         (partial(read, "SELECT a FROM t FOR UPDATE"), "The guard does not know LOCKS here"),
