@@ -197,7 +197,25 @@ class Different(Measure):
 
 
 @dataclass(frozen=True)
-class Sums(Measure):
+class _OfNumber(Measure):
+    """A measure of the values of a number."""
+
+    type: ClassVar[str] = "DOUBLE"
+    clamps: ClassVar[bool] = True
+
+    number: Number
+
+    @property
+    def source(self) -> str:
+        return fold(self.number.column)
+
+    @property
+    def value(self) -> str:
+        return self.number.sql
+
+
+@dataclass(frozen=True)
+class Sums(_OfNumber):
     """How many records have a value of a number, its sum, and the sum of its squares: the columns n, s and q.
 
     A record with the value x, as a share t of the way from the least value to the largest, adds 1 - t to one total and
@@ -207,20 +225,9 @@ class Sums(Measure):
     """
 
     kind: ClassVar[str] = "sums"
-    type: ClassVar[str] = "DOUBLE"
-    clamps: ClassVar[bool] = True
 
-    number: Number
     squares: bool = False
     missing: bool = False
-
-    @property
-    def source(self) -> str:
-        return fold(self.number.column)
-
-    @property
-    def value(self) -> str:
-        return self.number.sql
 
     @property
     def degree(self) -> int:
@@ -282,7 +289,7 @@ class Sums(Measure):
 
 
 @dataclass(frozen=True)
-class Quantiles(Measure):
+class Quantiles(_OfNumber):
     """Quantiles of a number: the columns m0, m1, ...; at: their positions, as fractions in text from 0 to 1.
 
     They are chosen by permute-and-flip among all steps. A record moves the losses of one cell only, each by at most
@@ -291,22 +298,11 @@ class Quantiles(Measure):
     """
 
     kind: ClassVar[str] = "quantiles"
-    type: ClassVar[str] = "DOUBLE"
-    clamps: ClassVar[bool] = True
     adds_up: ClassVar[bool] = False
     # Each cell's quantiles are chosen among all steps.
     most_cells: ClassVar[int] = 100_000
 
-    number: Number
     at: tuple[str, ...]
-
-    @property
-    def source(self) -> str:
-        return fold(self.number.column)
-
-    @property
-    def value(self) -> str:
-        return self.number.sql
 
     @property
     def numbers(self) -> int:
