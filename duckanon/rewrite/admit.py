@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
-from duckanon.rewrite.allowed import OWN
+from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
@@ -82,8 +82,6 @@ _PARTS = frozenset(
     TableSample JSONPathRoot JSONPathKey JSONPathSubscript JSONPathWildcard JSONPathSlice
     """.split()
 )
-# What DuckDB's TRY gives for a row depends on other rows.
-NO_TRY = "TRY is not run here: cast with TRY_CAST, which gives NULL for what does not fit."
 _QUERIES = (exp.Select, exp.Union, exp.Except, exp.Intersect, exp.Subquery, exp.Values)
 
 
@@ -98,17 +96,25 @@ def admit(text: str) -> Statement:
     return replace(found, text=text)
 
 
+# A query comes after these words, or, but for EXPLAIN, the name of a table.
+_WRAPS = {
+    "SHOW": Kind.DESCRIBE,
+    "DESCRIBE": Kind.DESCRIBE,
+    "DESC": Kind.DESCRIBE,
+    "SUMMARIZE": Kind.SUMMARIZE,
+    "EXPLAIN": Kind.EXPLAIN,
+}
+
+
 def _about(word: str, rest: str) -> Statement:
     """A statement about tables and queries: DESCRIBE, SHOW, SUMMARIZE, EXPLAIN or PRAGMA, and what comes after it."""
-    listed = " ".join(rest.upper().split())
-    if word in ("SHOW", "DESCRIBE", "DESC"):
-        if listed in ("TABLES", "ALL TABLES", "DATABASES") or not listed:
-            return Statement(Kind.TABLES, exp.Null(), listed=listed or "ALL TABLES")
-        return _wrapped(Kind.DESCRIBE, rest)
-    if word == "SUMMARIZE":
-        return _wrapped(Kind.SUMMARIZE, rest)
-    if word == "EXPLAIN" and _QUERY.match(rest):
-        return _wrapped(Kind.EXPLAIN, rest)
+    listed, kind = " ".join(rest.upper().split()), _WRAPS.get(word)
+    if kind is Kind.DESCRIBE and listed in ("", "TABLES", "ALL TABLES", "DATABASES"):
+        return Statement(Kind.TABLES, exp.Null(), listed=listed or "ALL TABLES")
+    if kind is not None and (kind is not Kind.EXPLAIN or _QUERY.match(rest)):
+        found = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
+        if found.kind is Kind.QUERY:
+            return Statement(kind, exp.Null(), found.query, readings=found.readings)
     asked = _TABLE_INFO.fullmatch(rest)
     if word == "PRAGMA" and asked is not None:
         return _parsed(f"FROM pragma_table_info({asked[1]})")
@@ -118,14 +124,6 @@ def _about(word: str, rest: str) -> Statement:
         f"An analyst's connection does not run this {word}: it knows DESCRIBE, SHOW TABLES, SHOW ALL TABLES, "
         "SUMMARIZE, EXPLAIN of a query, and PRAGMA table_info('name')."
     )
-
-
-def _wrapped(kind: Kind, rest: str) -> Statement:
-    """The query after DESCRIBE, SUMMARIZE or EXPLAIN, or that of a table whose name stands there."""
-    found = _parsed(rest if _QUERY.match(rest) else f"FROM {rest}")
-    # Nothing else begins with these words, and FROM stands before all others.
-    assert found.kind is Kind.QUERY
-    return Statement(kind, exp.Null(), found.query, readings=found.readings)
 
 
 def _parsed(text: str) -> Statement:

@@ -84,6 +84,15 @@ WINDOWS = frozenset(
 OWN = frozenset({"_dk_width", "_dk_quotient_end"})
 FUNCTIONS = SCALARS | AGGREGATES | WINDOWS | OWN
 
+# DuckDB's kinds of operators but TRY, of which the value for a row depends on other rows.
+OPERATORS = frozenset(
+    """
+    ARRAY_CONSTRUCTOR ARRAY_EXTRACT ARRAY_SLICE ARROW COMPARE_IN COMPARE_NOT_IN GROUPING_FUNCTION OPERATOR_COALESCE
+    OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL OPERATOR_NOT OPERATOR_NULLIF OPERATOR_UNPACK STRUCT_EXTRACT
+    """.split()
+)
+NO_TRY = "TRY is not run here: cast with TRY_CAST, which gives NULL for what does not fit."
+
 TABLE_FUNCTIONS = frozenset("generate_series range repeat unnest".split())
 
 TYPES = frozenset(

@@ -13,8 +13,7 @@ from typing import Any
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
-from duckanon.rewrite.admit import NO_TRY
-from duckanon.rewrite.allowed import FUNCTIONS, TABLE_FUNCTIONS, TYPES
+from duckanon.rewrite.allowed import FUNCTIONS, NO_TRY, OPERATORS, TABLE_FUNCTIONS, TYPES
 
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _SOURCES = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY"})
@@ -126,10 +125,13 @@ def _check(node: dict[str, Any], allowed: Allowed, ctes: frozenset[str]) -> bool
 
 def _expression(node: dict[str, Any], kind: Any, allowed: Allowed) -> bool:
     """As `_check`, for a node of an expression. kind: DuckDB's class of expressions."""
-    if kind not in _EXPRESSIONS:
-        raise UnsupportedQuery(f"The statement holds what the guard does not know ({kind}): write it another way.")
-    if node.get("type") == "OPERATOR_TRY":
+    operator = node.get("type") if kind == "OPERATOR" else None
+    if operator == "OPERATOR_TRY":
         raise UnsupportedQuery(NO_TRY)
+    if kind not in _EXPRESSIONS or operator not in {None, *OPERATORS}:
+        raise UnsupportedQuery(
+            f"The statement holds what the guard does not know ({operator or kind}): write it another way."
+        )
     if kind in ("FUNCTION", "WINDOW"):
         _function(node, allowed, FUNCTIONS)
     elif kind == "COLUMN_REF":

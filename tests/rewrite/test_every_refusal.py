@@ -108,6 +108,7 @@ ATTACKS: dict[ModuleType, list[tuple[Callable[[], None], str]]] = {
         (partial(run, 'SELECT 1::main."integer"'), "The statement casts to a type that somebody made"),
         (partial(changed, "SELECT 1::INTEGER", *_SELECTED, cast_type={"id": "ENUM"}), "The statement casts to a type"),
         (partial(run, "SELECT TRY(1 / 0)"), "TRY is not run here"),
+        (partial(changed, "SELECT NOT true", *_SELECTED, type="OPERATOR_MAGIC"), "The statement holds what"),
     ],
 }
 
