@@ -262,14 +262,14 @@ class Analyst:
         _unnamed(lambda: self._con.execute(f"EXPLAIN {empty}").fetchall(), has_definitions)
         for text in invented:
             try:
-                self._con.execute(text).fetchall()
+                _tried(self._con, text)
                 return
             except duckdb.InterruptException:
                 raise
             except duckdb.Error:
                 continue
         if invented:
-            _unnamed(lambda: self._con.execute(invented[-1]).fetchall(), has_definitions)
+            _unnamed(lambda: _tried(self._con, invented[-1]), has_definitions)
 
     def _view(self, name: TableName, view: View | None) -> None:
         """Keep or forget a temporary view."""
@@ -313,6 +313,17 @@ _UNBOUND = (
     "The statement does not fit a view or macro that it uses, by the name or the type of a column, and the error could "
     "quote the text of that: DESCRIBE shows the columns of a view."
 )
+
+
+# The most rows of a query with invented numbers that are looked at: joined with open tables it may have any number.
+_TRIED_ROWS = 100_000
+
+
+def _tried(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Run a query as far as its first rows. They come in parts, and none is kept. Raises DuckDB's error."""
+    found, rows = con.execute(text), 0
+    while rows < _TRIED_ROWS and (some := len(found.fetchmany(2048))):
+        rows += some
 
 
 def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
