@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from duckanon.catalog.names import NOWHERE, TableName, fold
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, Star, Unclear
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, ScalarQuery, Star, Unclear
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Output, Relation, Source
 
@@ -48,7 +48,7 @@ class Scope:
 
     def macro(self, name: str, operands: tuple[Expr, ...]) -> Expr:
         """A call of a macro: its meaning is not known, but the tables that it may read are."""
-        reads = tuple(Nested("scalar", relation) for relation in self.macros[name])
+        reads = tuple(ScalarQuery(relation) for relation in self.macros[name])
         return Unclear(name, self.fresh(), (*operands, *reads))
 
     def column(self, name: str) -> Expr:

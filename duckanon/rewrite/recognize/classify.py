@@ -12,7 +12,17 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import View
-from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, TooComplex, walk
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Column,
+    Expr,
+    InQuery,
+    Nested,
+    ScalarQuery,
+    Star,
+    TooComplex,
+    walk,
+)
 from duckanon.rewrite.algebra.nodes import ROOT, Node, nodes_of, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
@@ -200,12 +210,12 @@ def _rest(block: Block, reason: str) -> Iterator[Finding]:
 def _nested(one: Nested) -> Iterator[Finding]:
     """Findings about a subquery in an expression: about itself, unless it depends on the outer row."""
     query = one.query
-    if isinstance(query, Block) and one.kind == "scalar" and is_closed(query):
+    if isinstance(query, Block) and isinstance(one, ScalarQuery) and is_closed(query):
         yield from _relation(query)
         return
-    reason = (
-        "a subquery looks at it for each row" if one.kind == "scalar" else f"a subquery in {one.kind.upper()} probes it"
-    )
+    reason = "a subquery looks at it for each row"
+    if not isinstance(one, ScalarQuery):
+        reason = f"a subquery in {'IN' if isinstance(one, InQuery) else 'EXISTS'} probes it"
     yield from _unknown(query, reason)
 
 
