@@ -101,9 +101,15 @@ def check(question: AggregatesQuestion, protected: Protected) -> None:
 
 def not_covered(question: PaidQuestion) -> str:
     """A sentence about what intervals leave out; empty where all records count as they are. They are for the noise."""
+    left_out = left_out_of(question)
+    return f" Intervals do not cover {left_out}." if left_out else ""
+
+
+def left_out_of(question: PaidQuestion) -> str:
+    """What of the records is not told, besides the noise; empty where all records count as they are."""
     left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
     left_out += ["values clamped to their bounds"] if question.clamps else []
-    return f" Intervals do not cover {' or '.join(left_out)}." if left_out else ""
+    return " or ".join(left_out)
 
 
 def settle(

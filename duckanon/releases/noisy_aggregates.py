@@ -19,6 +19,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
 from duckanon.releases import layout
+from duckanon.releases.divided import divided
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units, shared
@@ -445,7 +446,14 @@ class _Plan:
         names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
         keys = [self._key(one) for one in self._found.keys]
-        return Over(source, keys, [one.value for one in self.told], lambda at, side: self.told[at].end(side))
+        told = self.told
+        return Over(
+            source,
+            keys,
+            [one.value for one in told],
+            ends=lambda at, side: told[at].end(side),
+            quotient=lambda rows: divided(told[rows.above], told[rows.below], rows),
+        )
 
     @cached_property
     def told(self) -> list[Told]:
