@@ -27,6 +27,7 @@ from duckanon.releases.noise import (
     NotOffered,
     all_of,
     check,
+    columns_of,
     conditions,
     not_dropped,
     offering,
@@ -52,7 +53,7 @@ from duckanon.releases.statistics import (
     rounded,
 )
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
-from duckanon.rewrite.algebra.filters import NotTotal, scalar
+from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
 from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.render import Renderer
@@ -223,13 +224,14 @@ class _Plan:
         self._table, self._protected = found.table, offering(context, found.table)
         self._write = Renderer(found.sources)
         self._policy, self._types = self._protected.policy, context.types(found.table)
-        wheres = (one.where & one.of if one.name == "share" else one.where for one in found.statistics)
-        self._common = frozenset.intersection(*wheres)
-        self._statistics = [self._without(one) for one in found.statistics]
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
         self._choices: dict[Expr, _Choice] = {}
         for one in found.keys:
             self._add_key(one)
+        wheres = (one.where & one.of if one.name == "share" else one.where for one in found.statistics)
+        # A condition on keys alone leaves rows in the answer, with exact zeros.
+        self._common = frozenset(one for one in frozenset.intersection(*wheres) if not self._is_of_keys(one))
+        self._statistics = [self._without(one) for one in found.statistics]
         self._events = self._families()
 
     def _without(self, one: Statistic) -> Statistic:
@@ -266,7 +268,7 @@ class _Plan:
         if is_condition(expr, self._found.sources):
             tests: Sequence[Expr] = [expr, Call("Not", (expr,), (("this", "part"),))]
             values: list[Expr] = [Call("Boolean", (), (("this", True),)), Call("Boolean"), NULL]
-            if never_null(expr, present_columns([*self._found.filter, *self._common])):
+            if never_null(expr, present_columns([*self._found.filter])):
                 tests, values = tests[:1], values[:2]
         elif isinstance(expr, Call) and expr.kind == "Case":
             tests, values = expr.operands[0:-1:2], [*expr.operands[1:-1:2], expr.operands[-1]]
@@ -305,6 +307,25 @@ class _Plan:
             found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
         return found
 
+    def _is_of_keys(self, condition: Expr) -> bool:
+        """Whether a condition of FILTER is known for each row of keys, so that it needs no noise of its own."""
+        return columns_of(condition) <= {fold(key.column) for _, _, keys in self._columns for key in keys}
+
+    @cached_property
+    def _key_conditions(self) -> dict[Expr, str]:
+        """The conditions of FILTER on keys alone, as SQL over k0, ...: over the columns with domains."""
+        wheres = [where for one in self._statistics for where in (one.where, one.of)]
+        asked = sorted({one for where in wheres for one in where if self._is_of_keys(one)}, key=repr)
+        conditions(self._context, self._table, asked)
+        places = {fold(key.column): at for at, key in enumerate(self._bases)}
+        types = {layout.key(at): self._types[column] for column, at in places.items()}
+        found = {}
+        for one in asked:
+            over = rebuilt(one, partial(placed, places, name=layout.key if self._is_grouped else _shown_key))
+            kinds = types if self._is_grouped else {_shown_key(at): types[layout.key(at)] for at in places.values()}
+            found[one] = written(over, kinds, self._context.today)
+        return found
+
     @property
     def _is_grouped(self) -> bool:
         """Whether cells are made by something else than the keys: by expressions, or by some of the keys only."""
@@ -313,7 +334,9 @@ class _Plan:
 
     @cached_property
     def _cells_by(self) -> tuple[str, ...]:
-        return tuple(sorted(set(self._expressions))) if self._is_grouped else ()
+        if not self._is_grouped:
+            return ()
+        return tuple(sorted({*self._expressions, *self._key_conditions.values()}))
 
     def _key(self, expr: Expr) -> str:
         """A key over the answer."""
@@ -353,18 +376,26 @@ class _Plan:
 
     @property
     def _wheres(self) -> set[frozenset[Expr]]:
-        found = {one.where for one in self._statistics if not self._is_of_values(one)}
-        return {one for one in found | {one.of for one in self._statistics} if one}
+        found = {self._of_records(one.where) for one in self._statistics if not self._is_of_values(one)}
+        return {one for one in found | {self._of_records(one.of) for one in self._statistics} if one}
+
+    def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
+        """The conditions that are not of keys alone."""
+        return frozenset(one for one in where if not self._is_of_keys(one))
 
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
-        met = [self._places[one] for one in dict.fromkeys(wheres) if one]
+        met = [self._places[one] for one in dict.fromkeys(map(self._of_records, wheres)) if one]
         events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
-        return f" FILTER (WHERE {' AND '.join(events)})" if events else ""
+        of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
+        if self._is_grouped:
+            of_keys = [answer_column(layout.key(self._cells_by.index(one))) for one in of_keys]
+        met_all = [*(f"({one})" for one in of_keys), *events]
+        return f" FILTER (WHERE {' AND '.join(met_all)})" if met_all else ""
 
     def _is_of_values(self, one: Statistic) -> bool:
         """Whether it counts the values of a column that is summed, so that this count is there already."""
-        column = present_column(one.where) if one.name == "records" else None
+        column = present_column(self._of_records(one.where)) if one.name == "records" else None
         return column is not None and column in self._summed
 
     # --- measures -----------------------------------------------------------------------------------------------------
@@ -417,7 +448,8 @@ class _Plan:
     def _check_single(self) -> None:
         """Raises NotOffered where numbers that do not add up would have to."""
         repeated = any(len(set(one.values)) < len(one.values) for one in self._choices.values())
-        if self._grouped.has_sets or self._told or repeated:
+        of_parts = self._is_grouped and self._key_conditions
+        if self._grouped.has_sets or self._told or repeated or of_parts:
             raise NotOffered(
                 "Different values and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
                 "beside other numbers."
@@ -464,8 +496,9 @@ class _Plan:
         """A statistic as it follows from the answer. node: as it is written."""
         measures, column = self._measures, one.column or ""
         if one.name == "records" and self._is_of_values(one):
-            of_values = Counted.by(self._measured(measures.sums[present_column(one.where) or ""]))
-            return Count(one, node, self, of_values, frozenset())
+            records = self._of_records(one.where)
+            of_values = Counted.by(self._measured(measures.sums[present_column(records) or ""]))
+            return Count(one, node, self, of_values, one.where - records)
         if one.name == "records":
             return Count(one, node, self, self._records, one.where)
         if one.name == "share":
@@ -497,12 +530,18 @@ class _Plan:
         return f"count(*){self._filtered(*wheres)}"
 
     def in_row(self, *wheres: frozenset[Expr]) -> int:
-        met = {self._told[self._places[one][0]] for one in wheres if one}
+        met = {self._told[self._places[one][0]] for one in map(self._of_records, wheres) if one}
         own = {one.tests: max(map(one.values.count, one.values)) for one in self._choices.values()}
         cells = 1
         for event in self._events:
             cells *= 1 if event in met else own.get(event, len(event) + 1)
+        if self._is_grouped:
+            # Cells are apart by conditions on keys too.
+            cells *= 2 ** len(self._key_conditions.keys() - {one for where in wheres for one in where})
         return cells
+
+    def only(self, *wheres: frozenset[Expr]) -> str:
+        return self._filtered(*wheres)
 
     # --- what is said of it -------------------------------------------------------------------------------------------
 
@@ -555,6 +594,11 @@ class _Plan:
             return ""
         parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
         return f" Epsilon is split by how much noise each part needs: {parts}."
+
+
+def _shown_key(at: int) -> str:
+    """The column of the answer for a key."""
+    return f"_dk_{layout.key(at)}"
 
 
 def _is_constant(expr: Expr) -> bool:

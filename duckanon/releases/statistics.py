@@ -38,6 +38,9 @@ class Cells(Protocol):
     def count(self, *wheres: frozenset[Expr]) -> str:
         """Their number, as SQL."""
 
+    def only(self, *wheres: frozenset[Expr]) -> str:
+        """FILTER for an aggregate over the answer, after a space; empty where all cells count."""
+
     def in_row(self, *wheres: frozenset[Expr]) -> int:
         """Their number in a row of all keys."""
 
@@ -170,7 +173,7 @@ class CountOfDifferent(Count):
 
     @property
     def value(self) -> str:
-        return f"CAST({self.by.sql(self.cells)} AS BIGINT)"
+        return f"CAST({self.by.sql(self.cells, self.where)} AS BIGINT)"
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,14 @@ class Sum(_OfSums):
 
     @property
     def value(self) -> str:
-        return f"CAST({times(self.total, self.asked.factor)} AS {self._result})"
+        return self._of_cells(f"CAST({times(self.total, self.asked.factor)} AS {self._result})")
+
+    def _of_cells(self, value: str) -> str:
+        """NULL, as DuckDB has it, where a condition on keys says that there is nothing to be summed."""
+        is_filtered = isinstance(self.node, exp.Filter) and self.node.find(exp.Case) is None
+        if not is_filtered or not self.cells.only(self.asked.where):
+            return value
+        return f"(CASE WHEN {self.cells.count(self.asked.where)} > 0 THEN {value} END)"
 
     @property
     def _result(self) -> str:
@@ -265,6 +275,9 @@ class Sum(_OfSums):
         return self.found.measure.sums(self.found.scale, self.error)
 
     def end(self, side: str) -> str:
+        return self._of_cells(self._end(side))
+
+    def _end(self, side: str) -> str:
         s, turned = self.total, self._turned(side)
         widths = [noisy.width_sql(self.cells.count(self.asked.where)) for noisy in self._noises]
         width = widths[0] if len(widths) == 1 else f"greatest({', '.join(widths)})"
@@ -347,7 +360,7 @@ class Quantile(Told):
     @property
     def value(self) -> str:
         column = self.found.columns[str(self.asked.place)]
-        return f"CAST(max({answer_column(column)}) AS {self._result})"
+        return f"CAST(max({answer_column(column)}){self.cells.only(self.asked.where)} AS {self._result})"
 
     @property
     def _result(self) -> str:

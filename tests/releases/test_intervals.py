@@ -230,7 +230,8 @@ def test_the_widths_in_words_are_true(ask: Ask, name: str) -> None:
 
 # Spellings of one number, with the same interval in each row; the first is not computed from two others.
 SPELLINGS = [
-    ["avg(CASE WHEN ill THEN 1 ELSE 0 END)", "count(*) FILTER (WHERE ill) / count(*)", "count_if(ill) * 1.0 / nullif(count(*), 0)",
+    ["avg(CASE WHEN ill THEN 1 ELSE 0 END)", "count(*) FILTER (WHERE ill) / count(*)",
+     "count_if(ill) * 1.0 / nullif(count(*), 0)",
      "1 - (1 - sum(CASE WHEN ill THEN 1 ELSE 0 END)::DOUBLE / count(*))",
      "CASE WHEN count(*) > 0 THEN count(CASE WHEN ill THEN 1 END) / count(*) ELSE NULL END"],
     ["avg(v)", "sum(v) / count(v)", "coalesce(3 * sum(v) / (3 * count(v)), 0)"],
