@@ -48,10 +48,10 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
     Raises NotOffered.
     """
     protected = context.catalog.protected[name]
-    allowed = [*protected.policy.public, *protected.policy.hierarchy]
-    public = {fold(one) for one in allowed}
-    if not isinstance(expr, Column) or expr.name not in public:
-        raise NotOffered(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
+    allowed = {fold(one): one for one in (*protected.policy.public, *protected.policy.hierarchy)}
+    if not isinstance(expr, Column) or expr.name not in allowed:
+        listed = ", ".join(one for folded, one in allowed.items() if key(protected, folded) is not None)
+        raise NotOffered(f"Counts are told by columns that the policy calls public ({listed or 'none'}).")
     found = key(protected, expr.name)
     if found is None:
         types = {} if protected.stored is None else protected.stored.types

@@ -64,6 +64,7 @@ from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over, aggre
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import SEVERAL, present_column
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
+from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext
 
 # More cells than that for one combination of keys are too many.
@@ -73,6 +74,12 @@ _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 # The statistics that are computed from sums.
 _SUMMED: dict[str, type[Sum | Mean | Spread]] = {"sum": Sum, "avg": Mean, **dict.fromkeys(_SPREADING, Spread)}
 _ANSWER = "_dk_answer"
+_OF_OTHERS = "of other columns a key has conditions with constants alone, as in"
+_COMPUTED_KEY = (
+    "A key is computed by functions that have a value for every record: lower, upper, substring, length and the like; "
+    "year, month, date_trunc and the like; + - * and // by constants; CASE, coalesce and comparisons with constants. "
+    "This one is not among them: group by the columns themselves, and compute it from the answer."
+)
 
 
 def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
@@ -260,8 +267,19 @@ class _Plan:
         used = sorted({one for one in walk(expr) if isinstance(one, Column)}, key=lambda one: one.name)
         if not used:
             raise NotOffered("A key must be computed from columns of the table.")
-        keys = tuple(public_key(self._context, self._table, one) for one in used)
-        self._columns.append((expr, "expression", keys))
+        self._columns.append((expr, "expression", tuple(map(self._key_within, used))))
+
+    def _key_within(self, column: Column) -> Key:
+        """The key of a column within an expression. Raises NotOffered."""
+        not_dropped(self._context, self._table, {column.name})
+        try:
+            return public_key(self._context, self._table, column)
+        except NotOffered as no:
+            stored = {fold(one): one for one in self._context.columns(self._table)}
+            tested = _tested(stored.get(column.name, column.name), self._types.get(column.name, ""))
+            raise NotOffered(
+                f"{str(no).rstrip('.')}, and by what is computed from these; {_OF_OTHERS} {tested}."
+            ) from no
 
     def _choice(self, expr: Expr) -> _Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
@@ -304,7 +322,10 @@ class _Plan:
             first = layout.key(places[fold(keys[0].column)])
             types = {layout.key(places[fold(key.column)]): key.kind for key in keys}
             over = rebuilt(expr, partial(placed, places))
-            found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
+            try:
+                found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
+            except NotTotal:
+                raise NotOffered(_COMPUTED_KEY) from None
         return found
 
     def _is_of_keys(self, condition: Expr) -> bool:
@@ -594,6 +615,14 @@ class _Plan:
             return ""
         parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
         return f" Epsilon is split by how much noise each part needs: {parts}."
+
+
+def _tested(column: str, kind: str) -> str:
+    """A key that is made of a condition on a column of a type, as SQL."""
+    name = quoted([column]) if not column.isidentifier() else column
+    is_number = kind in WHOLE or kind == "DOUBLE" or kind.startswith("DECIMAL(")
+    condition = f"{name} < 18" if is_number else f"{name} IS NULL"
+    return f"CASE WHEN {condition} THEN 'yes' ELSE 'no' END"
 
 
 def _shown_key(at: int) -> str:
