@@ -54,16 +54,16 @@ from duckanon.releases.statistics import (
 )
 from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
 from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
-from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, within
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.eager_aggregation import sources
-from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over, aggregates_of
+from duckanon.rewrite.normalize.grouped import NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize.aggregates import SEVERAL, present_column
-from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
+from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_column
+from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext
 
@@ -115,7 +115,8 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     try:
         new, table, plan = _planned(context, query, node)
     except _REFUSALS as no:
-        return context.not_answered(getattr(no, "part", None) or _refused_part(context, query, node, str(no)), str(no))
+        part = getattr(no, "part", None) or _refused_part(context, query, node, str(no))
+        return context.not_answered(part, f"{no}{_way_out(context, query, node, part, no)}")
     noisy = plan.noisy if node is context.bound.query else ()
     context.replace(node, new)
     settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy)
@@ -146,6 +147,49 @@ def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -
             if str(no) == reason:
                 return getattr(no, "part", None) or part
     return query
+
+
+def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exception) -> str:
+    """What may be asked instead of a part, after a reason without its full stop; empty after a whole sentence.
+
+    Proposals are tried: only what is answered is named. Of views and macros nothing is named.
+    """
+    if str(no) == ASKS_OTHERS:
+        asked = [one.unnest() for one in queries_in(part)]
+        if len(asked) == 1 and not isinstance(part, exp.In | exp.Exists) and _is_answered(context, asked[0], place):
+            return ": ask for the query in it by itself, and write its value out."
+        return ": leave it out, or write values out that are known otherwise."
+    if str(no) == NOT_GROUPED:
+        grouped = copied(query).group_by(copied(part), copy=False)
+        named = not query.args.get("group") or not query.args["group"].args.get("all")
+        return f": {'name it in GROUP BY' if named and _is_answered(context, grouped, place) else 'leave it out'}."
+    why = getattr(no, "why", None)
+    if not isinstance(why, Unanswered):
+        return ""
+    stored = {fold(one): one for name, _ in context.reads for one in context.columns(name)}
+    columns = [] if context.bound.opened else [_written(stored[one]) for one in why.columns if one in stored]
+    bare = copied(query, _CLAUSES)
+    ways = [one.format(column) for one in why.instead for column in columns]
+    answered = [one for one in ways if _is_answered(context, copied(bare).select(one, dialect=DIALECT), place)]
+    if not answered and why.keys:
+        by = [
+            (one, copied(bare).select(one, "count(*)", dialect=DIALECT).group_by(one, dialect=DIALECT))
+            for one in columns
+        ]
+        answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
+    return f": ask for {' or '.join(answered)}." if answered else f": {why.otherwise}."
+
+
+def _is_answered(context: RuleContext, query: Node, place: Node) -> bool:
+    try:
+        _planned(context, query, place)
+    except _REFUSALS:
+        return False
+    return True
+
+
+def _written(column: str) -> str:
+    return column if column.isidentifier() else quoted([column])
 
 
 def _read(context: RuleContext, query: Node) -> Node:
@@ -619,7 +663,7 @@ class _Plan:
 
 def _tested(column: str, kind: str) -> str:
     """A key that is made of a condition on a column of a type, as SQL."""
-    name = quoted([column]) if not column.isidentifier() else column
+    name = _written(column)
     is_number = kind in WHOLE or kind == "DOUBLE" or kind.startswith("DECIMAL(")
     condition = f"{name} < 18" if is_number else f"{name} IS NULL"
     return f"CASE WHEN {condition} THEN 'yes' ELSE 'no' END"

@@ -29,6 +29,7 @@ _NO_END = (
     "low and high are the ends of the interval of a count, a sum, a mean or a share, also rounded or beside constants; "
     "a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / count(*)."
 )
+NOT_GROUPED = "The query shows a column by which it does not group"
 _TOTAL_OF_TOTALS = (
     "With ROLLUP, CUBE or GROUPING SETS this total adds up totals too, so it is no share: ask for the shares without "
     "these."
@@ -38,11 +39,14 @@ _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Tuple, exp.Paren)
 
 
 class NotFollowed(Exception):
-    """Why a part of the query cannot be written over another table, in a sentence. part: its node, if it is known."""
+    """Why a part of the query cannot be written over another table, in a sentence. part: its node, if it is known.
 
-    def __init__(self, reason: str, part: Node | None = None) -> None:
+    why: the same with what may be asked instead, if that is known.
+    """
+
+    def __init__(self, reason: str, part: Node | None = None, why: object = None) -> None:
         super().__init__(reason)
-        self.part = part
+        self.part, self.why = part, why
 
 
 class Interval(Protocol):
@@ -245,7 +249,7 @@ class _Writer:
             return self._sql(self._over.keys[same[0]])
         if not same and not node.table and fold(node.name) in self._grouped.aliases:
             return node.copy()
-        raise NotFollowed("The query shows a column by which it does not group: name it in GROUP BY.", node)
+        raise NotFollowed(NOT_GROUPED, node)
 
     def _quotient(self, node: Node) -> Interval | None:
         """A quotient of two aggregates as a number with an interval; None for something else."""
