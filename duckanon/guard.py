@@ -169,10 +169,17 @@ class SharedCatalog:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                self._known = (numbers, decided, AvailableReleases(_publications(states), taken))
+                releases = AvailableReleases(_publications(states), taken, self._cells)
+                self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known
             return visible(self._everything, governed, own), releases, states
+
+    def _cells(self, question: PaidQuestion) -> int | None:
+        """The number of cells of an answer, from the domains alone: no record is read. None if there are many."""
+        with self.lock:
+            found = mechanisms.cells(self.own, question, _TRIED_CELLS)
+        return found if found <= _TRIED_CELLS else None
 
 
 class Guard:

@@ -485,7 +485,7 @@ class _Plan:
                 places.setdefault(one.column, set()).add(one.place)
         found = _Measures(
             records=Records() if counted and not self._summed else None,
-            units=Units() if "units" in asked else None,
+            units=Units(self._few_cells) if "units" in asked else None,
             different={one: self._different(one) for one in different},
             # The first sum counts records beside, those without a value too.
             sums={
@@ -500,6 +500,14 @@ class _Plan:
         if not all(one.adds_up for one in found.all):
             self._check_single()
         return found
+
+    @property
+    def _few_cells(self) -> int | None:
+        """The number of cells, if it is less than that of the records of a unit that count."""
+        if self._policy.contributions == 1 or self._is_alone:
+            return None
+        cells = self._context.releases.cells(self._asked(((Records(), Fraction(1)),)))
+        return cells if cells and cells < self._policy.contributions else None
 
     def _number(self, column: str, **of: bool) -> Number:
         return of_column(self._protected, self._types, column, **of)
@@ -524,16 +532,25 @@ class _Plan:
     def question(self) -> AggregatesQuestion:
         for one in self._statistics:
             not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
+        measures = shared(self._measures.all, self._policy.contributions, is_alone=self._is_alone)
+        return self._asked(measures)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether there is a single cell."""
+        return not self._bases and not self._events
+
+    def _asked(self, measures: tuple[tuple[Measure, Fraction], ...]) -> AggregatesQuestion:
+        """A question for measures, in the cells of this one."""
         filters = [*self._where.filters, *conditions(self._context, self._table, list(self._common))]
         assert self._policy.per_query is not None
-        is_alone = not self._bases and not self._events
         return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, filters),
             keys=self._bases,
             domain_filters=self._where.domain_filters,
             grouped=self._cells_by,
             events=self._events,
-            measures=shared(self._measures.all, self._policy.contributions, is_alone=is_alone),
+            measures=measures,
         )
 
     # --- the query over the answer ------------------------------------------------------------------------------------

@@ -62,6 +62,10 @@ class Releases(Protocol):
         """Answer a call on a protected table, or refuse it."""
         ...
 
+    def cells(self, question: Any) -> int | None:
+        """The number of cells of an answer, which follows from the domains; None if these are not at hand."""
+        ...
+
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
         """What may be asked of a table instead, in a sentence, what comes nearest to a kind of question first."""
         ...

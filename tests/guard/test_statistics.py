@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import duckanon
 from duckanon.errors import PolicyRefusal
 from duckanon.governance import answers
 from duckanon.releases import mechanisms
+from duckanon.releases.intervals import spread
 from tests.guard.truthful import truth
 
 TABLE = """
@@ -225,3 +227,26 @@ def test_intervals_know_of_rounding(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         low, high, _ = con.execute("SELECT low(avg(x)), high(avg(x)), stddev(x) FROM t").fetchall()[0]
         assert low <= 1009 <= high
         assert "rounded: x to steps of 20" in con.explain("SELECT avg(x), stddev(x) FROM t").steps[0].reason
+
+
+def test_units_by_few_keys_have_the_noise_of_few_cells(tmp_path: Path) -> None:
+    """A unit with 20 records that count moves three cells by one at most, and one cell after a condition on the key."""
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT i % 50 AS id, ['a', 'b', 'c'][1 + i % 3] AS k FROM range(3000) r(i)"
+        ).fetchall()
+        con.execute(
+            "SELECT protect('t', population := 'p', privacy_unit := 'id', rows_per_unit := 20, epsilon := 90, "
+            "per_query := 1, public := ['k'], domains := {'k': ['a', 'b', 'c']})"
+        ).fetchall()
+    with duckanon.connect(tmp_path / "x.duckdb", role="analyst") as con:
+        for sql, cells in (
+            ("SELECT k, count(DISTINCT id) FROM t GROUP BY k", 3),
+            ("SELECT k, count(DISTINCT id) FROM t WHERE k <> 'b' GROUP BY k", 2),
+            ("SELECT k, count(DISTINCT id) FROM t WHERE k = 'b' GROUP BY k", 1),
+            ("SELECT k = 'b', count(DISTINCT id) FROM t WHERE k IS NOT NULL GROUP BY 1", 2),
+            ("SELECT count(DISTINCT id) FROM t", 1),
+            ("SELECT k, count(*) FROM t GROUP BY k", 20),
+        ):
+            assert con.explain(sql).steps[0].within == spread(Fraction(cells)), sql
+            assert con.execute(sql).fetchall()
