@@ -10,6 +10,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
+from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -24,10 +25,16 @@ class AvailableReleases:
     """The releases that an analyst can get.
 
     publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
+    counted: gives the number of cells of an answer, from the domains alone, or None if it is not known.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
+    counted: Callable[[PaidQuestion], int | None] = lambda _: None
+
+    def cells(self, question: PaidQuestion) -> int | None:
+        """The number of cells of an answer, which is public; None if it is not known."""
+        return self.counted(question)
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""

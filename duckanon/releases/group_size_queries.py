@@ -20,7 +20,7 @@ from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
-from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
+from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle, words_beside
 from duckanon.releases.lookups import OURS, Lookup, among, compare, looked_up
 from duckanon.releases.noise import NotOffered, conditions, not_dropped
 from duckanon.releases.numbers import is_number
@@ -104,7 +104,8 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     except (NotOffered, NotTotal) as no:
         return context.not_answered(_refused_part(context, node, str(no)), str(no))
     context.replace(node, replacement)
-    settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question))
+    said = f"{words_beside(context, name, asked.question)}{_said(asked.question)}"
+    settle(context, name, asked.question, Verdict.REWRITTEN, said)
     return None
 
 

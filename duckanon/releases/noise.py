@@ -49,10 +49,10 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
     Raises NotOffered.
     """
     protected = context.catalog.protected[name]
-    allowed = [*protected.policy.public, *protected.policy.hierarchy]
-    public = {fold(one) for one in allowed}
-    if not isinstance(expr, Column) or expr.name not in public:
-        raise NotOffered(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
+    allowed = {fold(one): one for one in (*protected.policy.public, *protected.policy.hierarchy)}
+    if not isinstance(expr, Column) or expr.name not in allowed:
+        listed = ", ".join(one for folded, one in allowed.items() if key(protected, folded) is not None)
+        raise NotOffered(f"Counts are told by columns that the policy calls public ({listed or 'none'}).")
     found = key(protected, expr.name)
     if found is None:
         types = {} if protected.stored is None else protected.stored.types
@@ -102,9 +102,15 @@ def check(question: AggregatesQuestion, protected: Protected) -> None:
 
 def not_covered(question: PaidQuestion) -> str:
     """A sentence about what intervals leave out; empty where all records count as they are. They are for the noise."""
+    left_out = left_out_of(question)
+    return f" Intervals do not cover {left_out}." if left_out else ""
+
+
+def left_out_of(question: PaidQuestion) -> str:
+    """What of the records is not told, besides the noise; empty where all records count as they are."""
     left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
     left_out += ["values clamped to their bounds"] if question.clamps else []
-    return f" Intervals do not cover {' or '.join(left_out)}." if left_out else ""
+    return " or ".join(left_out)
 
 
 def settle(

@@ -17,11 +17,12 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.pivot_values import grouped
 from duckanon.rewrite.parameters import numbered
+from duckanon.rewrite.quote import Unread
 from duckanon.rewrite.readings import Reading, reading
 
 # In characters. A longer statement would take seconds to parse.
@@ -128,7 +129,7 @@ def _about(word: str, rest: str) -> Statement:
 
 def _parsed(text: str) -> Statement:
     """The one statement in a text, with its question marks numbered."""
-    text = numbered(text)
+    written, text = text, numbered(text)
     try:
         trees = sqlglot.parse(text, read=DIALECT)
         trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
@@ -141,9 +142,13 @@ def _parsed(text: str) -> Statement:
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
         ) from None
-    for one in nodes_of(tree, exp.Fetch):
-        _as_limit(one)
-    return replace(_kind(grouped(tree)), readings=readings)
+    try:
+        for one in nodes_of(tree, exp.Fetch):
+            _as_limit(one)
+        return replace(_kind(grouped(tree)), readings=readings)
+    except Unread as no:
+        no.quotes(written)
+        raise
 
 
 def _readings(text: str, tree: Node) -> tuple[Reading, ...]:
@@ -160,7 +165,7 @@ def _as_limit(fetch: Node) -> None:
     ties = fetch.args.get("with_ties") or fetch.args.get("percent") or (options and options.args.get("with_ties"))
     count = fetch.args.get("count")
     if ties or (options and options.args.get("percent")) or count is None:
-        raise UnsupportedQuery("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.")
+        raise Unread("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.", fetch)
     fetch.replace(exp.Limit(expression=count.copy()))
 
 
@@ -200,11 +205,11 @@ def known(query: Node) -> Node:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.")
         name = type(node).__name__
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "TRY":
-            raise UnsupportedQuery(NO_TRY)
+            raise Unread(NO_TRY, node)
         if isinstance(node, exp.Anonymous) and fold(node.name) in OWN:
-            raise UnsupportedQuery("The ends of intervals are low(...) and high(...) of a number with noise.")
+            raise Unread("The ends of intervals are low(...) and high(...) of a number with noise.", node)
         if name not in _PARTS and not isinstance(node, exp.Func):
-            raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
+            raise Unread(f"The statement holds what the guard does not know ({name}): write it another way.", node)
         if isinstance(node, exp.Select):
             for part in ("into", "locks", "hint", "operation_modifiers", "pivots", "match"):
                 _without(node, part)
@@ -216,9 +221,18 @@ def known(query: Node) -> Node:
     return query
 
 
+# What stands in the text for some parts of the tree.
+_CLAUSES = {"locks": "FOR UPDATE", "when": "AT", "rows_from": "ROWS FROM", "match": "MATCH_RECOGNIZE"}
+
+
 def _without(node: Node, part: str) -> None:
-    if arg(node, part):
-        raise UnsupportedQuery(f"The guard does not know {part.upper()} here: write the query without it.")
+    found = arg(node, part)
+    if found:
+        found = found[0] if isinstance(found, list) else found
+        # (sqlglot does not write FOR UPDATE in DuckDB's dialect.)
+        about = None if part == "locks" else found if isinstance(found, ROOT) else node
+        clause = _CLAUSES.get(part, part.upper())
+        raise Unread(f"The guard does not know {clause} here: write the query without it.", about)
 
 
 def _only(node: Node, *names: str) -> bool:

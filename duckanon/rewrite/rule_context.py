@@ -28,7 +28,7 @@ from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.quote import takes_over
 from duckanon.rewrite.recognize import Finding, Schema, findings_in
 from duckanon.rewrite.recognize.aggregates import aggregates
-from duckanon.rewrite.recognize.findings import Aggregates, Role
+from duckanon.rewrite.recognize.findings import Aggregates, Role, Unanswered
 
 T = TypeVar("T", bound=Finding)
 R = TypeVar("R")
@@ -60,6 +60,10 @@ class Releases(Protocol):
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Answer a call on a protected table, or refuse it."""
+        ...
+
+    def cells(self, question: Any) -> int | None:
+        """The number of cells of an answer, which follows from the domains; None if these are not at hand."""
         ...
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
@@ -139,6 +143,8 @@ class RuleContext:
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
         found = aggregates(core)
+        if isinstance(found, Unanswered):
+            raise NotFollowed(found.reason, why=found)
         if isinstance(found, str):
             raise NotFollowed(found)
         if found.table not in self.catalog.protected:
