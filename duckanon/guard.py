@@ -37,7 +37,7 @@ from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.readings import Reading
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
-from duckanon.rewrite.verify import Allowed, call, verify
+from duckanon.rewrite.verify import Allowed, call, called, verify
 from duckanon.specification import table_functions
 
 _SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
@@ -314,9 +314,9 @@ class Guard:
             if catalog.protected and admitted.query is not None and admitted.query.find(exp.Table) is not None:
                 self._name_columns(admitted.query)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
-            self._as_written(decision.readings)
+            self._as_written(decision.readings, of_definitions=True)
             if decision.query is not None:
-                self._verify(decision, catalog)
+                self._verify(decision, catalog, admitted)
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
         return self._priced(decision), states
@@ -392,17 +392,21 @@ class Guard:
     def _stand(self, question: PaidQuestion) -> None:
         self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
 
-    def _verify(self, decision: Decision, catalog: Catalog) -> None:
+    def _verify(self, decision: Decision, catalog: Catalog, admitted: Statement) -> None:
         answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)
         calls = tuple(call(self._serialized(f"SELECT * FROM {one}")) for one in decision.calls)
         readable = frozenset(catalog.tables) | decision.tables | answers
+        own = called([self._serialized(one) for one, _ in admitted.readings]) if decision.has_definitions else None
         verify(
             self._serialized(decision.query or ""),
-            Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects),
+            Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects, own),
         )
 
-    def _as_written(self, readings: Sequence[Reading]) -> None:
-        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written."""
+    def _as_written(self, readings: Sequence[Reading], *, of_definitions: bool = False) -> None:
+        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written.
+
+        of_definitions: whether they are of views and macros, whose text is not quoted.
+        """
         different = [one for one in readings if one[0] != one[1]]
         if not different:
             return
@@ -412,7 +416,7 @@ class Guard:
                 mine = json.loads(one)
                 found = difference(written, mine, json.loads(other))
                 if found is not None:
-                    raise UnsupportedQuery(_misread(mine, found))
+                    raise UnsupportedQuery(_MISREAD if of_definitions else _misread(mine, found))
 
     def _name_columns(self, query: exp.Expression) -> None:
         """Columns of the result that have no name get DuckDB's, which follows from how they are written."""
@@ -439,6 +443,10 @@ class Guard:
             return list(self._shared.own.execute(asked, list(texts)).fetchall()[0])
 
 
+_MISREAD = (
+    "The guard does not read a view or macro of the statement as DuckDB does, so it does not run it: ask the steward "
+    "to write it another way."
+)
 _NO_QUERY = "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
 
 

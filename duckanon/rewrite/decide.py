@@ -114,7 +114,7 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         steps,
         text,
         context.approved,
-        context.answers,
+        [replace(one, definitions=tuple(dict.fromkeys(bound.opened))) for one in context.answers],
         target,
         frozenset(bound.tables),
         has_definitions=bool(bound.opened),

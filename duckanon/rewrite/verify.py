@@ -48,13 +48,21 @@ _PLACES = frozenset({"query_location", "query_location_length"})
 class Allowed:
     """What the text may use. tables: readable ones. calls: approved ones, as trees. macros: names of users' macros.
 
-    objects: the names of all tables and views.
+    objects: the names of all tables and views. named: functions that an error may name; None: all. Others are named in
+    the text of a view or macro only, which is not shown.
     """
 
     tables: frozenset[TableName]
     calls: tuple[Any, ...] = ()
     macros: frozenset[str] = frozenset()
     objects: frozenset[str] = frozenset()
+    named: frozenset[str] | None = None
+
+    def says(self, name: str) -> str:
+        """A function, as an error writes it."""
+        return (
+            f"the function {name[:40]}" if self.named is None or name in self.named else "a function in a view or macro"
+        )
 
 
 def verify(serialized: Mapping[str, Any], allowed: Allowed) -> None:
@@ -173,15 +181,35 @@ def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) ->
     name = fold(str(node.get("function_name")))
     if name in allowed.macros:
         raise PolicyRefusal(
-            f"In this database {name[:40]} is a macro that somebody wrote, so what it does is not known here: ask the "
-            "steward to drop or rename it."
+            f"In this database {allowed.says(name)} is a macro that somebody wrote, so what it does is not known here: "
+            "ask the steward to drop or rename it."
         )
     if name not in listed:
+        said = _begun(allowed.says(name))
         raise UnsupportedQuery(
-            f"The function {name[:40]} is not one of those that an analyst may call: leave it out, or ask the steward."
+            f"{said} is not one of those that an analyst may call: leave it out, or ask the steward."
         )
     if node.get("catalog") or (node.get("schema") or "main") != "main" or node.get("export_state"):
-        raise UnsupportedQuery(f"The function {name[:40]} is called in a way that the guard does not know.")
+        raise UnsupportedQuery(f"{_begun(allowed.says(name))} is called in a way that the guard does not know.")
+
+
+def called(node: Any) -> frozenset[str]:
+    """The folded names of all functions in DuckDB's tree."""
+    found, stack = set(), [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            if isinstance(one.get("function_name"), str):
+                found.add(fold(one["function_name"]))
+            stack.extend(one.values())
+        elif isinstance(one, list):
+            stack.extend(one)
+    return frozenset(found)
+
+
+def _begun(words: str) -> str:
+    """The words at the beginning of a sentence."""
+    return words[0].upper() + words[1:]
 
 
 def _column(node: dict[str, Any], allowed: Allowed) -> None:
