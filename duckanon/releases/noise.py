@@ -101,10 +101,15 @@ def check(question: AggregatesQuestion, protected: Protected) -> None:
 
 
 def not_covered(question: PaidQuestion) -> str:
-    """A sentence about what intervals leave out; empty where all records count as they are. They are for the noise."""
+    """Sentences about what does not count; empty where all records count as they are. Intervals are for the noise."""
     left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
     left_out += ["values clamped to their bounds"] if question.clamps else []
-    return f" Intervals do not cover {' or '.join(left_out)}." if left_out else ""
+    home = ""
+    if question.is_of_one_cell and question.form.keys:
+        by = ", ".join(one.column for one in question.form.keys)
+        left_out += ["records in other regions"]
+        home = f" Each {question.privacy_unit} counts in one region by {by} only, with its records there."
+    return f"{home} Intervals do not cover {' or '.join(left_out)}." if left_out else ""
 
 
 def settle(
