@@ -30,6 +30,10 @@ from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.rule_context import RuleContext
 
+_TEMPORARY = (
+    "Records are looked up in open tables, not in a temporary one: write its values out, as in x IN (1, 2), or ask the "
+    "steward to open a table of them."
+)
 # The number of the source of the release's own columns.
 OURS = -1
 # Whole numbers of these types are compared as BIGINT.
@@ -210,6 +214,9 @@ def values_of(
         raise NotOffered(
             "Records are looked up in an open table by columns of one type: a cast could fail on a record."
         )
+    stored = context.catalog.stored(table.name)
+    if stored is not None and stored.temporary:
+        raise NotOffered(_TEMPORARY)
     not_dropped(context, found.table, {mine})
     written_where = tuple(sorted(written(one, theirs, context.today) for one in where))
     own = {fold(one): one for one in context.columns(found.table)}
