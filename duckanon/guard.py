@@ -323,7 +323,7 @@ class Guard:
             if catalog.protected and admitted.query is not None and admitted.query.find(exp.Table) is not None:
                 self._name_columns(admitted.query)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
-            self._as_written(decision.readings)
+            self._as_written(decision.readings, of_definitions=True)
             if decision.query is not None:
                 self._verify(admitted, decision, catalog)
         except RecursionError:
@@ -416,8 +416,11 @@ class Guard:
             no.args = (not_answered(part, str(no)),)
             raise
 
-    def _as_written(self, readings: Sequence[Reading]) -> None:
-        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written."""
+    def _as_written(self, readings: Sequence[Reading], *, of_definitions: bool = False) -> None:
+        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written.
+
+        of_definitions: whether they are of views and macros, whose text is not quoted.
+        """
         different = [one for one in readings if one[0] != one[1]]
         if not different:
             return
@@ -427,7 +430,7 @@ class Guard:
                 mine = json.loads(one)
                 found = difference(written, mine, json.loads(other))
                 if found is not None:
-                    raise UnsupportedQuery(_misread(mine, found))
+                    raise UnsupportedQuery(_MISREAD if of_definitions else _misread(mine, found))
 
     def _name_columns(self, query: exp.Expression) -> None:
         """Columns of the result that have no name get DuckDB's, which follows from how they are written."""
@@ -454,6 +457,10 @@ class Guard:
             return list(self._shared.own.execute(asked, list(texts)).fetchall()[0])
 
 
+_MISREAD = (
+    "The guard does not read a view or macro of the statement as DuckDB does, so it does not run it: ask the steward "
+    "to write it another way."
+)
 _NO_QUERY = "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
 
 

@@ -97,18 +97,20 @@ def candidates(
 ) -> list[TableName]:
     """The full names that a name can mean, in the order in which DuckDB tries them.
 
-    search: catalogs and schemas on the search path, folded. home: catalog and schema of the view
-    in which the name is written, if it is written in one.
+    search: catalogs and schemas on the search path, folded. home: catalog and schema of the view or macro in which the
+    name is written, if it is written in one. There it never means a temporary table or view: whoever asks could make
+    one of that name, and DuckDB would take it in place of what the view's author meant.
     """
     if written.catalog:
-        return [written]
-    path = [(TEMPORARY, "main"), *([home] if home else []), *search]
+        return [written] if home is None or written.catalog != TEMPORARY else []
+    path = [home, *search] if home else [(TEMPORARY, "main"), *search]
     if written.schema:
         # In a.b, a is a schema of a catalog on the path, first of those whose entry has that schema; or it is a
         # catalog, and the table lies in its main schema.
         on_path = [catalog for catalog, schema in path if schema == written.schema]
         catalogs = dict.fromkeys([*on_path, *(catalog for catalog, _ in path)])
-        path = [(catalog, written.schema) for catalog in catalogs] + [(written.schema, "main")]
+        path = [(catalog, written.schema) for catalog in catalogs]
+        path += [(written.schema, "main")] if home is None or written.schema != TEMPORARY else []
     return [TableName(catalog, schema, written.object) for catalog, schema in path]
 
 

@@ -15,7 +15,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.noise import left_out_of, not_covered
+from duckanon.releases.noise import in_one_region, left_out_of, not_covered
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
 from duckanon.rewrite.bind import table
 from duckanon.rewrite.calls import Call
@@ -194,5 +194,5 @@ def words_beside(context: RuleContext, name: TableName, question: GroupSizesQues
     if call is None or question != usual:
         left_out = left_out_of(question)
         more = f", and differ from the true ones by {left_out} too" if left_out else ""
-        return f"{said} They have no intervals{more}."
+        return f"{said} They have no intervals{more}.{in_one_region(question)}"
     return f"{said} The 95 % intervals of the numbers of groups are in FROM {call}, for free.{not_covered(question)}"

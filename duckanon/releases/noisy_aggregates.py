@@ -68,7 +68,7 @@ from duckanon.rewrite.algebra.expressions import (
     walk,
 )
 from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
-from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, within
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, sql, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.order import sort_key
 from duckanon.rewrite.algebra.render import Renderer
@@ -674,7 +674,15 @@ class _Plan:
         if self.kind == "count" and is_plain:
             near = f"95 % are within {rounded(max(one.half or 0 for one in self.told))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
-        return in_words(self.told, has_totals=self._grouped.has_sets) + self._rounded_told + self._split_told
+        told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
+        return told + self._rounded_told + self._split_told
+
+    def _as_written(self, node: Node) -> str:
+        """An aggregate as the statement has it: nothing of the text of a view or macro."""
+        if not self._context.bound.opened:
+            return sql(node)
+        part = self._context.bound.quote(node)
+        return "a number" if part is None else part
 
     @property
     def _rounded_told(self) -> str:

@@ -6,7 +6,7 @@ What they are computed from is measured in the cells (`duckanon.releases.measure
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
@@ -119,11 +119,10 @@ class Told(ABC):
         """Of a count, with the number of cells that a row of all keys adds up."""
         return None
 
-    @property
-    def within(self) -> str | None:
-        """`half` in words."""
+    def within(self, named: Callable[[Node], str]) -> str | None:
+        """`half` in words. named: how an aggregate is named."""
         half, per = self.half, "" if self.is_shown else " / the number of its values"
-        return None if half is None else f"{sql(self.node)} within {rounded(half)}{per}"
+        return None if half is None else f"{named(self.node)} within {rounded(half)}{per}"
 
     def _turned(self, side: str) -> str:
         """A negative factor turns the interval around."""
@@ -369,9 +368,12 @@ class Quantile(Told):
         return self.type if discrete or not (self.type in WHOLE or self.type == "DOUBLE") else "DOUBLE"
 
 
-def in_words(found: Sequence[Told], *, has_totals: bool) -> str:
-    """The margins of error of the numbers of a row of all keys. has_totals: whether there are totals of rows."""
-    said = [one.within for one in {one.asked: one for one in found}.values()]
+def in_words(found: Sequence[Told], named: Callable[[Node], str] = sql, *, has_totals: bool) -> str:
+    """The margins of error of the numbers of a row of all keys.
+
+    named: how an aggregate is named. has_totals: whether there are totals of rows.
+    """
+    said = [one.within(named) for one in {one.asked: one for one in found}.values()]
     margins = [one for one in said if one is not None]
     wider = ", and those of totals within more" if has_totals else ""
     measured = (

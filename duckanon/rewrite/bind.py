@@ -6,15 +6,16 @@ with the name of a table is renamed, so that neither can be taken for the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import TableName, fold
-from duckanon.catalog.snapshot import Catalog, Macro, View
+from duckanon.catalog.snapshot import Catalog, Home, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
@@ -24,10 +25,12 @@ from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 from duckanon.rewrite.readings import Reading, reading
 
+T = TypeVar("T")
 _NOT_SEEN = (
     "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "
     "and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a table with open_table."
 )
+_INSIDE = "A view or macro in its definition cannot be checked: ask the steward to write it plainly."
 # The most levels of views in views, or of macros in macros.
 _DEEPEST = 20
 
@@ -37,20 +40,21 @@ class Bound:
     """A query with resolved names, as a tree of its own that may be changed.
 
     protected: the name and the node of each read of a protected table. tables: all other tables that it reads. calls:
-    the name and the node of each call of duckanon's table functions. has_parameters: whether it has placeholders. text:
-    of the statement. origins: what the analyst wrote where names are resolved now. readings: of the definitions of
-    its views and macros. opened: whether it holds the text of a view or macro that is not the analyst's own.
+    the name and the node of each call of duckanon's table functions, and where the view or macro stands in which it is
+    written. has_parameters: whether it has placeholders. text: of the statement. origins: what the analyst wrote where
+    names are resolved now. readings: of the definitions of its views and macros. opened: the names of the views and
+    macros whose text it holds and that are not the analyst's own, without those that are named in such text only.
     """
 
     query: Node
     tables: set[TableName] = field(default_factory=set)
     protected: list[tuple[TableName, Node]] = field(default_factory=list)
-    calls: list[tuple[str, Node]] = field(default_factory=list)
+    calls: list[tuple[str, Node, Home | None]] = field(default_factory=list)
     has_parameters: bool = False
     text: str = ""
     origins: Sequence[Node] = ()
     readings: list[Reading] = field(default_factory=list)
-    opened: bool = False
+    opened: list[str] = field(default_factory=list)
 
     def quote(self, node: Node | None) -> str | None:
         """The part of the statement that a node stands for, in backticks; None if none is found."""
@@ -91,8 +95,11 @@ class _Binder:
         # The node of the statement that is replaced by a view's or macro's definition at this moment.
         self._opened: list[Node] = []
 
-    def within(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
-        """Resolve all names in `node`. ctes: the visible CTEs with their new names. home: of the view around it."""
+    def within(self, node: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
+        """Resolve all names in `node`.
+
+        ctes: the visible CTEs with their new names. home: of the steward's view or macro around it.
+        """
         given = arg(node, "with")
         if given is not None:
             ctes = self._common(given, ctes, home, depth)
@@ -116,7 +123,17 @@ class _Binder:
             return UnsupportedQuery(reason)
         return UnsupportedQuery(self._bound.not_answered(self._opened[0] if self._opened else node, reason))
 
-    def _common(self, given: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> dict[str, str]:
+    def _defined(self, node: Node, home: Home | None, read: Callable[[], T]) -> T:
+        """What is read of the definition of a view or macro. Within another definition an error does not name it."""
+        try:
+            return read()
+        except UnsupportedQuery:
+            if home is None:
+                raise
+        # Raised outside of `except`, so that the other error is not its context.
+        raise self._refusal(node, _INSIDE)
+
+    def _common(self, given: Node, ctes: dict[str, str], home: Home | None, depth: int) -> dict[str, str]:
         ctes = dict(ctes)
         for one in given.expressions:
             name = fold(one.alias)
@@ -132,7 +149,7 @@ class _Binder:
         found = self._catalog.definitions.get(fold(str(call.name)))
         return found if found is not None and found.is_table == is_table else None
 
-    def _expanded(self, call: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+    def _expanded(self, call: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
         """Replace a call of a scalar macro by the macro's expression."""
         macro = self._macro(call, is_table=False)
         assert macro is not None
@@ -141,17 +158,18 @@ class _Binder:
         takes_over(body, call)
         call.replace(body)
 
-    def _behind(self, macro: Macro, call: Node, given: list[Node], home: tuple[str, str] | None, depth: int) -> Node:
+    def _behind(self, macro: Macro, call: Node, given: list[Node], home: Home | None, depth: int) -> Node:
         if depth >= _DEEPEST:
             raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
-        values = macros.arguments(macro, given)
-        body, read = macros.body(macro)
+        values = self._defined(call, home, lambda: macros.arguments(macro, given))
+        body, read = self._defined(call, home, lambda: macros.body(macro))
         self._bound.readings.append(read)
-        self._bound.opened = True
+        if home is None:
+            self._bound.opened.append(macro.name)
         holder = exp.Subquery(this=body)
         # A macro has no more rights than its caller: it cannot read closed tables.
         self._opened.append(call)
-        self.within(holder, {}, home, depth + 1)
+        self.within(holder, {}, home or Home(*self._catalog.search[0]), depth + 1)
         self._opened.pop()
         return macros.filled(holder, values).this
 
@@ -159,7 +177,7 @@ class _Binder:
         self._renamed += 1
         return self._renamed
 
-    def _table(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+    def _table(self, node: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
         for child in node.args.get("joins") or []:
             self.within(child, ctes, home, depth)
         if not isinstance(node.this, exp.Identifier):
@@ -180,14 +198,14 @@ class _Binder:
         if found is None:
             raise self._refusal(node, _NOT_SEEN)
         if found in self._catalog.protected:
-            if home is not None:
+            if home is not None and home.reads_closed:
                 raise self._refusal(node, "The statement reads a view over a protected table: ask the table itself.")
             _becomes(node, table(self._path(found)), alias)
             self._bound.protected.append((found, node))
             return
         view = self._catalog.views.get(found) or self._catalog.behind.get(found)
         if isinstance(view, View):
-            self._view(node, view, alias, depth)
+            self._view(node, view, alias, home, depth)
         else:
             _becomes(node, table(self._path(found)), alias)
             self._bound.tables.add(found)
@@ -196,13 +214,13 @@ class _Binder:
         stored = self._catalog.stored(name)
         return (name.catalog, name.schema, name.object) if stored is None else stored.path
 
-    def _function(self, node: Node, ctes: dict[str, str], home: tuple[str, str] | None, depth: int) -> None:
+    def _function(self, node: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
         name = fold(_called(node.this))
         path = (fold(node.catalog), fold(node.db))
         if name in self._functions and path in _OURS:
             node.set("catalog", exp.to_identifier("temp", quoted=True))
             node.set("db", exp.to_identifier("main", quoted=True))
-            self._bound.calls.append((name, node))
+            self._bound.calls.append((name, node, home))
             return
         macro = self._macro(node.this, is_table=True)
         if macro is not None and path in _THEIRS:
@@ -212,27 +230,28 @@ class _Binder:
             holder.set("alias", node.args.get("alias") or named)
             _replaced(node, holder)
             return
-        if path in _THEIRS and self._metadata(node, name):
+        if path in _THEIRS and self._metadata(node, name, home):
             return
         if name not in TABLE_FUNCTIONS or path not in _THEIRS:
+            called = "this function" if self._opened else f"the function {name[:40]}"
             raise self._refusal(
-                node, f"An analyst cannot read from the function {name[:40]}: ask the steward for a table or a release."
+                node, f"An analyst cannot read from {called}: ask the steward for a table or a release."
             )
         self.within(node.this, ctes, home, depth)
 
-    def _metadata(self, node: Node, name: str) -> bool:
+    def _metadata(self, node: Node, name: str, home: Home | None) -> bool:
         """Replace a call of a function that lists the catalog. Returns whether it is one."""
         passed = node.this.expressions
         if name in metadata.FUNCTIONS and not passed:
             found = metadata.FUNCTIONS[name](self._catalog)
         elif name == "pragma_table_info" and len(passed) == 1 and isinstance(passed[0], exp.Literal):
-            found = metadata.table_info(self._catalog, self._found(str(passed[0].this)))
+            found = metadata.table_info(self._catalog, self._found(str(passed[0].this), home))
         else:
             return False
         _holds(node, found, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
         return True
 
-    def _found(self, text: str) -> TableName:
+    def _found(self, text: str, home: Home | None) -> TableName:
         """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
         try:
             trees = sqlglot.parse(f"FROM {text}", read=DIALECT)
@@ -243,22 +262,23 @@ class _Binder:
         plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
         plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}
         plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
-        name = self._catalog.find(named(found)) if plain else None
-        if name is None:
+        name = self._catalog.find(named(found), home) if plain else None
+        if name is None or not self._catalog.is_seen(name):
             raise UnsupportedQuery(_NOT_SEEN)
         return name
 
-    def _view(self, node: Node, view: View, alias: Node, depth: int) -> None:
+    def _view(self, node: Node, view: View, alias: Node, home: Home | None, depth: int) -> None:
         if depth >= _DEEPEST:
             raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
-        query, columns, read = _behind(view)
+        query, columns, read = self._defined(node, home, lambda: _behind(view))
         self._bound.readings.append(read)
-        self._bound.opened = self._bound.opened or not view.own
-        catalog, schema, _ = view.path
+        catalog, schema, name = view.path
+        if home is None and not view.own:
+            self._bound.opened.append(name if schema == "main" else f"{schema}.{name}")
         holder = exp.Subquery(this=query)
         # An analyst's own view has no more rights than the analyst: it cannot read closed tables.
         self._opened.append(node)
-        self.within(holder, {}, None if view.own else (fold(catalog), fold(schema)), depth + 1)
+        self.within(holder, {}, None if view.own else Home(fold(catalog), fold(schema), reads_closed=True), depth + 1)
         self._opened.pop()
         if columns and not alias.args.get("columns"):
             alias.set("columns", columns)

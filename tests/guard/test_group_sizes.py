@@ -93,6 +93,28 @@ def test_all_units_with_the_records_they_have(con: duckanon.Analyst, sql: str) -
     assert told(con, sql) == told(con._con.cursor(), sql)
 
 
+LISTED = (
+    "SELECT n, count(*) FROM (SELECT t.k, count(o_orderkey) AS n FROM {} AS t LEFT JOIN orders ON t.k = o_custkey "
+    "GROUP BY t.k) GROUP BY n ORDER BY n"
+)
+
+
+def test_groups_are_those_of_the_open_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of units that it does not list count in no group; units without records have size 0."""
+    path = made(tmp_path / "x.duckdb", *PROTECTED)
+    with duckanon.connect(path, role="steward") as con:
+        for name, rows in (("few", "range(3)"), ("many", "range(200)"), ("none", "range(900, 905)")):
+            con.execute(f"CREATE TABLE {name} AS SELECT i::INTEGER AS k FROM {rows} t(i)")
+            con.execute("SELECT open_table(?)", [name]).fetchall()
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    monkeypatch.setattr(answers, "STRICT", True)
+    with duckanon.connect(path, role="analyst") as con:
+        for name in ("few", "many", "none"):
+            for sql in (LISTED.format(name), LISTED.format(name).replace("count(o_orderkey)", "count(o_custkey)")):
+                assert told(con, sql) == told(con._con.cursor(), sql)
+            assert "each once" in con.explain(LISTED.format(name)).steps[0].reason
+
+
 def test_statistics_of_all_units(con: duckanon.Analyst) -> None:
     sizes = (
         "(SELECT c_custkey, count(o_orderkey) AS n FROM customer LEFT JOIN orders ON c_custkey = o_custkey GROUP BY 1)"
