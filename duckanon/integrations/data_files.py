@@ -30,6 +30,9 @@ _SUFFIXES = {
     **office_files.KINDS,
 }
 _READ = "duckanon.read"
+# The CSV of RFC 4180, after a line of names. DuckDB would guess all of this from the records: a stray quote anywhere
+# makes it keep the quotes of all values, and lines that begin with # count as comments.
+_DIALECT = ("header = true", "quote = '\"'", "escape = '\"'", "comment = ''", "skip = 0")
 _WRITERS = {
     "csv": "FORMAT csv, HEADER true",
     "tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
@@ -82,8 +85,7 @@ class DataFile:
         if self.kind == "tsv":
             given.append("delim = '\t'")
         if self.is_delimited:
-            # Columns are named on the command line, so the file must have a header; DuckDB need not guess.
-            given.append("header = true")
+            given += _DIALECT
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
     def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
