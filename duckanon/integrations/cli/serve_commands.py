@@ -158,18 +158,12 @@ def _password(name: str) -> str:
 
 
 def _allot(path: Path, name: str, epsilon: str, population: str) -> None:
-    import duckdb
-
     from duckanon.accounting import epsilon as exactly
     from duckanon.connection import connect
     from duckanon.functions.udf import Instance
     from duckanon.governance.instance import governance_of
 
-    try:
-        con = connect(path, role="steward")
-    except duckdb.IOException:
-        raise InvalidInput(f"{path} is open elsewhere, perhaps in a server: stop that first.") from None
-    with con:
+    with connect(path, role="steward") as con:
         ((database,),) = con.execute("SELECT current_database()").fetchall()
         governance = governance_of(Instance(con._con).identity, con._con)
         governance.decisions.allot(database, name, population, exactly(epsilon, "--epsilon"))
