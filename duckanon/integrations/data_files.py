@@ -230,7 +230,7 @@ def _refuse_mixed(con: Connection, table: str, ordered: Sequence[str]) -> None:
                 raise InvalidInput(
                     f'Column "{name}" is text, since {wrong:,} of its {all_:,} values cannot be cast to {kind}; the '
                     f"first is in record {first + 1}. Correct them or leave them empty, or name the column in "
-                    f"categorical := ['{name}'] to release sets of its values."
+                    f"categorical := [{literal(name)}] to release sets of its values."
                 )
 
 
