@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, spelled
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
 from duckanon.releases.paid_questions import PaidQuestion
@@ -129,7 +129,7 @@ class AvailableReleases:
         return f"What may be asked: {' or '.join(found[:3])}."
 
     def _published(self, name: TableName, *releases: str) -> list[str]:
-        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
+        return [f"FROM {spelled([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
 
     def _sizes(self, context: RuleContext, name: TableName) -> list[str]:
         found = group_sizes.suggestion(context, name)
@@ -142,7 +142,7 @@ class AvailableReleases:
         stored = {fold(one): one for one in context.columns(name)}
         public = [fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)]
         keys = [stored[one] for one in public if one in protected.domains and one in stored][:1]
-        shown = "".join(f"{quoted([one]) if not one.isidentifier() else one}, " for one in keys)
+        shown = "".join(f"{spelled([one])}, " for one in keys)
         grouped = " GROUP BY ALL" if keys else ""
         return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
 

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.accounting import rational
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
@@ -400,7 +400,7 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
     if bounds is None:
         raise NotOffered(
             f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
-            f"bounds := {{'{of.name}': [least, largest]}}."
+            f"bounds := {{{literal(of.name)}: [least, largest]}}."
         )
     if not is_number(context.types(name)[of.name]):
         raise NotOffered(f"Sums are of a column of numbers, and {of.name} is none.")

@@ -10,6 +10,7 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NoReturn
 
 import sqlglot
 from sqlglot import exp
@@ -32,6 +33,15 @@ _DEEPEST = 200
 _ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
 _QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|PIVOT|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
 _TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*([A-Za-z_]+)", re.ASCII | re.DOTALL)
+# The first words of DuckDB's other statements.
+_OTHERS = frozenset(
+    """
+    ALTER ANALYZE ATTACH CALL CHECKPOINT COMMENT COPY DEALLOCATE DELETE DETACH EXECUTE EXPORT FORCE IMPORT INSTALL LOAD
+    MERGE PREPARE REINDEX RESET SET TRUNCATE UPDATE USE VACUUM
+    """.split()
+)
+_TRANSACTIONS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
 
 # sqlglot logs what it cannot parse; the guard refuses that with an error of its own.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -133,22 +143,48 @@ def _parsed(text: str) -> Statement:
     try:
         trees = sqlglot.parse(text, read=DIALECT)
         trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+        if not trees:
+            raise UnsupportedQuery("There is no statement in the text: send a query.")
         if len(trees) != 1:
             raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
         tree: Node = trees[0]
         readings = _readings(text, tree)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        # The parser's own message would quote the statement.
-        raise UnsupportedQuery(
-            "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
-        ) from None
+        _refuse(text)
     try:
         for one in nodes_of(tree, exp.Fetch):
             _as_limit(one)
-        return replace(_kind(grouped(tree)), readings=readings)
+        found = _kind(grouped(tree))
     except Unread as no:
         no.quotes(written)
         raise
+    if found is None:
+        _refuse(text, tree)
+    return replace(found, readings=readings)
+
+
+def _refuse(text: str, tree: Node | None = None) -> NoReturn:
+    """Raises UnsupportedQuery for a text that is neither a query nor another statement that is admitted.
+
+    tree: of the text, if it could be parsed. sqlglot reads a word alone as a column, and two as a column with a name.
+    The parser's own message, which would quote the statement, is left out.
+    """
+    first = _FIRST_WORD.match(text)
+    word = first[1].upper() if first is not None else ""
+    if word in _TRANSACTIONS:
+        raise UnsupportedQuery(
+            "A transaction begins with BEGIN and ends with COMMIT or ROLLBACK: leave out what else is written there."
+        ) from None
+    if word not in _OTHERS and isinstance(tree, exp.DML):  # after WITH
+        word = tree.key.upper()
+    elif word not in _OTHERS and not isinstance(tree, exp.Command):
+        raise UnsupportedQuery(
+            "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
+        ) from None
+    raise UnsupportedQuery(
+        f"An analyst's connection does not run {word[:20]} statements: it answers queries, and keeps results in "
+        "temporary tables (CREATE TEMP TABLE name AS query)."
+    ) from None
 
 
 def _readings(text: str, tree: Node) -> tuple[Reading, ...]:
@@ -177,7 +213,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _kind(tree: Node) -> Statement:
+def _kind(tree: Node) -> Statement | None:
     if isinstance(tree, _QUERIES):
         return Statement(Kind.QUERY, tree, known(tree))
     if isinstance(tree, exp.Create):
@@ -188,11 +224,7 @@ def _kind(tree: Node) -> Statement:
         return _drop(tree)
     if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback) and not any(tree.args.values()):
         return Statement(Kind.TRANSACTION, tree)
-    said = tree.this if isinstance(tree, exp.Command) and isinstance(tree.this, str) else tree.key
-    raise UnsupportedQuery(
-        f"An analyst's connection does not run {str(said).upper()[:20]} statements: it answers queries, and keeps "
-        "results in temporary tables (CREATE TEMP TABLE name AS query)."
-    )
+    return None
 
 
 def known(query: Node) -> Node:

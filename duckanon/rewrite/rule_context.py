@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, literal, spelled
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.errors import PolicyRefusal
@@ -241,8 +241,7 @@ class RuleContext:
     def written(self, name: TableName) -> str:
         """The name as it is written in a call, in quotes where needed."""
         _, schema, own = self.path(name)
-        parts = [own] if schema == "main" else [schema, own]
-        return ".".join(one if one.isidentifier() and one.isascii() else quoted([one]) for one in parts)
+        return spelled([own] if schema == "main" else [schema, own])
 
     def label(self, name: TableName) -> str:
         """The name for people."""
@@ -301,11 +300,6 @@ def type_of_count(written: Node | None) -> str:
 def has(names: object, column: str) -> bool:
     """Whether a column is among names, as DuckDB compares them."""
     return isinstance(names, list | tuple) and fold(column) in {fold(str(one)) for one in names}
-
-
-def literal(text: str) -> str:
-    """The text as a SQL string."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def literals(texts: object) -> str:

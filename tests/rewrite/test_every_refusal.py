@@ -54,7 +54,19 @@ ATTACKS: dict[ModuleType, list[tuple[Callable[[], None], str]]] = {
         (partial(read, "SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES"), "FETCH is followed as in"),
         (partial(read, "SELECT a FROM t FETCH FIRST 10 PERCENT ROWS ONLY"), "FETCH is followed as in"),
         (partial(read, "UPDATE t SET a = 1"), "An analyst's connection does not run UPDATE"),
-        (partial(read, "BEGIN READ ONLY"), "The statement cannot be understood"),
+        *[(partial(read, none), "There is no statement in the text") for none in ("", " ; ;", "-- SELECT 1", "/* */")],
+        *[
+            (partial(read, typo), "The statement cannot be understood")
+            for typo in ("SELEC", "FRM x", "persons", "f(1)")
+        ],
+        *[
+            (partial(read, f"/* all */ {other} t"), f"An analyst's connection does not run {other} statements")
+            for other in ("CHECKPOINT", "VACUUM", "EXPORT", "DEALLOCATE", "CALL", "GRANT", "TRUNCATE")
+        ],
+        *[
+            (partial(read, begun), "A transaction begins with BEGIN and ends with COMMIT or ROLLBACK")
+            for begun in ("BEGIN READ ONLY", "START TRANSACTION", "ABORT", "COMMIT AND CHAIN", "BEGIN x")
+        ],
         (partial(read, "SELECT " + "(" * 300 + "1" + ")" * 300), "The statement cannot be understood"),
         (partial(read, "SELECT 1" + " + 1" * 300), "The statement is nested too deeply"),
         (partial(read, "SELECT TRY(1 / 0)"), "TRY is not run here"),
