@@ -259,7 +259,7 @@ def collected(opened: str, columns: Iterable[str], instead: Mapping[str, str] | 
     """
     handle = (
         f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
-        "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE _dk_unless(answer.problem))"
+        "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE system.main.error(answer.problem) IS NULL)"
     )
     values = {name: f"{ROW}.{identifier(name)}" for name in columns} | dict(instead or {})
     return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(values)}))"

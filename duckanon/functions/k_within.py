@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -50,6 +50,19 @@ class Coarser(Request):
     criteria: Criteria
     within: str
 
+    @classmethod
+    def of(cls, asked: Mapping[str, Any], criteria: Criteria, within: str) -> Coarser:
+        """The call of k_anonymize with these arguments. Raises InvalidInput for those that it does not take."""
+        if asked["seconds"] is not None or asked["method"] != "auto" or asked["options"] is not None:
+            raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
+        if asked["how"].all or asked["how"].suppress:
+            raise InvalidInput(
+                "within joins the classes of a release with intervals and sets: leave bands, hierarchies and "
+                "suppress_cells out."
+            )
+        own = {name: asked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop")}
+        return cls(**own, criteria=criteria, within=within)
+
     def query(self) -> str:
         """The query of a release that joins the classes of `within`."""
         cells = [PlainCell.over(name, categorical=name in self.sets) for name in self.qi]
@@ -73,7 +86,7 @@ class Coarser(Request):
                 f"records + (SELECT {self.criteria.allowed('system.main.count(*)')} - system.main.count(*) "
                 f"FROM {table})"
             ),
-            problem=check("_dk_k_within_problem", self.literal, described=described),
+            problem=check("k_within", self.literal, described=described),
             collected=struct(
                 {
                     "rows": packed(replaced),
@@ -94,7 +107,7 @@ class Coarser(Request):
 
 def register_coarser(on: Instance) -> None:
     """Put the functions behind coarser releases on a database instance."""
-    register_check(on, "_dk_k_within_problem", _check, Coarser)
+    register_check(on, "k_within", _check, Coarser)
     register_engine(on, "_dk_k_coarser", _coarser, "classes", CLASSES, Coarser)
 
 

@@ -62,14 +62,39 @@ def struct(fields: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{literal(name)}: {value}" for name, value in fields.items()) + "}"
 
 
+def as_bytes(value: str) -> str:
+    """What tells a value from every other of its type, whatever the collation."""
+    return f"system.main.encode(CAST({value} AS VARCHAR))"
+
+
+def seen(table: str) -> str:
+    """What the connection sees of the tables that a name may mean, as a struct for governance."""
+    return fill("visible_tables", tbl=literal(table))
+
+
 def call(function: str, **fields: str) -> str:
     """A call of one of our functions inside a query: one struct of expressions by name."""
     return f"system.main.{function}({struct(fields)})"
 
 
-def check(function: str, request: str, **fields: str) -> str:
+def check(name: str, request: str, **fields: str) -> str:
     """A call of a check, where `names` and `types` are those of a table's columns."""
-    return call(function, request=request, names="names", types="types", **fields)
+    return named_call("_dk_check", name, request=request, names="names", types="types", **fields)
+
+
+def named_call(function: str, name: str, **fields: str) -> str:
+    """A call of one of our functions that many share: first which of them is meant, then the struct."""
+    return f"system.main.{function}({literal(name)}, {struct(fields)})"
+
+
+def opened(name: str, request: str, **fields: str) -> str:
+    """The call that opens a collection for `records` of the table that a request names."""
+    return named_call("_dk_open", name, request=request, records="records", threads=THREADS, memory=MEMORY, **fields)
+
+
+def decision(name: str, request: str, **fields: str) -> str:
+    """The call of a steward's decision."""
+    return named_call("_dk_decide", name, request=request, **fields)
 
 
 def packed(columns: Iterable[str]) -> str:
