@@ -14,10 +14,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import Table, is_date, is_number
-from duckanon.functions.sqltext import ROW, identifier
+from duckanon.functions.sqltext import ROW
 
 _EXAMPLE = "as in bands := {'age': 5, 'born': 'year'}"
 _NUMBERS, _DAYS, _MONTHS = "numbers", "days", "months"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.listing import listed
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, ascending, call, check, fill, identifier, literal, renamed
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, renamed
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 from duckanon.specification import functions
 

@@ -10,23 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, integers, lists, one_row, row_type
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, plain_type
-from duckanon.functions.sqltext import (
-    absent,
-    ascending,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-    literals,
-    renamed,
-    struct,
-)
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, literals, renamed, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 

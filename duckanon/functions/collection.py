@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
 from duckanon.functions.encoding import Chunk, as_units, chunk, is_ordered, join, sensitive
-from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
+from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, struct
 from duckanon.functions.udf import Instance
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import integers, lists, row_type
 from duckanon.functions.cells import Cells
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import absent, ascending, call, check, fill, identifier, literal, struct
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _RELEASED = ("lower", "upper", "feasible", "disclosed")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.accounting import Charge, parallel, rational, sequential, written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.arrow import integers, one_list, struct
 from duckanon.functions.group_counts import Groups, query
@@ -173,7 +173,7 @@ class DpGroupSizes(Groups):
 def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_shown, value)) + "]"
-    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+    return str(value) if isinstance(value, int) else literal(str(value))
 
 
 def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:

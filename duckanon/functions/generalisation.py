@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from duckanon.catalog.names import identifier
 from duckanon.errors import InvalidInput
 from duckanon.functions import bands, hierarchies
 from duckanon.functions.bands import Bands
 from duckanon.functions.hierarchies import Labels
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import PLACES, ROW, identifier, struct
+from duckanon.functions.sqltext import PLACES, ROW, struct
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.hierarchy import Hierarchy

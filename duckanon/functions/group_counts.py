@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_integer, is_number
-from duckanon.functions.sqltext import absent, check, fill, identifier, literal, literals, renamed
+from duckanon.functions.sqltext import absent, check, fill, literals, renamed
 
 # What may be wrong with a group, the worst last.
 _TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)

@@ -11,26 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, one_list, one_row, row_type, struct
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import (
-    NUMBER,
-    PLACES,
-    ROW,
-    THREADS,
-    absent,
-    ascending,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-)
+from duckanon.functions.sqltext import NUMBER, PLACES, ROW, THREADS, absent, ascending, call, check, fill
 from duckanon.functions.sqltext import struct as sql_struct
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 

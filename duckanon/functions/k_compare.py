@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments, privacy_criteria
 from duckanon.functions.arrow import columns_of, row_type
@@ -17,7 +17,7 @@ from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.schema import Table, is_nested
-from duckanon.functions.sqltext import THREADS, absent, call, check, fill, literal
+from duckanon.functions.sqltext import THREADS, absent, call, check, fill
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 

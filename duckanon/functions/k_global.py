@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import identifier
 from duckanon.functions.bands import Bands
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.hierarchies import Labels
 from duckanon.functions.k_release import lowest
 from duckanon.functions.privacy_criteria import Criteria
-from duckanon.functions.sqltext import identifier
 from duckanon.functions.udf import Instance, Progress
 
 if TYPE_CHECKING:

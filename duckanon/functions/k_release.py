@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.functions.bands import Bands
 from duckanon.functions.generalisation import Generalisation, place
 from duckanon.functions.hierarchies import Labels
@@ -20,8 +20,6 @@ from duckanon.functions.sqltext import (
     absent,
     as_bytes,
     fill,
-    identifier,
-    literal,
     literals,
     packed,
 )

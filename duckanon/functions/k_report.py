@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_row, row_type
@@ -16,7 +17,7 @@ from duckanon.functions.encoding import sensitive_columns, unit_codes
 from duckanon.functions.k_request import KRequest
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed, units
+from duckanon.functions.sqltext import ROW, absent, call, check, fill, packed, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 

@@ -7,13 +7,14 @@ from functools import partial
 
 import pyarrow as pa
 
+from duckanon.catalog.names import literal
 from duckanon.functions.arrow import columns_of, row_type
 from duckanon.functions.arrow import rows as as_rows
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.k_request import register_k
 from duckanon.functions.key_columns import Keyed
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import THREADS, absent, call, check, fill, literal
+from duckanon.functions.sqltext import THREADS, absent, call, check, fill
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 _COLUMNS = columns_of("k_subsets")

@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.encoding import is_text as is_string
 from duckanon.functions.encoding import joined
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill, identifier, literal
+from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
@@ -19,19 +19,7 @@ from duckanon.functions.k_release import CLASSES, PlainCell, write
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import (
-    NUMBER,
-    RESERVED_NAMES,
-    ROW,
-    THREADS,
-    absent,
-    call,
-    check,
-    identifier,
-    literal,
-    packed,
-    struct,
-)
+from duckanon.functions.sqltext import NUMBER, RESERVED_NAMES, ROW, THREADS, absent, call, check, packed, struct
 from duckanon.functions.udf import Instance, register_check, register_engine
 
 _CLASS = "class_id"

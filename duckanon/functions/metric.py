@@ -11,25 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arguments import names
 from duckanon.functions.arrow import columns_of, lists, one_row, row_type
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_numbers
-from duckanon.functions.sqltext import (
-    THREADS,
-    absent,
-    as_bytes,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-    literals,
-    named_call,
-    struct,
-)
+from duckanon.functions.sqltext import THREADS, absent, as_bytes, call, check, fill, literals, named_call, struct
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:

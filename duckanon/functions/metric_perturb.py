@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import integers
 from duckanon.functions.metric import check_side
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, as_bytes, call, check, fill, identifier, literal, seen, struct
+from duckanon.functions.sqltext import absent, as_bytes, call, check, fill, seen, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 

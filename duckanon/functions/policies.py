@@ -10,14 +10,14 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from duckanon.catalog.domain_values import listed_types, of_other_type
-from duckanon.catalog.names import parts
+from duckanon.catalog.names import literal, parts
 from duckanon.catalog.policy import LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions.listing import register_listing
 from duckanon.functions.policy_terms import domain_sources, loaded, plain_terms
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number
-from duckanon.functions.sqltext import decision, fill, literal, seen
+from duckanon.functions.sqltext import decision, fill, seen
 from duckanon.functions.udf import Host, Instance, register_decision
 
 

@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, identifier, literal
+from duckanon.functions.sqltext import ROW, absent
 
 # The column that marks the records of a population, where they are counted together with those of a table.
 OTHERS = '"duckanon.others"'

@@ -11,24 +11,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.functions.arrow import TYPES, columns_of, one_list, row_type, struct
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.k_request import register_k
 from duckanon.functions.key_columns import Keyed
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import (
-    LABEL,
-    NUMBER,
-    ROW,
-    THREADS,
-    absent,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-)
+from duckanon.functions.sqltext import LABEL, NUMBER, ROW, THREADS, absent, call, check, fill
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 # What the engine finds of each class, and what it measures with that.

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import duckdb
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import columns_of, row_type, rows
@@ -19,7 +19,7 @@ from duckanon.functions.publication_audit import check_table, follows
 from duckanon.functions.publication_numbers import check_publishable
 from duckanon.functions.publication_tables import Joint
 from duckanon.functions.request import Request
-from duckanon.functions.sqltext import call, fill, identifier, seen
+from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.table_bounds import PublishedTable
 from duckanon.functions.udf import Host, Instance, register_engine
 

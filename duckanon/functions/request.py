@@ -10,8 +10,8 @@ from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
+from duckanon.catalog.names import literal
 from duckanon.functions.arguments import checked
-from duckanon.functions.sqltext import literal
 
 
 @dataclass(frozen=True)

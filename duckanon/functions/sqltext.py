@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import Template
 
-from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
 
@@ -21,7 +21,7 @@ MEMORY = "system.main.current_setting('memory_limit')"
 # In place of such a comment a query gets a part that many share.
 _INCLUDED = re.compile(r"^-- include (\w+)\.sql\n", re.MULTILINE)
 # What source.sql takes of a table: every column, and none of the names that the empty branch adds.
-_TAKEN = f"* EXCLUDE ({', '.join(quoted([name]) for name in RESERVED_NAMES)})"
+_TAKEN = f"* EXCLUDE ({', '.join(identifier(name) for name in RESERVED_NAMES)})"
 
 
 def _query(name: str) -> str:
@@ -40,16 +40,6 @@ def _template(name: str) -> Template:
 def fill(name: str, **parts: str) -> str:
     """The query `name` with every $part filled in. Raises KeyError if a part is missing."""
     return _template(name).substitute({"taken": _TAKEN, "trees": "", "joined": "", "places": ""} | parts)
-
-
-def identifier(name: str) -> str:
-    """The name as a quoted SQL identifier."""
-    return quoted([name])
-
-
-def literal(text: str) -> str:
-    """The text as a SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def literals(texts: Iterable[str]) -> str:

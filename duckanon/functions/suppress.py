@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.arrow import integers, lists, row_type
 from duckanon.functions.cells import Cells
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, call, check, fill, identifier, literal, literals, struct
+from duckanon.functions.sqltext import absent, call, check, fill, literals, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 if TYPE_CHECKING:

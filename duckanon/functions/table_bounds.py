@@ -10,14 +10,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import one_list, struct
 from duckanon.functions.conditional_bounds import as_written
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text, plain_type
-from duckanon.functions.sqltext import absent, call, fill, identifier, literal, named_call
+from duckanon.functions.sqltext import absent, call, fill, named_call
 from duckanon.functions.sqltext import struct as sql_struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 

@@ -10,13 +10,13 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.arrow import TYPES, integers
 from duckanon.functions.cells import MEASURES, check_count, counting
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, call, check, fill, literal, renamed
+from duckanon.functions.sqltext import absent, call, check, fill, renamed
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 _DESIGN = (

@@ -12,10 +12,11 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
+from duckanon.catalog.names import literal
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
-from duckanon.functions.sqltext import literal, refusal
+from duckanon.functions.sqltext import refusal
 from duckanon.functions.worker_threads import on_lasting_state
 from duckanon.specification import Function, functions, macros
 
@@ -186,7 +187,7 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
     called = functions()[name]
     try:
         given = [_python(one[0]) for one in columns[1:]]
-        place = given.pop(0) if called.asks_policy else None
+        place: Mapping[str, Any] = given.pop(0) if called.asks_policy else {}
         given[:1] = given[0] if given else []
         arguments: Mapping[str, Any] = dict(zip((one.name for one in called.arguments), given, strict=True))
         if called.asks_policy:

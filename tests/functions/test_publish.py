@@ -10,11 +10,11 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.catalog.names import identifier
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Terms
 from duckanon.functions import publication_audit, publication_records, publication_tables
 from duckanon.functions.publication_tables import Joint
-from duckanon.functions.sqltext import identifier
 
 POLICY = (
     "epsilon := 1, privacy_unit := 'person', rows_per_unit := 3, public := ['county', 'state', 'insured'], "

@@ -36,19 +36,6 @@ class Partition:
         """The internal nodes of each part (definition 3.2)."""
         return [np.flatnonzero((self.part == one) & ~self.boundary) for one in range(self.part.max() + 1)]
 
-    def master_components(self, edges: Edges) -> list[Ints]:
-        """The connected components of the boundary nodes' graph (Qiu 2024, figure 5)."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
-        nodes = np.flatnonzero(self.boundary)
-        if not len(nodes):
-            return []
-        ends = edges.idx.astype(np.int32), edges.ptr.astype(np.int32)
-        matrix = csr_array((np.ones(len(edges.idx)), *ends), shape=(edges.nodes, edges.nodes))
-        count, label = connected_components(matrix[nodes][:, nodes], directed=False)
-        return [nodes[label == one] for one in range(count)]
-
 
 def _centres(vectors: Floats, parts: int, rng: np.random.Generator) -> Floats:
     """Starting centres of k-means (k-means++): each is drawn with probability proportional to the squared distance."""
