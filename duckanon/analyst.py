@@ -20,11 +20,11 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
 from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
+from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
 from duckanon.rewrite.decision import Decision
 from duckanon.rewrite.normalize.pivot_values import with_values
 from duckanon.rewrite.rule_context import Refused
-from duckanon.specification import macros
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other
 # connection of the same process can have the file open with other ones.
@@ -236,7 +236,7 @@ class Analyst:
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")
         if decision.calls and not self._has_functions:
-            self._con.execute(macros()).fetchall()
+            make_macros(self._con)
             self._has_functions = True
         if decision.view is not None:
             self._view(*decision.view)

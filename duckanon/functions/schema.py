@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import RESERVED_NAMES, literal
+from duckanon.functions.sqltext import RESERVED_NAMES
 
 _TEXT = {"VARCHAR", "JSON", "UUID"}
 # Types without a place on a line that Arrow or the engines cannot carry faithfully, and what to cast them to.

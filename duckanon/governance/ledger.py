@@ -21,6 +21,7 @@ from uuid import uuid4
 import duckdb
 
 from duckanon.accounting import Charge, written
+from duckanon.catalog.names import identifier
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.asker import Askers
 from duckanon.governance.cursors import Cursors
@@ -76,7 +77,7 @@ WriteToo: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, int], None]"
 
 def schema_of(database: str) -> str:
     """The schema's name in SQL."""
-    return '"' + database.replace('"', '""') + f'".{SCHEMA}'
+    return f"{identifier(database)}.{SCHEMA}"
 
 
 class Ledger:

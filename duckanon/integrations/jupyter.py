@@ -19,8 +19,8 @@ from IPython.display import display
 
 import duckanon
 from duckanon.analyst import Analyst
+from duckanon.catalog.names import literal
 from duckanon.connection import Session
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
 from duckanon.integrations.jupyter_banner import Banner, Charged, banner, preview
 from duckanon.integrations.roles import ROLES

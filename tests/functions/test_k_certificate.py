@@ -92,7 +92,7 @@ def test_other_records_have_no_certificate(people: duckdb.DuckDBPyConnection) ->
     [
         ("k_certificate('price_list', ['price'])", 'The certificate would have two columns "price": rename'),
         ("k_certificate('people', ['age'], k := 91)", "The table has fewer than k = 91 rows"),
-        ("k_certificate('people', ['age'], seconds := 0)", "seconds must be a number above zero"),
+        ("k_certificate('people', ['age'], seconds := 0)", "seconds must be a number above 0"),
         ("k_certificate_check('people', 'people', ['age'])", 'There is no column "price" in people'),
         ("k_certificate_check('people', 'worded', ['age'])", 'Column "price" is not a number and cannot be a price'),
         ("k_certificate_check('people', NULL, ['age'])", "certificate must be the name of a table or view with prices"),

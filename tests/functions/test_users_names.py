@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -12,6 +12,7 @@ from hypothesis import settings
 
 import duckanon
 from duckanon.functions import udf
+from duckanon.specification import Function
 
 _NAME = re.compile(r"\"([^\"]+)\"|(?<!system\.main\.)\b([a-z_][a-z_0-9]*)\b")
 _TEXT = re.compile(r"'(?:[^']|'')*'")
@@ -123,17 +124,13 @@ def placed(names: list[str]) -> Iterator[dict[str, str]]:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that calls were answered with, as they are written."""
     found: list[str] = []
-    create = udf.Instance.create
+    wrapped = udf._unless_other_meaning
 
-    def watched(self: udf.Instance, name: str, function: Callable[..., Any], returns: str, **how: Any) -> None:
-        def kept(*columns: Any) -> Any:
-            queries = function(*columns)
-            found.extend(queries.to_pylist())
-            return queries
+    def watched(query: str, called: Function) -> str:
+        found.append(query)
+        return wrapped(query, called)
 
-        create(self, name, kept if name == "_dk_write" else function, returns, **how)
-
-    monkeypatch.setattr(udf.Instance, "create", watched)
+    monkeypatch.setattr(udf, "_unless_other_meaning", watched)
     return found
 
 

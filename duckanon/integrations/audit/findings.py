@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sqlglot import exp
 
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.audit.corpus import Corpus
 from duckanon.integrations.calls import call
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr

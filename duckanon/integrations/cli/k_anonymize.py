@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import as_options, call, ordered, privacy_unit
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied

@@ -276,7 +276,7 @@ def test_out_is_kept_unless_forced(here):
         ([*CALL, *PARTY, "--l", "3", "--c", "2"], "c is a part of recursive diversity: add --diversity recursive"),
         ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive"], "--diversity recursive needs c, as in --l 3,"),
         ([*CALL, *PARTY, "--l", "3", "--diversity", "recursive", "--c", "0"], "c must be a number above 0"),
-        ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "max_suppression must be below 1"),
+        ([*CALL, *PARTY, "--l", "3", "--max-suppression", "1"], "max_suppression must be a number from 0 to below 1"),
         ([*CALL, "--options", "sets=x"], "--options has 'sets=x' where a name and a number belong"),
         ([*CALL, "--options", "sets=3"], "There is no option 'sets' of the method"),
         ([*CALL, *PARTY, "--l", "30"], "l is 30, but a sensitive column has fewer distinct values"),
