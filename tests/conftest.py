@@ -1,7 +1,6 @@
 """Settings for all tests."""
 
 import gc
-import os
 from collections.abc import Iterator
 
 import duckdb
@@ -10,16 +9,18 @@ from hypothesis import settings
 
 import duckanon
 from duckanon.rewrite import rule_context
+from tests.amounts import PROFILE
 from tests.extras import Extras
 
 # A recogniser's failure fails the test; in production it is logged, and nothing is recognised.
 rule_context.STRICT = True
 
 # The first example of a test may compile a kernel, so no example has a deadline.
-settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
+settings.register_profile("short", deadline=None, max_examples=20, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -114,7 +114,7 @@ def given_names(query: str) -> list[str]:
 
 def placed(names: list[str]) -> Iterator[dict[str, str]]:
     """Names for all roles, so that each name has two roles or more; one in the quick profile."""
-    step = 3 if settings.default and settings.default.max_examples >= 50 else len(_ROLES)
+    step = 3 if settings().max_examples >= 50 else len(_ROLES)
     for at in range(0, len(names), step):
         yield {role: names[(at + number) % len(names)] for number, role in enumerate(_ROLES)}
 

@@ -16,8 +16,11 @@ from tests.guard.test_composition import AGED, BY, CALL, SIZES, ages
 # --- copies of the file -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [copyfile, move])
-@pytest.mark.parametrize("name", ["y.duckdb", "a b.duckdb", "main.duckdb", "temp.duckdb", "duckanon.duckdb", "x"])
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [(copyfile, "y.duckdb"), (move, "a b.duckdb"), (copyfile, "main.duckdb"), (move, "temp.duckdb"),
+     (copyfile, "duckanon.duckdb"), (move, "x")],
+)  # fmt: skip
 def test_a_file_knows_what_it_answered(path: Path, draws: list[PaidQuestion], how: Any, name: str) -> None:
     """Under any name and in any place: the answers, what was spent, and the edition."""
     questions = (AGED, BY, CALL, SIZES)

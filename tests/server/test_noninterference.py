@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from tests.amounts import LONG
 from tests.noninterference import leaks
 from tests.noninterference.harness import _CLOCK, injecting
 from tests.noninterference.statements import sent
@@ -17,7 +17,6 @@ from tests.server.client import SYNC, Client, describe, parse
 from tests.server.served import Served, serving
 from tests.server.ways import WAYS, reset
 
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 FACTS = Facts(1, "person", 2, False, False, False, "3000", "NULL")
 # After each statement in turn: what tools ask, and what an analyst may look at.
 LOOK = (

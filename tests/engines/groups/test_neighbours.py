@@ -4,7 +4,6 @@ Counted, on a pair that is far apart; and from the noise's scale, exactly, for a
 teeth: they reject `chain` with the noise that the paper prints, and noise for one record where a unit has several.
 """
 
-import os
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -24,14 +23,10 @@ from duckanon.engines.groups.queries import CHAIN, HISTOGRAM, Query
 from duckanon.engines.groups.release import Plan, Totals, plan, release
 from duckanon.engines.groups.split import Split
 from duckanon.errors import DuckanonError
+from tests.amounts import LONG
 from tests.engines.groups.plain import TREES, of_units, privacy_loss
 from tests.engines.seeded import Seeded
 
-# Noise is drawn from integers: which versions of libraries are there makes no difference.
-pytestmark = pytest.mark.skipif(
-    os.environ.get("HYPOTHESIS_PROFILE") == "quick", reason="counted with the newest versions"
-)
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 EPSILON = Fraction(1)
 # Most of it goes to the level of eight regions, where a chain that is wrongly calibrated leaks most.
 SPLIT = (Fraction(1, 20), Fraction(1, 20), Fraction(9, 10))
@@ -79,6 +74,7 @@ def loss(first: np.ndarray, second: np.ndarray) -> float:
     return float(worst)
 
 
+@pytest.mark.ci("a statistical search over releases; the tests below compare all neighbours exactly")
 @pytest.mark.parametrize(("name", "totals"), PLANS)
 def test_no_event_tells_neighbours_apart(name: str, totals: Totals) -> None:
     runs = SLOW.get(name, 300) * (40 if LONG else 1)
