@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import duckanon
-from tests.guard.residents import POLICY, analyst, decide, make, populate, refused, run, seen, spent
+from tests.guard.residents import POLICY, analyst, decide, make, refused, run, seen, spent
 
 DROP = "['person', 'household', 'county', 'state', 'insured', 'income', 'name']"
 CHANGED = "the records of main.persons have changed"
@@ -196,8 +196,8 @@ def path(made: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_discloses_together_is_refused(made: Path, cyclic: Path, tmp_path: Path, name: str) -> None:
     before, (making, publishing), why = REFUSED[name]
-    copyfile(cyclic if why == TOGETHER else made, tmp_path / "x.duckdb")
-    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as steward:
+    path = copyfile(cyclic if why == TOGETHER else made, tmp_path / "x.duckdb")
+    with duckanon.connect(path, role="steward") as steward:
         run(steward, *before, making)
         traces = (
             "FROM publications()",
@@ -219,10 +219,10 @@ def test_what_discloses_together_is_refused(made: Path, cyclic: Path, tmp_path: 
         "a table that names persons",
     ],
 )
-def test_what_is_refused_is_invisible(tmp_path: Path, name: str) -> None:
+def test_what_is_refused_is_invisible(made: Path, cyclic: Path, tmp_path: Path, name: str) -> None:
     """An analyst who asks before and after does not see that it was tried."""
     before, (making, publishing), why = REFUSED[name]
-    path = make(tmp_path / "x.duckdb", *(CYCLE if why == TOGETHER else ()))
+    path = Path(copyfile(cyclic if why == TOGETHER else made, tmp_path / "x.duckdb"))
     decide(path, *before, making)
     looks = (
         "FROM publications()", "FROM privacy_ledger()", "SHOW TABLES", "FROM information_schema.columns",
@@ -243,12 +243,11 @@ def test_what_is_refused_is_invisible(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("left_out", range(3))
-def test_two_tables_of_a_cycle_are_published(left_out: int) -> None:
+def test_two_tables_of_a_cycle_are_published(cyclic: Path, tmp_path: Path, left_out: int) -> None:
     """So what is refused above is what all three tell."""
     calls = [DX, DI, shares("a", "insured", "state")]
     del calls[left_out]
-    with duckanon.connect() as con:
-        populate(con, *CYCLE)
+    with duckanon.connect(copyfile(cyclic, tmp_path / "x.duckdb"), role="steward") as con:
         run(con, *(sql for call in calls for sql in call))
         assert len(con.execute("FROM publications()").fetchall()) == 2
 
@@ -271,10 +270,9 @@ def test_two_tables_of_a_cycle_are_published(left_out: int) -> None:
         (DX, ("CREATE TABLE a AS FROM dx_shares", DX[1].replace("'dx_shares'", "'a'"))),
     ],
 )
-def test_what_tells_nothing_more_is_published(calls: tuple[tuple[str, str], ...]) -> None:
+def test_what_tells_nothing_more_is_published(path: Path, calls: tuple[tuple[str, str], ...]) -> None:
     """So the refusals above are not those of an audit that refuses everything."""
-    with duckanon.connect() as con:
-        populate(con)
+    with duckanon.connect(path, role="steward") as con:
         run(con, *(sql for call in calls for sql in call))
         assert len(con.execute("FROM publications()").fetchall()) == len(calls)
 

@@ -111,7 +111,7 @@ def test_the_property_notices(defect: str, monkeypatch: pytest.MonkeyPatch) -> N
         except AssertionError:
             return True
 
-    assert sum(map(wrong, REFUSED)) >= 15
+    assert sum(map(wrong, REFUSED[::3])) >= 5
 
 
 def test_refusals_do_not_depend_on_the_order_of_hashes() -> None:

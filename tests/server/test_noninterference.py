@@ -77,6 +77,7 @@ def test_nothing_differs(pair: tuple[Served, Served]) -> None:
     assert ran > 10
 
 
+@pytest.mark.ci("that the harness sees a leak: a test of the test")
 def test_the_harness_sees_a_leak(pair: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch) -> None:
     leaks.closed_or_missing(monkeypatch)
     monkeypatch.setattr("duckanon.guard.SharedCatalog.decided", lambda *_: None)

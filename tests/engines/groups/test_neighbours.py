@@ -27,6 +27,7 @@ from tests.amounts import LONG
 from tests.engines.groups.plain import TREES, of_units, privacy_loss
 from tests.engines.seeded import Seeded
 
+_SEARCH = "a statistical search over releases; the other tests here compare all neighbours exactly"
 EPSILON = Fraction(1)
 # Most of it goes to the level of eight regions, where a chain that is wrongly calibrated leaks most.
 SPLIT = (Fraction(1, 20), Fraction(1, 20), Fraction(9, 10))
@@ -74,7 +75,7 @@ def loss(first: np.ndarray, second: np.ndarray) -> float:
     return float(worst)
 
 
-@pytest.mark.ci("a statistical search over releases; the tests below compare all neighbours exactly")
+@pytest.mark.ci(_SEARCH)
 @pytest.mark.parametrize(("name", "totals"), PLANS)
 def test_no_event_tells_neighbours_apart(name: str, totals: Totals) -> None:
     runs = SLOW.get(name, 300) * (40 if LONG else 1)
@@ -299,6 +300,7 @@ def test_no_event_tells_units_apart(given: dict[str, Any]) -> None:
     assert loss(before, after) <= EPSILON
 
 
+@pytest.mark.ci(_SEARCH)
 @pytest.mark.parametrize("given", [UNITS[2], UNITS[5]])
 def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Query, "distance", lambda query, *_: Fraction(2 if given["unit"] == "record" else 1, 3))
@@ -308,6 +310,7 @@ def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypa
     assert loss(before, after) > EPSILON
 
 
+@pytest.mark.ci(_SEARCH)
 def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Section 9.2: noise of scale L / epsilon, as if one person moved one entry of a level."""
     printed = replace(CHAIN, sensitivity=lambda _, step: step)
@@ -316,6 +319,7 @@ def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loss(seen("chain", "public", before, 1000, 1), seen("chain", "public", after, 1000, 2)) > EPSILON
 
 
+@pytest.mark.ci(_SEARCH)
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any mechanism's, were its sensitivity a fifth of what it is: here the one that others are built on."""
     thin = replace(METHODS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))  # type: ignore[arg-type, return-value]
