@@ -291,6 +291,7 @@ def crowd(unit: str) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
+@pytest.mark.ci(_SEARCH)
 @pytest.mark.parametrize("given", [UNITS[2], UNITS[5]])
 def test_no_event_tells_units_apart(given: dict[str, Any]) -> None:
     before, after = (
