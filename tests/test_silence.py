@@ -24,6 +24,7 @@ def loud(out: Path, *twin: str) -> list[str]:
     return out.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.ci("every example and method is called again; the commands below run HiGHS, whose output it was")
 def test_no_call_of_a_sql_function_or_a_method_writes(tmp_path: Path) -> None:
     assert loud(tmp_path / "names") == []
 
