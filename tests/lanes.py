@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -179,7 +181,9 @@ class _Collected:
 def left_to_ci() -> dict[tuple[str, str], int]:
     """How many tests are marked `ci`, by test function and reason."""
     collected = _Collected()
-    if pytest.main(["--collect-only", "-qq", "--no-summary", "-n", "0", "-m", "ci", str(ROOT / "tests")], [collected]):
+    with redirect_stdout(StringIO()):
+        failed = pytest.main(["--collect-only", "-q", "-n", "0", "-m", "ci", str(ROOT / "tests")], [collected])
+    if failed:
         raise SystemExit("The tests cannot be collected: run python -m pytest --collect-only.")
     counts: dict[tuple[str, str], int] = {}
     for item in collected.items:
@@ -191,17 +195,18 @@ def left_to_ci() -> dict[tuple[str, str], int]:
 
 def listing(marked: Mapping[tuple[str, str], int]) -> Iterator[str]:
     all_lanes = lanes()
-    yield "python -m pytest leaves out, and `python -m tests.lanes ci` runs:"
-    yield from (f"  {test} ({count}): {reason}" for (test, reason), count in marked.items())
-    yield f"  in all {sum(marked.values())} tests; and each random search tries fewer examples"
-    yield "`python -m tests.lanes quick` leaves out these too, tries fewer examples still, and leaves out:"
-    yield from _reasons(all_lanes["quick"].left_out)
-    yield "`python -m tests.lanes oldest` leaves out those marked `ci`, tries as few examples as quick, and leaves out:"
-    yield from _reasons(all_lanes["oldest"].left_out)
+    yield f"The README's command leaves out {sum(marked.values())} tests, and tries fewer examples. CI adds:"
+    yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in marked.items()})
+    yield "\n`quick` leaves out these too, tries fewer examples still, and leaves out:"
+    yield from _by_reason(all_lanes["quick"].left_out)
+    yield "\n`oldest` leaves out what CI adds, tries as few examples as `quick`, and leaves out:"
+    yield from _by_reason(all_lanes["oldest"].left_out)
 
 
-def _reasons(left_out: Mapping[str, str]) -> Iterable[str]:
-    return (f"  {path}: {reason}" for path, reason in left_out.items())
+def _by_reason(left_out: Mapping[str, str]) -> Iterator[str]:
+    for reason in dict.fromkeys(left_out.values()):
+        yield f"  {reason}:"
+        yield from (f"    {path}" for path, why in left_out.items() if why == reason)
 
 
 def main(arguments: list[str]) -> None:
