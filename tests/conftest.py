@@ -2,15 +2,16 @@
 
 import gc
 from collections.abc import Iterator
+from contextlib import closing
 
 import duckdb
 import pytest
 from hypothesis import settings
 
-import duckanon
 from duckanon.rewrite import rule_context
 from tests.amounts import PROFILE
 from tests.extras import Extras
+from tests.shared_connection import SharedConnection
 
 # A recogniser's failure fails the test; in production it is logged, and nothing is recognised.
 rule_context.STRICT = True
@@ -28,11 +29,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Extras())
 
 
+@pytest.fixture(scope="session")
+def shared() -> Iterator[SharedConnection]:
+    with closing(SharedConnection()) as connection:
+        yield connection
+
+
 @pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A plain DuckDB connection with duckanon on it."""
-    with duckdb.connect() as connection:
-        yield duckanon.register(connection)
+def con(shared: SharedConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A plain DuckDB connection with duckanon on it, and an empty database `memory`."""
+    yield shared.begin()
+    shared.end()
 
 
 def pytest_unconfigure() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.releases import mechanisms
+from tests.amounts import sampled
 from tests.answers.equality import QUANTILE, difference, in_order, is_ordered, is_quantile, tolerance
 from tests.answers.world import STEPS, WIDTHS, all_kinds, make
 from tests.guard.truthful import truth
@@ -22,8 +23,6 @@ STATEMENTS = [
     for one in Path("fixtures/answers/statements.sql").read_text(encoding="utf-8").split(";\n")
     if one.strip()
 ]
-# The list goes through columns and conditions: of two neighbours, one is like the other.
-_IN_CI = pytest.mark.ci("every second statement of fixtures/answers; its neighbour asks for the same of another column")
 # By this column's name a statement says that it asks for a quantile.
 _QUANTILE = "quantile_of"
 
@@ -52,9 +51,8 @@ def test_there_are_five_hundred_of_them() -> None:
     assert len(set(STATEMENTS)) >= 500
 
 
-@pytest.mark.parametrize(
-    "sql", [pytest.param(sql, marks=[_IN_CI] if at % 2 else []) for at, sql in enumerate(STATEMENTS)]
-)
+# The list goes through columns and conditions: of two neighbours, one is like the other.
+@pytest.mark.parametrize("sql", sampled(STATEMENTS))
 def test_it_is_duckdbs_own_answer(
     con: duckanon.Analyst, plain: duckdb.DuckDBPyConnection, rich: duckdb.DuckDBPyConnection, sql: str
 ) -> None:
