@@ -30,16 +30,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Iterator[SharedConnection]:
+def shared_connection() -> Iterator[SharedConnection]:
     with closing(SharedConnection()) as connection:
         yield connection
 
 
 @pytest.fixture
-def con(shared: SharedConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+def con(shared_connection: SharedConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain DuckDB connection with duckanon on it, and an empty database `memory`."""
-    yield shared.begin()
-    shared.end()
+    yield shared_connection.begin()
+    shared_connection.end()
 
 
 def pytest_unconfigure() -> None:

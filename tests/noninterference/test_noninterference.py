@@ -19,7 +19,7 @@ from tests.noninterference.worlds import Facts, Pair, make, opened
 
 # Each person's records count up to twice; nothing is published, and the budget is large.
 FACTS = Facts(1, "person", 2, False, False, False, "3000", "NULL")
-STATEMENTS = 250
+STATEMENTS = 100
 _TWINS = "that the harness sees leaks: a test of the test"
 BY_STATE = "SELECT state, count(*) FROM persons GROUP BY state"
 # The pair has an answer to the question by state already, and none to this one.
@@ -45,13 +45,17 @@ def pair(made: Path, tmp_path: Path) -> Iterator[Pair]:
 # --- both halves ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_differs_between_databases_of_equal_public_facts(pair: Pair) -> None:
+@pytest.mark.parametrize(
+    ("seed", "statements"),
+    [(3, STATEMENTS), pytest.param(4, 500, marks=pytest.mark.ci("five times as many statements"))],
+)
+def test_nothing_differs_between_databases_of_equal_public_facts(pair: Pair, seed: int, statements: int) -> None:
     comparison = Comparison(pair.first, pair.second)
-    compare(comparison, random.Random(3), [], STATEMENTS)
+    compare(comparison, random.Random(seed), [], statements)
     assert not comparison.differences, comparison.differences[0]
     assert not comparison.unexpected, comparison.unexpected[0]
     # Of what is neither refused nor an error of DuckDB's there must be enough for the test to mean something.
-    assert comparison.ran > STATEMENTS // 10
+    assert comparison.ran > statements // 10
 
 
 # Long runs found these: what they raised was no sentence of ours.
