@@ -8,6 +8,7 @@ import duckdb
 import pytest
 from hypothesis import settings
 
+import duckanon
 from duckanon.rewrite import rule_context
 from tests.amounts import PROFILE
 from tests.extras import Extras
@@ -37,9 +38,19 @@ def shared_connection() -> Iterator[SharedConnection]:
 
 @pytest.fixture
 def con(shared_connection: SharedConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A plain DuckDB connection with duckanon on it, and an empty database `memory`."""
+    """A plain DuckDB connection with duckanon on it, and an empty database `memory`.
+
+    For a test that makes cursors there is `own_con`: a cursor does not begin in the database that is in use.
+    """
     yield shared_connection.begin()
     shared_connection.end()
+
+
+@pytest.fixture
+def own_con() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A plain DuckDB connection of the test's own, with duckanon on it."""
+    with duckdb.connect() as connection:
+        yield duckanon.register(connection)
 
 
 def pytest_unconfigure() -> None:
