@@ -286,7 +286,9 @@ def test_a_cache_that_names_what_has_moved_is_compiled_anew(tmp_path: Path) -> N
         (engines / f"{place}.py").unlink()
 
 
-@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize(
+    "ending", ["nbi", pytest.param("nbc", marks=pytest.mark.ci("the other of two files of a cache"))]
+)
 @pytest.mark.parametrize("left", [0, 40])
 def test_a_cache_that_was_cut_off_is_compiled_anew(tmp_path: Path, ending: str, left: int) -> None:
     engines = _package(tmp_path)

@@ -304,17 +304,17 @@ def test_columns_may_have_the_names_our_queries_use(con: duckdb.DuckDBPyConnecti
         assert con.execute("SELECT records FROM k_report('t', ?, sensitive := ?)", [qi, rest]).fetchall() == [(40,)]
 
 
-def test_calls_side_by_side(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute(
+def test_calls_side_by_side(own_con: duckdb.DuckDBPyConnection) -> None:
+    own_con.execute(
         "CREATE TABLE t AS SELECT hash(i) % 90 AS age, hash(i + 1) % 50 AS zip FROM range(1200) r(i)"
     ).fetchall()
-    expected = con.execute("FROM k_anonymize('t', ['age', 'zip'])").fetchall()
+    expected = own_con.execute("FROM k_anonymize('t', ['age', 'zip'])").fetchall()
 
     def call(cursor: duckdb.DuckDBPyConnection) -> Any:
         return duckanon.register(cursor).execute("FROM k_anonymize('t', ['age', 'zip'])").fetchall()
 
     with ThreadPoolExecutor(max_workers=4) as pool:
-        for found in pool.map(call, [con.cursor() for _ in range(8)]):
+        for found in pool.map(call, [own_con.cursor() for _ in range(8)]):
             assert found == expected
 
 
