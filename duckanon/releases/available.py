@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, spelled
+from duckanon.catalog.names import TableName, fold, quoted, spelled
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
 from duckanon.releases.paid_questions import PaidQuestion
@@ -129,7 +129,7 @@ class AvailableReleases:
         return f"What may be asked: {' or '.join(found[:3])}."
 
     def _published(self, name: TableName, *releases: str) -> list[str]:
-        return [f"FROM {spelled([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
+        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
 
     def _sizes(self, context: RuleContext, name: TableName) -> list[str]:
         found = group_sizes.suggestion(context, name)

@@ -391,3 +391,9 @@ def test_a_coarser_release_does_not_claim_the_unit_of_the_policy(here):
     told = run(*wanted, "coarse.parquet", "--k", "20", "--within", "fine.parquet")
     assert told.exit_code == 0, told.output
     assert "values of patient" not in told.stderr
+
+
+def test_a_file_with_names_and_no_records(here):
+    (here / "stays.csv").write_text("age,zip\n")
+    result = run("k-anonymize", "stays.csv", "out.csv", "--qi", "age")
+    assert (result.exit_code, result.stderr) == (1, "The table has no rows: there is nothing to anonymise.\n")
