@@ -7,8 +7,8 @@ file, has access to the data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
 from threading import RLock
 from types import TracebackType
 from typing import Any
@@ -22,7 +22,7 @@ from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
-from duckanon.rewrite.decision import Decision
+from duckanon.rewrite.decision import Decision, told_small
 from duckanon.rewrite.normalize.pivot_values import with_values
 from duckanon.rewrite.rule_context import Refused
 
@@ -57,8 +57,8 @@ class Answer:
     """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
     holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: whether it holds the
-    text of a view or macro that is not the analyst's own. small: a sentence on the numbers of some rows, shown below
-    them.
+    text of a view or macro that is not the analyst's own. small: a sentence on the numbers of some rows, which it may
+    ask for; shown below them.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Answer:
         holds: Callable[[], None],
         *,
         behind: bool = False,
-        small: Callable[[list[Any]], str | None] | None = None,
+        small: Callable[[Callable[[], list[Any]]], str | None] | None = None,
     ) -> None:
         self._relation, self._lock, self._holds, self._behind = relation, lock, holds, behind
         self._small = small
@@ -98,7 +98,7 @@ class Answer:
         relation = self._relation
         if relation is None or self._small is None:
             return ""
-        said = self._small(_unnamed(lambda: relation.limit(_SHOWN).fetchall(), self._behind))
+        said = self._small(lambda: _unnamed(lambda: relation.limit(_SHOWN).fetchall(), self._behind))
         return f"{said}\n" if said is not None else ""
 
     def __len__(self) -> int:
@@ -142,6 +142,7 @@ class Analyst:
         self._own: Mapping[TableName, Stored] | None = {}
         self._views: dict[TableName, View] = {}
         self.decision: Decision | None = None
+        self._note: str | None = None
 
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
@@ -151,9 +152,29 @@ class Analyst:
             named = {} if params is None or self._is_filled else {"params": params}
             relation = _unnamed(lambda: self._con.sql(text, **named), self._is_behind)
             holds = self._guard.holding(query, text, params)
-            decision = self.decision
-            small = decision.small_numbers if decision is not None and decision.noisy else None
+            small = partial(self._small_of, self.decision, self._note)
             return Answer(relation, self._lock, holds, behind=self._is_behind, small=small)
+
+    def small_numbers(self, rows: Iterable[Sequence[Any]]) -> str | None:
+        """A sentence on numbers of the last result that are small beside their intervals; None if there are none.
+
+        rows: of that result.
+        """
+        with self._lock:
+            return self._small_of(self.decision, self._note, lambda: rows)
+
+    def _small_of(
+        self, decision: Decision | None, note: str | None, rows: Callable[[], Iterable[Sequence[Any]]]
+    ) -> str | None:
+        """As `small_numbers`, of a decision. note: its query, which is not in what is shown of the decision."""
+        # (What a statement without rows gives has other columns.)
+        if decision is None or decision.target is not None:
+            return None
+        if note is None:
+            return decision.small_numbers(rows()) if decision.noisy else None
+        with self._con.cursor() as con:
+            ((small, told),) = _unnamed(lambda: con.execute(note).fetchall(), decision.has_definitions)
+        return told_small(small, told)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -232,7 +253,7 @@ class Analyst:
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
-        self.decision, text = decision.shown, decision.sql
+        self.decision, self._note, text = decision.shown, decision.note, decision.sql
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")
         if decision.calls and not self._has_functions:

@@ -20,7 +20,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
-from duckanon.errors import DuckanonError, UnsupportedQuery
+from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.governance.answers import Stale, day_charged
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
@@ -35,11 +35,11 @@ from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import with_relations, without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
-from duckanon.rewrite.quote import not_answered, quote
+from duckanon.rewrite.quote import let_quote, quote
 from duckanon.rewrite.readings import Reading
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
-from duckanon.rewrite.verify import Allowed, NotAllowed, UsesMacro, call, verify
+from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
 
 _SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
@@ -407,13 +407,18 @@ class Guard:
         readable = frozenset(catalog.tables) | decision.tables | answers
         may = Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects)
         try:
-            verify(self._serialized(decision.query or ""), may)
-        except (NotAllowed, UsesMacro) as no:
-            part = None if admitted.query is None else quote(admitted.text, _named(admitted.query, no.name), ())
+            for text in (decision.query or "", decision.note):
+                if text is not None:
+                    verify(self._serialized(text), may)
+        except (UnsupportedQuery, PolicyRefusal) as no:
+            if no.about is None:
+                raise
+            called = None if admitted.query is None else _named(admitted.query, no.about)
+            part = None if called is None else quote(admitted.text, called, ())
             if part is None and decision.has_definitions:
                 # Of views and macros an analyst sees no text, and so no name in it.
-                raise type(no)(_BEHIND, no.name) from None
-            no.args = (not_answered(part, str(no)),)
+                raise type(no)(_BEHIND) from None
+            let_quote(no, part)
             raise
 
     def _as_written(self, readings: Sequence[Reading], *, of_definitions: bool = False) -> None:

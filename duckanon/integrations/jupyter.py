@@ -163,7 +163,10 @@ class _CellConnection:
             spent = [charge for key, charge in self._charges().items() if key not in before]
             decision = self.con.decision if isinstance(self.con, Analyst) else None
             released = frame if "k_anonymize" in statement.query else None
-            display(banner(self._role, decision, spent, released, frame))
+            small = None
+            if isinstance(self.con, Analyst) and frame is not None:
+                small = self.con.small_numbers(frame.itertuples(index=False, name=None))
+            display(banner(self._role, decision, spent, released, small))
         return frame
 
     def preview(self, text: str) -> Banner:

@@ -77,7 +77,7 @@ def same(pair: tuple[Analyst, Analyst], sql: str) -> str:
 )
 def test_leak_1_no_condition_can_fail_on_a_record(pair: tuple[Analyst, Analyst], condition: str) -> None:
     said = same(pair, f"SELECT count(*) FROM persons WHERE {condition}")
-    assert "What may be asked: " in said or said.startswith("TRY is not run here")
+    assert "What may be asked: " in said or "TRY is not run here" in said
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ REFUSED = {
     "after: hand: correlation of age and hours": "Told with noise are",
     "after: hand: sum of a product of columns": "A sum is told of one column with bounds",
     # The pairs of 36,525 and 2,192 days are more keys than persons.
-    "after: hand: age at arrival": "could fail on a record",
+    "after: hand: age at arrival": "A key is computed by functions that have a value for every record",
 }
 # Medians halfway between two values: told to a step of the policy.
 HALFWAY = {"before: dbt: medians", "after: hand: quartiles of income"}
