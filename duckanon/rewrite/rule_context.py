@@ -62,6 +62,10 @@ class Releases(Protocol):
         """Answer a call on a protected table, or refuse it."""
         ...
 
+    def content(self, values: Any) -> str:
+        """A hash of the values of an open table by which records are looked up."""
+        ...
+
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
         """What may be asked of a table instead, in a sentence, what comes nearest to a kind of question first."""
         ...
