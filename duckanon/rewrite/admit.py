@@ -184,6 +184,8 @@ def _kind(tree: Node) -> Statement:
     if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback) and not any(tree.args.values()):
         return Statement(Kind.TRANSACTION, tree)
     said = tree.this if isinstance(tree, exp.Command) and isinstance(tree.this, str) else tree.key
+    # A word that sqlglot does not know, such as CHECKPOINT, is a column to it.
+    said = tree.name if isinstance(tree, exp.Column) else said
     raise UnsupportedQuery(
         f"An analyst's connection does not run {str(said).upper()[:20]} statements: it answers queries, and keeps "
         "results in temporary tables (CREATE TEMP TABLE name AS query)."
