@@ -32,14 +32,16 @@ from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from duckanon.releases.sizes import Among
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
+from duckanon.rewrite.algebra.nodes import Node, name_of
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.empty import with_relations, without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
+from duckanon.rewrite.quote import not_answered, quote
 from duckanon.rewrite.readings import Reading
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
-from duckanon.rewrite.verify import Allowed, call, called, verify
+from duckanon.rewrite.verify import Allowed, NotAllowed, UsesMacro, call, verify
 from duckanon.specification import table_functions
 
 _SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
@@ -202,10 +204,17 @@ class SharedCatalog:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                self._known = (numbers, decided, AvailableReleases(_publications(states), taken, self.content))
+                releases = AvailableReleases(_publications(states), taken, self.content, self._cells)
+                self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known
             return visible(self._everything, governed, own), releases, states
+
+    def _cells(self, question: PaidQuestion) -> int | None:
+        """The number of cells of an answer, from the domains alone: no record is read. None if there are many."""
+        with self.lock:
+            found = mechanisms.cells(self.own, question, _TRIED_CELLS)
+        return found if found <= _TRIED_CELLS else None
 
 
 class Guard:
@@ -350,7 +359,7 @@ class Guard:
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
             self._as_written(decision.readings, of_definitions=True)
             if decision.query is not None:
-                self._verify(decision, catalog, admitted)
+                self._verify(admitted, decision, catalog)
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
         return self._priced(decision), states
@@ -429,15 +438,20 @@ class Guard:
             raise Stale
         self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
 
-    def _verify(self, decision: Decision, catalog: Catalog, admitted: Statement) -> None:
+    def _verify(self, admitted: Statement, decision: Decision, catalog: Catalog) -> None:
         answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)
         calls = tuple(call(self._serialized(f"SELECT * FROM {one}")) for one in decision.calls)
         readable = frozenset(catalog.tables) | decision.tables | answers
-        own = called([self._serialized(one) for one, _ in admitted.readings]) if decision.has_definitions else None
-        verify(
-            self._serialized(decision.query or ""),
-            Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects, own),
-        )
+        may = Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects)
+        try:
+            verify(self._serialized(decision.query or ""), may)
+        except (NotAllowed, UsesMacro) as no:
+            part = None if admitted.query is None else quote(admitted.text, _named(admitted.query, no.name), ())
+            if part is None and decision.has_definitions:
+                # Of views and macros an analyst sees no text, and so no name in it.
+                raise type(no)(_BEHIND, no.name) from None
+            no.args = (not_answered(part, str(no)),)
+            raise
 
     def _as_written(self, readings: Sequence[Reading], *, of_definitions: bool = False) -> None:
         """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written.
@@ -485,6 +499,21 @@ _MISREAD = (
     "to write it another way."
 )
 _NO_QUERY = "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
+
+
+_BEHIND = "A view or macro in the statement uses a function or type that an analyst may not use: ask the steward."
+
+
+def _named(query: Node, name: str) -> Node | None:
+    """The first call of a function, cast to a type or column of a name in a statement; None if there is none."""
+    for one in query.walk(bfs=False):
+        if isinstance(one, exp.Cast):
+            found = one.to.sql("duckdb").strip('"')
+        else:
+            found = name_of(one) if isinstance(one, exp.Func) else one.name if isinstance(one, exp.Column) else ""
+        if fold(found) == name:
+            return one
+    return None
 
 
 def _misread(tree: Mapping[str, Any], part: str) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from duckanon.catalog.keywords import NOT_NAMES
+
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLD = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -90,6 +93,18 @@ TEMPORARY = "temp"
 def quoted(path: Sequence[str]) -> str:
     """A name of several parts as SQL, with each part in quotes."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+
+
+def spelled(path: Sequence[str]) -> str:
+    """A name of several parts as people write it in SQL: a part stands in quotes where it must."""
+    return ".".join(
+        one if _PLAIN.fullmatch(one) and fold(one) not in NOT_NAMES else quoted([one]) for one in path if one
+    )
+
+
+def literal(text: str) -> str:
+    """The text as a SQL string."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def candidates(

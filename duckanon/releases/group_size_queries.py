@@ -16,11 +16,11 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.accounting import rational
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
-from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
+from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle, words_beside
 from duckanon.releases.lookups import OURS, Lookup, among, compare, looked_up, values_of
 from duckanon.releases.noise import NotOffered, conditions, not_dropped
 from duckanon.releases.numbers import is_number
@@ -104,7 +104,8 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     except (NotOffered, NotTotal) as no:
         return context.not_answered(_refused_part(context, node, str(no)), str(no))
     context.replace(node, replacement)
-    settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question) + _said_of_units(asked))
+    said = f"{words_beside(context, name, asked.question)}{_said(asked.question)}{_said_of_units(asked)}"
+    settle(context, name, asked.question, Verdict.REWRITTEN, said)
     return None
 
 
@@ -399,7 +400,7 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
     if bounds is None:
         raise NotOffered(
             f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
-            f"bounds := {{'{of.name}': [least, largest]}}."
+            f"bounds := {{{literal(of.name)}: [least, largest]}}."
         )
     if not is_number(context.types(name)[of.name]):
         raise NotOffered(f"Sums are of a column of numbers, and {of.name} is none.")

@@ -235,7 +235,7 @@ class AggregatesQuestion(PaidQuestion):
     def resolved(self) -> dict[str, Any]:
         found = {
             **super().resolved,
-            "measures": [(one.kind, asdict(one), written(share)) for one, share in self.measures],
+            "measures": [(one.kind, _fields(one), written(share)) for one, share in self.measures],
         }
         found.pop("around")
         if not self.domain_filters:
@@ -314,6 +314,11 @@ class AggregatesQuestion(PaidQuestion):
             return found[0] if found[1] is None else quoted([self.keys[int(found[1])].column])
 
         return _PLACE.sub(name, expression)
+
+
+def _fields(measure: Measure) -> dict[str, Any]:
+    """What makes a measure; parts that it does not have are left out."""
+    return {name: one for name, one in asdict(measure).items() if one is not None}
 
 
 # A text, or a key's value, in an expression.

@@ -22,7 +22,7 @@ from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import Node, arg, copied, given, nodes_of
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.quote import quote, remember, takes_over
+from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 from duckanon.rewrite.readings import Reading, reading
 
 T = TypeVar("T")
@@ -62,8 +62,7 @@ class Bound:
 
     def not_answered(self, node: Node | None, reason: str) -> str:
         """A reason with the part of the statement that it is about."""
-        part = self.quote(node)
-        return reason if part is None else f"{part} cannot be answered. {reason}"
+        return not_answered(self.quote(node), reason)
 
 
 def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "") -> Bound:

@@ -8,7 +8,7 @@ from datetime import date
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, literal, quoted
 from duckanon.catalog.snapshot import Catalog, Home, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import metadata
@@ -21,7 +21,7 @@ from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.empty import empty, is_empty
 from duckanon.rewrite.normalize import quantile_lists, staging
 from duckanon.rewrite.parameters import Parameters, filled
-from duckanon.rewrite.rule_context import Releases, RuleContext, literal
+from duckanon.rewrite.rule_context import Releases, RuleContext
 from duckanon.rewrite.rules import RULES
 
 # What runs for a statement that changes nothing in DuckDB.

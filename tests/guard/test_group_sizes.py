@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -253,3 +254,20 @@ def test_units_that_nobody_knows_and_records_of_nobody(tmp_path: Path, monkeypat
 def test_units_from_a_query_are_refused_in_one_sentence(con: duckanon.Analyst, units: str) -> None:
     with pytest.raises(DuckanonError, match="The groups are joined with another table, which the release does not"):
         con.execute(JOINED.format("").replace("FROM customer", f"FROM {units}"))
+
+
+def test_what_is_said_of_intervals_can_be_done(con: duckanon.Analyst) -> None:
+    """The call that is named has them, and is free then; where there are none, none are named."""
+    sizes = "SELECT n, count(*) FROM (SELECT o_custkey, count(*) AS n FROM orders{} GROUP BY o_custkey) GROUP BY n"
+    con.execute(sizes.format("")).fetchall()
+    assert con.decision is not None
+    said = con.decision.steps[0].reason
+    call = re.search(r"FROM dp_group_sizes\(.*?\)(?=, for free)", said)
+    assert call is not None
+    assert not re.search("low and high", said)
+    con.execute(call[0]).fetchall()
+    assert {"groups", "low", "high"} <= {one[0] for one in con.description}
+    assert con.decision.steps[0].drawn is not None
+    con.execute(sizes.format(" WHERE o_orderpriority = '1'")).fetchall()
+    assert "have no intervals" in con.decision.steps[0].reason
+    assert not re.search("low and high|dp_group_sizes", con.decision.steps[0].reason)

@@ -376,17 +376,18 @@ class Row(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Function(Expr):
-    """A call of a function by its name as written."""
+    """A call of a function by its name as written. quoted: whether the name is in quotes."""
 
     name: str
     operands: tuple[Expr, ...] = ()
+    quoted: bool = False
 
     @property
     def parts(self) -> tuple[Expr, ...]:
         return self.operands
 
     def with_parts(self, change: Change) -> Function:
-        return Function(self.name, tuple(map(change, self.operands)))
+        return Function(self.name, tuple(map(change, self.operands)), self.quoted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,10 +66,11 @@ def untyped(expr: Expr) -> tuple[str, Arguments]:
     """The class and the arguments that sqlglot has for an operator or a function."""
     own = type(expr).__name__
     match expr:
-        case Operation(kind, named):
-            return kind, dict(named)
-        case Function(name, operands):
-            return "Anonymous", {"this": name, "expressions": operands} if operands else {"this": name}
+        case Operation(kind, listed):
+            return kind, dict(listed)
+        case Function(name, operands, quoted):
+            named = Word(name, is_name=True) if quoted else name
+            return "Anonymous", {"this": named, "expressions": operands} if operands else {"this": named}
         case Comparison(sign, left, right) | Arithmetic(sign, left, right):
             return _CLASSES[sign], {"this": left, "expression": right}
         case And(left, right) | Or(left, right) | Is(left, right) | Nullif(left, right):
@@ -195,11 +196,14 @@ def _field(arguments: Arguments) -> Expr | None:
 
 
 def _function(arguments: Arguments) -> Expr | None:
-    match arguments:
-        case {"this": str(name), "expressions": tuple(operands)} if len(arguments) == 2:
+    operands = arguments.get("expressions", ())
+    if not isinstance(operands, tuple) or not set(arguments) <= {"this", "expressions"}:
+        return None
+    match arguments.get("this"):
+        case str(name):
             return Function(name, operands)
-        case {"this": str(name)} if len(arguments) == 1:
-            return Function(name)
+        case Word(name, is_name=True):
+            return Function(name, operands, quoted=True)
     return None
 
 

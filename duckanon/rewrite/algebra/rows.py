@@ -51,7 +51,7 @@ def is_clean(expr: Expr) -> bool:
     return not any(
         isinstance(one, Star | Unclear)
         or (isinstance(one, Nested) and is_protected(one.query))
-        or (isinstance(one, Function) and one.name == "error")
+        or (isinstance(one, Function) and one.name == "error" and not one.quoted)
         for one in walk(expr)
     )
 

@@ -545,7 +545,7 @@ def _called(call: Expr) -> tuple[str, Sequence[Expr]]:
             return "neg", [operand]
         case Round(operand, None):
             return "round", [operand]
-        case Function(name, operands):
+        case Function(name, operands, quoted=False):
             return _by_name(name.lower(), operands)
         case Operation():
             return _by_class(call)
