@@ -40,7 +40,10 @@ def offering(context: RuleContext, name: TableName) -> Protected:
     if protected.policy.per_query is None:
         raise NotOffered(_NONE)
     if not protected.stands:
-        raise NotOffered("The table does not stand with the columns that its policy names: ask the steward.")
+        raise NotOffered(
+            "The table does not stand as its policy needs it, with all columns that it names, none generated or with "
+            "COLLATE: ask the steward."
+        )
     return protected
 
 

@@ -66,15 +66,21 @@ def test_a_part_fails_as_python_does() -> None:
 
 
 def test_a_kernel_is_optimised_and_becomes_machine_code_once_with_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    optimised, coded = [], []
+    optimised: list[str] = []
+    coded: list[str] = []
     code = JITCodeLibrary._finalize_final_module
     optimise = JITCodeLibrary._optimize_final_module
-    monkeypatch.setattr(
-        JITCodeLibrary, "_optimize_final_module", lambda library: (optimised.append(library.name), optimise(library))
-    )
-    monkeypatch.setattr(
-        JITCodeLibrary, "_finalize_final_module", lambda library: (coded.append(library.name), code(library))
-    )
+
+    def optimising(library: JITCodeLibrary) -> None:
+        optimised.append(library.name)
+        optimise(library)
+
+    def coding(library: JITCodeLibrary) -> None:
+        coded.append(library.name)
+        code(library)
+
+    monkeypatch.setattr(JITCodeLibrary, "_optimize_final_module", optimising)
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_final_module", coding)
     first = inner(lambda number: number + 1)
     second = inner(lambda number: first(number) * 2)
     kernel = compiled(lambda number: first(number) + second(number))
