@@ -219,7 +219,7 @@ def test_every_argument_of_the_function_is_an_option(command, function):
 
 def test_help_takes_meaning_and_default_from_the_specification():
     told = " ".join(run("compare", "--help", columns=200).stdout.split())
-    assert "Every k to try. Default: 5." in told
+    assert "Every k to try (2 or more). Default: 5." in told
     # The specification refers to k_anonymize here.
     assert "Quasi-identifiers whose values have no order: released as sets." in told
     assert "as in age=3" in told
