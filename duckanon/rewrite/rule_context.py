@@ -13,22 +13,23 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.snapshot import Catalog, Stored
+from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import PolicyRefusal
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, TooComplex
 from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, queries_in, within
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.scope import Scope
 from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.bind import Bound
+from duckanon.rewrite.bind import Bound, BoundTables, named
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.quote import takes_over
-from duckanon.rewrite.recognize import Finding, Schema, findings_in
+from duckanon.rewrite.recognize import Finding
 from duckanon.rewrite.recognize.aggregates import aggregates
-from duckanon.rewrite.recognize.findings import Aggregates, Role
+from duckanon.rewrite.recognize.classify import findings
+from duckanon.rewrite.recognize.findings import Aggregates, Role, Unknown
 
 T = TypeVar("T", bound=Finding)
 R = TypeVar("R")
@@ -184,27 +185,33 @@ class RuleContext:
 
         place: where it stands in the query, whose common table expressions it sees; None: it is a whole query.
         """
-        return self._resolved(lambda resolver: findings_in(query, self.schema, resolver, place), ())
+
+        def found(resolver: Resolver) -> Sequence[Finding]:
+            try:
+                return findings(resolver.query(query, resolver.scope() if place is None else resolver.around(place)))
+            except (TooComplex, RecursionError):
+                read = dict.fromkeys(named(one) for one in nodes_of(query, exp.Table))
+                return [
+                    Unknown(table=name, tables=(name,), node=query, reason="the query is too complex to be followed")
+                    for name in read
+                    if name in self.catalog.protected
+                ]
+
+        return self._resolved(found, ())
+
+    @cached_property
+    def _tables(self) -> BoundTables:
+        return BoundTables(self.catalog)
 
     def _resolved(self, run: Callable[[Resolver], R], otherwise: R) -> R:
         """What a recogniser finds; otherwise if it fails."""
         try:
-            return run(Resolver(self.schema))
+            return run(Resolver(self._tables))
         except Exception:
             if STRICT:
                 raise
             _LOG.error(_FAILED)
             return otherwise
-
-    @cached_property
-    def schema(self) -> Schema:
-        """The catalog for the recognisers. In the query names are full, and views are replaced by their queries."""
-        stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
-        held = {name: one.stored for name, one in self.catalog.protected.items() if one.stored is not None}
-        tables = {**stored, **self.catalog.tables, **held}
-        return Schema(
-            tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
-        )
 
     def put(self, node: Node, by: Node) -> None:
         """Replace a part of the query by another, which stands for the same text."""

@@ -159,7 +159,7 @@ def test_a_recogniser_that_fails_recognises_nothing(
     def fails(*_: object) -> None:
         raise ValueError("the word pomegranate of the statement")
 
-    monkeypatch.setattr(rule_context, "findings_in", fails)
+    monkeypatch.setattr(rule_context, "findings", fails)
     monkeypatch.setattr(Resolver, "shown", fails)
     with pytest.raises(ValueError, match="pomegranate"):
         decided("SELECT count(*) AS pomegranate FROM persons")

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from duckanon.catalog.names import NOWHERE, TableName, fold
+from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, Star, Unclear
 from duckanon.rewrite.algebra.nodes import Node
-from duckanon.rewrite.algebra.relations import Output, Relation, Source
+from duckanon.rewrite.algebra.relations import Opaque, Output, Relation, Source, Table
+
+
+class Tables(Protocol):
+    """What is known of the tables that a query with resolved names reads.
+
+    macros: folded names of functions that users defined and that stand in the query, each with the protected tables
+    that it may read.
+    """
+
+    @property
+    def macros(self) -> Mapping[str, Sequence[Table]]: ...
+
+    def relation(self, node: Node) -> Relation | None:
+        """What a name in FROM means; None where it is the name of a CTE."""
+        ...
+
+    def mentioned(self, text: str) -> Sequence[Table]:
+        """The protected tables that a text may name."""
+        ...
+
+    def function_reads(self, node: Node, queries: Sequence[Relation]) -> Opaque:
+        """What the call of a table function reads. queries: those that stand in its arguments."""
+        ...
 
 
 @dataclass
@@ -28,16 +52,14 @@ class Scope:
 
     resolve: Callable[[Node, Scope], Relation]
     number: Callable[[], int]
-    macros: Mapping[str, tuple[Relation, ...]]
-    ctes: dict[str, tuple[Node, Scope]] = field(default_factory=dict)
+    macros: Mapping[str, Sequence[Table]]
     outer: Scope | None = None
-    home: TableName = NOWHERE
+    ctes: dict[str, tuple[Node, Scope]] = field(default_factory=dict)
     visible: list[Visible] = field(default_factory=list)
     windows: dict[str, Node] = field(default_factory=dict)
     aliases: dict[str, Expr] = field(default_factory=dict)
     # While HAVING is translated: an output's name comes before a column that is not grouped by.
     keys: tuple[Expr, ...] | None = None
-    opened: tuple[TableName, ...] = ()
 
     def fresh(self) -> int:
         return self.number()

@@ -1,17 +1,14 @@
-"""From sqlglot's queries to relations: names are looked up, and CTEs, views and subqueries resolved."""
+"""From queries with resolved names to relations: CTEs and subqueries are followed, and columns found in sources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
 
-import sqlglot
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold
-from duckanon.catalog.snapshot import View
+from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     Call,
@@ -24,16 +21,14 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     is_aggregated,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, nodes_of, queries_in, reads_itself, within
-from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
-from duckanon.rewrite.algebra.schema import Schema, query_of
-from duckanon.rewrite.algebra.scope import Scope, Visible
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, reads_itself, within
+from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Union, columns, groups
+from duckanon.rewrite.algebra.scope import Scope, Tables, Visible
 from duckanon.rewrite.algebra.translate import translate
 from duckanon.rewrite.normalize.grouping import grouping
 from duckanon.rewrite.normalize.pivots import pivoted
 from duckanon.rewrite.normalize.select_list import outputs as select_list
 from duckanon.rewrite.normalize.simplify import simplified
-from duckanon.rewrite.normalize.unparsed_names import aliased, mentioned, released
 
 # More than any query written by hand. A chain of views that each read the last one twice would have more.
 _MOST_SOURCES = 1000
@@ -46,9 +41,8 @@ _JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGH
 class Resolver:
     """Resolves one statement. Raises TooComplex if it has too many sources."""
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self.macros = {name: tuple(mentioned(self.schema, text)) for name, text in schema.macros.items()}
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
         self._numbers = count(1)
 
     def number(self) -> int:
@@ -57,9 +51,8 @@ class Resolver:
             raise TooComplex
         return number
 
-    def scope(self, **rest: Any) -> Scope:
-        given = {"home": self.schema.home, "macros": self.macros, **rest}
-        return Scope(self.query, self.number, **given)
+    def scope(self, outer: Scope | None = None) -> Scope:
+        return Scope(self.query, self.number, self._tables.macros, outer)
 
     def top(self, node: Node) -> Relation:
         """The relation of a whole query."""
@@ -83,7 +76,7 @@ class Resolver:
 
         place: where the SELECT stands.
         """
-        scope = self.scope(outer=self.around(place))
+        scope = self.scope(self.around(place))
         self._ctes(node, scope)
         return None if self._from(node, scope) is None else scope
 
@@ -92,7 +85,7 @@ class Resolver:
 
         node: what it reads and filters. place: where it stands.
         """
-        scope = self.scope(outer=self.around(place))
+        scope = self.scope(self.around(place))
         self._ctes(node, scope)
         where = self._from(node, scope)
         if where is None:
@@ -112,7 +105,7 @@ class Resolver:
 
     def query(self, node: Node, around: Scope) -> Relation:
         """The relation of a query inside the scope `around`."""
-        scope = self.scope(outer=around, home=around.home, opened=around.opened)
+        scope = self.scope(around)
         self._ctes(node, scope)
         if isinstance(node, exp.Subquery):
             return self._subquery(node, scope)
@@ -137,7 +130,7 @@ class Resolver:
         """Let a scope see CTEs of a WITH."""
         for cte in ctes:
             # Each CTE can read those before it. A recursive one that reads itself is not analysed.
-            seen = self.scope(outer=scope.outer, home=scope.home, opened=scope.opened)
+            seen = self.scope(scope.outer)
             seen.ctes = dict(scope.ctes)
             name = fold(cte.alias)
             if clause.args.get("recursive"):
@@ -222,12 +215,13 @@ class Resolver:
                 relation = self.query(node, scope)
         else:
             relation = self._function(node, scope)
-        relation, number = aliased(self.schema, node, relation), self.number()
+        relation, number = self._aliased(node, relation), self.number()
         if names:
-            relation = self._renamed(relation, names)
+            relation = self.renamed(relation, names)
         return Visible(called, Source(number, relation), columns(relation))
 
-    def _renamed(self, relation: Relation, names: tuple[str, ...]) -> Relation:
+    def renamed(self, relation: Relation, names: tuple[str, ...]) -> Relation:
+        """A relation whose first columns have other names."""
         old = columns(relation)
         if old is None or len(old) < len(names):
             return Opaque("its columns get new names, and nobody told how many it has", (relation,), None)
@@ -239,24 +233,14 @@ class Resolver:
     def _table(self, node: Node, scope: Scope) -> Relation:
         if not isinstance(node.this, exp.Identifier):
             return self._function(node.this, scope)
-        name = TableName(fold(node.catalog), fold(node.db), fold(node.name))
-        if not node.db and (cte := scope.cte(node.name)) is not None:
-            return self._cte(*cte)
-        # A name is looked up in the view's own schema, then in the default one, then anywhere if it is unique.
-        places = (name.within(scope.home), name.within(self.schema.home), name)
-        known = next((found for one in places if (found := self.schema.table(one)) is not None), None)
-        view = next((shown for one in places if (shown := self.schema.view(one)) is not None), None)
-        if view is not None and (known is None or known[0] == view[0]):
-            followed = self._view(*view, scope)
-            watched = self.schema.protected is not None and self.schema.is_protected(view[0])
-            return Table(view[0], columns(followed), protected=True) if watched else followed
-        if known is None:
-            # An unknown name could be any table of that name.
-            return Table(places[0], None, self.schema.is_protected(name))
-        full, stored = known
-        types = tuple(stored.types.items())
-        named = tuple(stored.types) if stored.complete else None
-        return Table(full, named, self.schema.is_protected(full), stored.keys, types)
+        known = self._tables.relation(node)
+        if known is not None:
+            return known
+        cte = scope.cte(node.name)
+        return self._cte(*cte) if cte is not None else self._unresolved(node)
+
+    def _unresolved(self, node: Node) -> Opaque:
+        return Opaque("a name that is not resolved", tuple(self._tables.mentioned(node.name)), None, node)
 
     def _cte(self, cte: Node | None, written: Scope) -> Relation:
         if cte is None:
@@ -268,41 +252,26 @@ class Resolver:
         names = tuple(fold(one.name) for one in (alias.args.get("columns") or []))
         if any(one is None for one, _ in written.ctes.values()) and reads_itself(cte):
             return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
-        return self._renamed(relation, names) if names else relation
-
-    def _view(self, full: TableName, view: View, scope: Scope) -> Relation:
-        if full in scope.opened:
-            return Opaque("a view that reads itself is not followed")
-        try:
-            tree, names = query_of(view)
-        except sqlglot.errors.SqlglotError:
-            watched = self.schema.is_protected(full)
-            return Opaque("a view whose text cannot be read", (Table(full, None, watched),))
-        home = TableName(full.catalog or scope.home.catalog, full.schema or scope.home.schema, "")
-        inner = self.query(tree, self.scope(home=home, opened=(*scope.opened, full)))
-        return self._renamed(inner, names) if names else inner
+        return self.renamed(relation, names) if names else relation
 
     def _function(self, node: Node, scope: Scope) -> Relation:
-        """A table function. Its texts may name tables, as in query_table('persons') or query('FROM persons')."""
-        name = name_of(node)
-        if name in self.schema.releases:
-            return released(self.schema, node)
-        texts = [one.this for one in nodes_of(node, exp.Literal) if one.is_string]
-        texts += [one.name for one in nodes_of(node, exp.Column)]  # a table may be an argument by its name
-        reads = [self.query(one, scope) for one in queries_in(node)]
-        reads += self.macros.get(name, ())
-        plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
-        if name in ("query", "query_table") and not plain:
-            # A text that is computed may name any protected table.
-            reads += [Table(one, None, protected=True) for one in sorted(self.schema.protected or ())]
-        for text in texts:
-            reads += mentioned(self.schema, text)
-        return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
+        return self._tables.function_reads(node, [self.query(one, scope) for one in queries_in(node)])
+
+    def _aliased(self, node: Node, relation: Relation) -> Relation:
+        """The relation of an item of FROM; not analysed if its alias is no plain name.
+
+        sqlglot 26 reads DuckDB's `FROM alias: persons` as a table `alias` with a placeholder behind it.
+        """
+        alias = node.args.get("alias")
+        said = alias.this if isinstance(alias, exp.TableAlias) else None
+        if said is None or isinstance(said, exp.Identifier):
+            return relation
+        return Opaque("an alias that is no name", (relation, *self._tables.mentioned(str(said.name))))
 
     def _pivot(self, pivot: Node, inner: Relation, scope: Scope) -> Relation:
         number = self.number()
         source = Source(number, inner)
-        own = self.scope(outer=scope, home=scope.home, opened=scope.opened)
+        own = self.scope(scope)
         own.visible = [Visible("", source, columns(inner))]
         block = pivoted(pivot, source, own, columns(inner))
         if block is None:
