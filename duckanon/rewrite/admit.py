@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.pivot_values import grouped
@@ -193,7 +193,7 @@ def _kind(tree: Node) -> Statement:
 def known(query: Node) -> Node:
     """The query, if it is made of known parts and not nested too deeply. Raises UnsupportedQuery."""
     level = {id(query): 1}
-    for node in query.walk(bfs=True):
+    for node in nodes_of(query, ROOT):
         above = node.parent
         level[id(node)] = 1 + (level.get(id(above), 0) if above is not None else 0)
         if level[id(node)] > _DEEPEST:

@@ -107,7 +107,7 @@ class _Known(Binder):
 
     def resolved(self, query: Node, place: Place) -> Relation:
         self.within(query, place)
-        return self._resolver.top(query)
+        return self._resolver.alone(query, query)
 
     # --- what the binder asks -----------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import ROOT, Node, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.quote import stands_for
 
@@ -47,7 +47,7 @@ def filled(query: Node, parameters: Parameters) -> Node:
         raise UnsupportedQuery("The statement has parameters: give their values beside it, or write them out.")
     if not is_given(parameters):
         raise UnsupportedQuery("Values of parameters are a list, for ? and $1, or a dictionary, for $name.")
-    found = query.copy()
+    found = copied(query)
     nodes = nodes_of(found, exp.Placeholder, exp.Parameter)
     if len({_name(node) for node in nodes}) < len(parameters):
         raise UnsupportedQuery("There are more values than parameters in the statement: give one for each.")

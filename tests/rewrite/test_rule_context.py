@@ -85,6 +85,6 @@ def test_a_table_of_a_with_is_by_itself_without_its_own_name() -> None:
 def _shown(query: Node, place: Node = None) -> Expr:
     """The one expression that a query shows."""
     resolver = Resolver(BoundTables(Catalog(tables={TableName("", "", "one"): Stored(columns={"z": "INTEGER"})})))
-    found = resolver.top(query) if place is None else resolver.query(query, resolver.around(place))
+    found = resolver.alone(query, query if place is None else place)
     assert isinstance(found, Block)
     return found.outputs[0].expr

@@ -61,6 +61,10 @@ class Scope:
     # While HAVING is translated: an output's name comes before a column that is not grouped by.
     keys: tuple[Expr, ...] | None = None
 
+    def without_aliases(self) -> Scope:
+        """The same sources, for other outputs."""
+        return Scope(self.resolve, self.number, self.macros, self.outer, self.ctes, list(self.visible))
+
     def fresh(self) -> int:
         return self.number()
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.select_list import unnamed
 
@@ -49,7 +49,7 @@ def _replace_source(source: Node, pivot: Node) -> None:
     """Replace a source of FROM with a PIVOT behind it by a subquery."""
     if len(source.args["pivots"]) != 1:
         raise UnsupportedQuery("One PIVOT is followed at a time: use a subquery.")
-    bare = source.copy()
+    bare = copied(source)
     bare.set("pivots", None)
     bare.set("joins", None)
     alias = pivot.args.get("alias")
@@ -69,9 +69,9 @@ def _select(pivot: Node, source: Node) -> Node:
     if not axes or not all(map(_is_listed, axes)) or pivot.args.get("include_nulls"):
         raise UnsupportedQuery(_UNLISTED)
     group = pivot.args.get("group")
-    keys = [one.copy() for one in group.expressions] if group is not None else _others(source, [*axes, *aggregates])
+    keys = [copied(one) for one in group.expressions] if group is not None else _others(source, [*axes, *aggregates])
     query = exp.Select(expressions=[*keys, *_columns(axes, aggregates)])
-    query.set(_KEY, exp.From(this=source.copy()))
+    query.set(_KEY, exp.From(this=copied(source)))
     query.set("group", exp.Group(all=True))
     return query
 
@@ -96,21 +96,21 @@ def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
             found = ask(_values_of(axis, pivot))
             if len(found) > _MOST_VALUES:
                 raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
-            axis.replace(exp.In(this=axis.copy(), expressions=list(map(_literal, found))))
+            axis.replace(exp.In(this=copied(axis), expressions=list(map(_literal, found))))
     return str(tree.sql(DIALECT)) if pivots else text
 
 
 def _values_of(axis: Node, pivot: Node) -> str:
     """The query for the values of a PIVOT's column, with the common table expressions that can be seen there."""
-    query = exp.Select(expressions=[axis.copy()], distinct=exp.Distinct())
-    query.set(_KEY, exp.From(this=pivot.this.copy()))
-    query = query.where(exp.Not(this=exp.Is(this=axis.copy(), expression=exp.Null()))).order_by("1")
+    query = exp.Select(expressions=[copied(axis)], distinct=exp.Distinct())
+    query.set(_KEY, exp.From(this=copied(pivot.this)))
+    query = query.where(exp.Not(this=exp.Is(this=copied(axis), expression=exp.Null()))).order_by("1")
     above: list[Node] = []
     holder: Node | None = pivot
     while holder is not None:
         given = arg(holder, "with")
         seen = given.expressions if given is not None else []
-        above = [one.copy() for one in seen if all(part is not pivot for part in one.walk())] + above
+        above = [copied(one) for one in seen if all(part is not pivot for part in one.walk())] + above
         holder = holder.parent
     if above:
         query.set("with_" if _KEY == "from_" else "with", exp.With(expressions=above))
@@ -135,11 +135,13 @@ def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
     found = []
     for values in product(*(one.expressions for one in axes)):
         pairs = zip(axes, values, strict=True)
-        where = exp.and_(*(exp.EQ(this=axis.this.copy(), expression=value.copy()) for axis, value in pairs), copy=False)
+        where = exp.and_(
+            *(exp.EQ(this=copied(axis.this), expression=copied(value)) for axis, value in pairs), copy=False
+        )
         label = "_".join(str(one.this).lower() if isinstance(one, exp.Boolean) else str(one.this) for one in values)
         for one in aggregates:
             name = one.alias or (unnamed(one) if len(aggregates) > 1 else "")
-            told = exp.Filter(this=one.unalias().copy(), expression=exp.Where(this=where.copy()))
+            told = exp.Filter(this=copied(one.unalias()), expression=exp.Where(this=copied(where)))
             found.append(exp.alias_(told, f"{label}_{name}" if name else label, quoted=True))
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node, nodes_of
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of
 from duckanon.rewrite.normalize.select_list import unnamed
 
 _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
@@ -29,10 +29,10 @@ def split(query: Node) -> None:
 
 def _at(whole: Node, quantile: Node, key: str, place: Node) -> Node:
     """One of the quantiles, with the filter of them all."""
-    single = quantile.copy()
-    single.set(key, place.copy())
+    single = copied(quantile)
+    single.set(key, copied(place))
     if whole is quantile:
         return single
-    filtered = whole.copy()
+    filtered = copied(whole)
     filtered.set("this", single)
     return filtered

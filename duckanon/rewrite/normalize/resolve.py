@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 
 from sqlglot import exp
 
@@ -39,26 +38,45 @@ _JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGH
 
 
 class Resolver:
-    """Resolves one statement. Raises TooComplex if it has too many sources."""
+    """Resolves a query and its parts; what a part reads is resolved once. The query stays as it is meanwhile.
+
+    Raises TooComplex for a part with too many sources.
+    """
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._numbers = count(1)
+        self._number = self._most = 0
+        # What SELECTs taken by themselves read, by the identity of their nodes, which are kept alive.
+        self._opened: dict[int, tuple[Node, Scope, frozenset[Expr] | None]] = {}
 
     def number(self) -> int:
-        number = next(self._numbers)
-        if number > 20 * _MOST_SOURCES:
+        self._number += 1
+        if self._number > self._most:
             raise TooComplex
-        return number
+        return self._number
 
     def scope(self, outer: Scope | None = None) -> Scope:
         return Scope(self.query, self.number, self._tables.macros, outer)
 
-    def top(self, node: Node) -> Relation:
-        """The relation of a whole query."""
-        return self.query(node, self.scope())
+    def alone(self, node: Node, place: Node) -> Relation:
+        """The relation of a query taken by itself, which sees the CTEs that can be seen at a place."""
+        if not isinstance(node, exp.Select):
+            self._most = self._number + 20 * _MOST_SOURCES
+            return self.query(node, self._around(place))
+        scope, where = self.opened(node, place)
+        return simplified(self._select(node, scope, where), self.number)
 
-    def around(self, place: Node) -> Scope:
+    def opened(self, node: Node, place: Node) -> tuple[Scope, frozenset[Expr] | None]:
+        """What names mean in a SELECT at a place, and the conditions of its joins; None for joins of other kinds."""
+        self._most = self._number + 20 * _MOST_SOURCES
+        if id(node) not in self._opened:
+            scope = self.scope(self._around(place))
+            self._ctes(node, scope)
+            self._opened[id(node)] = node, scope, self._from(node, scope)
+        _, scope, where = self._opened[id(node)]
+        return scope.without_aliases(), where
+
+    def _around(self, place: Node) -> Scope:
         """The scope of a SELECT taken by itself: it sees the CTEs that can be seen at a place in the query."""
         scope, clauses = self.scope(), []
         holder = place.parent
@@ -71,23 +89,12 @@ class Resolver:
             self._common(clause, seen, scope)
         return scope
 
-    def reads(self, node: Node, place: Node) -> Scope | None:
-        """What the FROM of a SELECT lets its columns mean; None for a join that is not analysed.
-
-        place: where the SELECT stands.
-        """
-        scope = self.scope(self.around(place))
-        self._ctes(node, scope)
-        return None if self._from(node, scope) is None else scope
-
     def shown(self, node: Node, place: Node, keys: Sequence[Node], others: Sequence[Node]) -> Block | Opaque:
         """The relation of a SELECT that shows keys, by which it groups, and then other expressions.
 
         node: what it reads and filters. place: where it stands.
         """
-        scope = self.scope(self.around(place))
-        self._ctes(node, scope)
-        where = self._from(node, scope)
+        scope, where = self.opened(node, place)
         if where is None:
             return self._opaque("this kind of join is not followed", node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
@@ -110,7 +117,7 @@ class Resolver:
         if isinstance(node, exp.Subquery):
             return self._subquery(node, scope)
         if isinstance(node, exp.Select):
-            return simplified(self._select(node, scope), self.number)
+            return simplified(self._select(node, scope, self._from(node, scope)), self.number)
         if isinstance(node, exp.SetOperation):
             return self._union(node, scope)
         if isinstance(node, exp.Pivot):
@@ -280,9 +287,9 @@ class Resolver:
 
     # SELECT
 
-    def _select(self, node: Node, scope: Scope) -> Block | Opaque:
+    def _select(self, node: Node, scope: Scope, where: frozenset[Expr] | None) -> Block | Opaque:
+        """The relation of a SELECT. where: the conditions of its joins, see `opened`."""
         scope.windows = {fold(one.name): one for one in node.args.get("windows") or []}
-        where = self._from(node, scope)
         if where is None:
             return self._opaque("this kind of join is not followed", node, scope)
         if any(node.args.get(name) for name in _FOREIGN):

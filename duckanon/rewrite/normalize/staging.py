@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of
 from duckanon.rewrite.normalize.eager_aggregation import sources
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.quote import takes_over
@@ -41,7 +41,7 @@ def move(query: Node, is_read: Callable[[Node], bool]) -> None:
         for node in [*later, *_joined(query)]:
             if _names(node, one.alias) and _is_plain(node):
                 alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
-                moved = exp.Subquery(this=one.this.copy(), alias=alias.copy())
+                moved = exp.Subquery(this=copied(one.this), alias=copied(alias))
                 takes_over(moved, node)
                 node.replace(moved)
         if not any(_names(node, one.alias) for node in nodes_of(query, exp.Table)):

@@ -12,3 +12,4 @@ def apply(context: RuleContext) -> None:
         if name is not None:
             context.releases.call(context, call, name)
             context.calls.remove(call)
+            context.changed()

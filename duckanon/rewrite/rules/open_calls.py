@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.rewrite import metadata
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.calls import qualify
 from duckanon.rewrite.rule_context import RuleContext
 
@@ -22,12 +22,13 @@ def apply(context: RuleContext) -> None:
             context.calls.remove(call)
             if call.function == "privacy_ledger":
                 _narrow(context, call.node)
+                context.changed()
 
 
 def _narrow(context: RuleContext, node: Node) -> None:
     """Replace a call of privacy_ledger by a query for the lines about visible tables."""
     alias, joins = node.args.get("alias"), node.args.get("joins")
-    whole = node.copy()
+    whole = copied(node)
     for part in ("alias", "joins"):
         whole.set(part, None)
     labels = [exp.Literal.string(one) for one in metadata.labels(context.catalog)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.recognize import Aggregates, RecordReads
 from duckanon.rewrite.rule_context import RuleContext
 
@@ -23,10 +23,10 @@ def apply(context: RuleContext) -> None:
 def _shown(context: RuleContext, node: Node) -> Node:
     """The first column of a SELECT that shows protected records; all of the SELECT if none does by itself."""
     for one in node.expressions if isinstance(node, exp.Select) else ():
-        alone = node.copy()
+        alone = copied(node)
         for clause in ("having", "qualify", "order", "group", "distinct"):
             alone.set(clause, None)
-        alone.set("expressions", [one.copy()])
+        alone.set("expressions", [copied(one)])
         reads = context.recognised(alone, node)
         if any(isinstance(found, RecordReads) and found.columns for found in reads):
             return one.unalias()
