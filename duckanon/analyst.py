@@ -22,7 +22,7 @@ from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.guard import Guard, SharedCatalog, statement_text
 from duckanon.rewrite.decision import Decision
-from duckanon.rewrite.normalize.pivot_values import with_values
+from duckanon.rewrite.normalize.desugar import with_values
 from duckanon.rewrite.rule_context import Refused
 from duckanon.specification import macros
 

@@ -19,10 +19,8 @@ from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
-from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.pivot_values import grouped
-from duckanon.rewrite.parameters import numbered
-from duckanon.rewrite.readings import Reading, reading
+from duckanon.rewrite.dialect import DIALECT, Reading, reading
+from duckanon.rewrite.normalize.desugar import pivots
 
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
@@ -143,7 +141,24 @@ def _parsed(text: str) -> Statement:
         ) from None
     for one in nodes_of(tree, exp.Fetch):
         _as_limit(one)
-    return replace(_kind(grouped(tree)), readings=readings)
+    return replace(_kind(pivots(tree)), readings=readings)
+
+
+def numbered(text: str) -> str:
+    """The text with $1, $2, ... in place of its question marks, in their order.
+
+    Text that cannot be read stays as it is.
+    """
+    if "?" not in text:
+        return text
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        return text
+    marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
+    for number, one in reversed(list(enumerate(marks, 1))):
+        text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
+    return text
 
 
 def _readings(text: str, tree: Node) -> tuple[Reading, ...]:

@@ -21,9 +21,8 @@ from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, given, name_of, nodes_of
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
-from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.dialect import DIALECT, Reading, reading
 from duckanon.rewrite.quote import quote, remember, takes_over
-from duckanon.rewrite.readings import Reading, reading
 
 _NOT_SEEN = (
     "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "

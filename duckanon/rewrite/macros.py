@@ -17,8 +17,7 @@ from duckanon.catalog.snapshot import Macro
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import known
 from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of
-from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.readings import Reading, reading
+from duckanon.rewrite.dialect import DIALECT, Reading, reading
 
 
 def body(macro: Macro) -> tuple[Node, Reading]:

@@ -11,9 +11,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 from uuid import UUID
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, nodes_of
@@ -22,23 +20,6 @@ from duckanon.rewrite.quote import stands_for
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _LONGEST = 10_000
-
-
-def numbered(text: str) -> str:
-    """The text with $1, $2, ... in place of its question marks, in their order.
-
-    Text that cannot be read stays as it is.
-    """
-    if "?" not in text:
-        return text
-    try:
-        tokens = sqlglot.tokenize(text, read=DIALECT)
-    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        return text
-    marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
-    for number, one in reversed(list(enumerate(marks, 1))):
-        text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
-    return text
 
 
 def filled(query: Node, parameters: Parameters) -> Node:

@@ -13,7 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.parameters import numbered
+from duckanon.rewrite.admit import numbered
 from tests.guard.residents import analyst, decide
 
 KEY = UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, name_of, nodes_of, queries_in, sql
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
-from duckanon.rewrite.normalize.select_list import unnamed
 
 _OTHER = "Told of a join are count, sum and avg: ask for other statistics of the table by itself."
 _JOINED = "The query is joined in a way that is not followed: use inner joins, or LEFT JOIN after the protected table."
@@ -148,7 +148,7 @@ class _Eager:
         """Give aggregates the names that DuckDB would give them, before they are written in another way."""
         for one in self._query.expressions:
             if not isinstance(one, exp.Alias) and any(True for _ in aggregates_of(one)):
-                one.replace(exp.alias_(copied(one), unnamed(one), quoted=True, copy=False))
+                one.replace(exp.alias_(copied(one), default_name(one), quoted=True, copy=False))
 
     def _aggregates(self) -> Iterator[Node]:
         parts = [*self._query.expressions, *(self._query.args.get(one) for one in ("having", "qualify", "order"))]

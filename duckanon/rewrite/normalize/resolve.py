@@ -24,9 +24,9 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Union, columns, groups
 from duckanon.rewrite.algebra.scope import Scope, Tables, Visible
 from duckanon.rewrite.algebra.translate import translate
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.grouping import grouping
 from duckanon.rewrite.normalize.pivots import pivoted
-from duckanon.rewrite.normalize.select_list import outputs as select_list
 from duckanon.rewrite.normalize.simplify import simplified
 
 # More than any query written by hand. A chain of views that each read the last one twice would have more.
@@ -294,7 +294,7 @@ class Resolver:
             return self._opaque("this kind of join is not followed", node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
             return self._opaque("a clause is not DuckDB's", node, scope)
-        outputs = select_list(node, scope)
+        outputs = _outputs(node, scope)
         for output in outputs:
             scope.aliases.setdefault(fold(output.name), output.expr)
         where = self._filtered(node, scope, where)
@@ -428,3 +428,35 @@ class Resolver:
                 continue
             found.append(alias if alias is not None else self._positioned(inner, scope, outputs))
         return tuple(found)
+
+
+def _outputs(node: Node, scope: Scope) -> list[Output]:
+    """The outputs of a SELECT with stars expanded. Each alias is added to the scope for what follows."""
+    found: list[Output] = []
+    for one in node.expressions:
+        bare = one.this if isinstance(one, exp.Alias) else one
+        stars: list[Output] | None = None
+        if isinstance(bare, exp.Star):
+            stars = scope.expanded(None, *_star_changes(bare, scope))
+        elif isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star):
+            stars = scope.expanded(fold(bare.table), *_star_changes(bare.this, scope))
+        if stars is not None:
+            found += stars
+            continue
+        expr = translate(one, scope)
+        told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
+        name = told or default_name(bare)
+        found.append(Output(name, expr))
+        scope.aliases.setdefault(fold(name), expr)
+    return found
+
+
+def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
+    excluded = arg(star, "except") or []
+    without = frozenset(fold(one.name) for one in (excluded if isinstance(excluded, list) else [excluded]))
+    replaced = {fold(one.alias): translate(one.this, scope) for one in star.args.get("replace") or []}
+    # A renamed column keeps its value. Its new name is found only if the columns are known.
+    for one in star.args.get("rename") or []:
+        without |= {fold(one.this.name)}
+        replaced[fold(one.alias)] = translate(one.this, scope)
+    return without, replaced

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, nodes_of
-from duckanon.rewrite.normalize.select_list import unnamed
+from duckanon.rewrite.column_names import default_name
 
 _CORE = "_dk_core"
 _MOVED = ("having", "qualify", "order", "limit", "offset", "windows", "distinct", "expressions")
@@ -150,7 +150,7 @@ def _named(node: Node, given: Node) -> Node:
     if isinstance(given, exp.Alias):
         name = given.alias
     else:
-        name = given.name if isinstance(given, exp.Column) else unnamed(given)
+        name = given.name if isinstance(given, exp.Column) else default_name(given)
     return exp.alias_(node, name, quoted=True)
 
 

@@ -1,11 +1,11 @@
-"""PIVOT with its values written out, as the GROUP BY that it means: a filtered aggregate for each value.
+"""Spellings that are written as others before anything looks for a meaning: PIVOT, lists of quantiles, WITH.
 
-PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state becomes
-SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE sex = 'm') AS m FROM t GROUP BY state.
+Each becomes the plain SQL that it stands for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
@@ -14,10 +14,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.select_list import unnamed
+from duckanon.rewrite.normalize.eager_aggregation import sources
+from duckanon.rewrite.normalize.grouped import aggregates_itself
+from duckanon.rewrite.quote import takes_over
 
 # The most columns: nobody reads a wider table.
 _MOST_VALUES = 1_000
@@ -29,8 +33,12 @@ _UNLISTED = (
 _UNPIVOTED = "UNPIVOT is not followed: write a UNION ALL of the columns."
 
 
-def grouped(tree: Node) -> Node:
-    """The statement with its PIVOTs written as GROUP BY; it is changed in place. Raises UnsupportedQuery."""
+def pivots(tree: Node) -> Node:
+    """The statement with its PIVOTs written as GROUP BY; it is changed in place. Raises UnsupportedQuery.
+
+    PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state becomes
+    SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE sex = 'm') AS m FROM t GROUP BY state.
+    """
     for one in nodes_of(tree, exp.Pivot):
         holder = one.parent
         if holder is None:
@@ -140,7 +148,7 @@ def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
         )
         label = "_".join(str(one.this).lower() if isinstance(one, exp.Boolean) else str(one.this) for one in values)
         for one in aggregates:
-            name = one.alias or (unnamed(one) if len(aggregates) > 1 else "")
+            name = one.alias or (default_name(one) if len(aggregates) > 1 else "")
             told = exp.Filter(this=copied(one.unalias()), expression=exp.Where(this=copied(where)))
             found.append(exp.alias_(told, f"{label}_{name}" if name else label, quoted=True))
     return found
@@ -155,3 +163,103 @@ def _others(source: Node, used: Sequence[Node]) -> list[Node]:
         return [exp.column(exp.to_identifier(one, quoted=True)) for one in shown if one.lower() not in names]
     key = "except_" if "except_" in exp.Star.arg_types else "except"
     return [exp.Star(**{key: [exp.to_identifier(one, quoted=True) for one in sorted(names)]})]
+
+
+# --- lists of quantiles -----------------------------------------------------------------------------------------------
+
+_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+
+
+def quantile_lists(query: Node) -> None:
+    """Write each quantile at a list of positions as a list of quantiles, in place; columns keep their names.
+
+    quantile_cont(pay, [0.25, 0.5]) becomes [quantile_cont(pay, 0.25), quantile_cont(pay, 0.5)].
+    """
+    for one in nodes_of(query, *_QUANTILES):
+        key = next((name for name in ("expression", "quantile") if isinstance(one.args.get(name), exp.Array)), None)
+        whole = one.parent if isinstance(one.parent, exp.Filter) else one
+        if key is None or isinstance(whole.parent, exp.Window | exp.WithinGroup):
+            continue
+        found = [_quantile_at(whole, one, key, place) for place in one.args[key].expressions]
+        new: Node = exp.Array(expressions=found)
+        if isinstance(whole.parent, exp.Select) and whole.arg_key == "expressions":
+            new = exp.alias_(new, default_name(whole), quoted=True)
+        whole.replace(new)
+
+
+def _quantile_at(whole: Node, quantile: Node, key: str, place: Node) -> Node:
+    """One of the quantiles, with the filter of them all."""
+    single = copied(quantile)
+    single.set(key, copied(place))
+    if whole is quantile:
+        return single
+    filtered = copied(whole)
+    filtered.set("this", single)
+    return filtered
+
+
+# --- WITH -------------------------------------------------------------------------------------------------------------
+
+_SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "windows", "sample", "with", "with_")
+
+
+def staging(query: Node, is_read: Callable[[Node], bool]) -> None:
+    """Move the expressions of a query's WITH that show records into the later ones, and the joins, that read them.
+
+    So each query holds what it reads: WITH a AS (SELECT x FROM t), b AS (SELECT x, count(*) FROM a GROUP BY x) FROM b
+    becomes WITH b AS (SELECT x, count(*) FROM (SELECT x FROM t) AS a GROUP BY x) FROM b, in which b can be answered.
+    One that groups records is moved if it is read once: then it may be the groups whose sizes are asked for. is_read:
+    whether a node reads a protected table. Calls of table functions stay where they are.
+    """
+    given = arg(query, "with")
+    if given is None or given.args.get("recursive") or _shadowed(query):
+        return
+    for one in list(given.expressions):
+        if not _is_plain_query(one, is_read):
+            continue
+        reads = [node for node in nodes_of(query, exp.Table) if _names(node, one.alias)]
+        if aggregates_itself(one.this) and len(reads) != 1:
+            continue
+        later = [node for each in given.expressions if each is not one for node in nodes_of(each.this, exp.Table)]
+        for node in [*later, *_joined(query)]:
+            if _names(node, one.alias) and _is_plain(node):
+                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
+                moved = exp.Subquery(this=copied(one.this), alias=copied(alias))
+                takes_over(moved, node)
+                node.replace(moved)
+        if not any(_names(node, one.alias) for node in nodes_of(query, exp.Table)):
+            given.set("expressions", [other for other in given.expressions if other is not one])
+    if not given.expressions:
+        query.set(given.arg_key, None)
+
+
+def _joined(query: Node) -> list[Node]:
+    """The tables in FROM of a query that joins several: records are counted before they are joined."""
+    found = sources(query) if isinstance(query, exp.Select) else []
+    return [one for one in found if isinstance(one, exp.Table)] if len(found) > 1 else []
+
+
+def _shadowed(query: Node) -> bool:
+    """Whether two common table expressions have the same name, so that a name may mean another one elsewhere."""
+    names = Counter(fold(one.alias) for one in nodes_of(query, exp.CTE))
+    return any(count > 1 for count in names.values())
+
+
+def _is_plain_query(one: Node, is_read: Callable[[Node], bool]) -> bool:
+    body = one.this
+    if not isinstance(body, exp.Select) or any(body.args.get(name) for name in _SHAPING):
+        return False
+    tables = nodes_of(body, exp.Table)
+    plain = all(isinstance(table.this, exp.Identifier) for table in tables) and not any(
+        True for _ in nodes_of(body, exp.Window)
+    )
+    return plain and not one.args["alias"].columns and not one.args.get("materialized") and any(map(is_read, tables))
+
+
+def _names(node: Node, name: str) -> bool:
+    return isinstance(node.this, exp.Identifier) and not node.db and fold(node.name) == fold(name)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a node of a table has nothing but its name and an alias."""
+    return not any(value for key, value in node.args.items() if key not in ("this", "alias"))
