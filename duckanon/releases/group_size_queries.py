@@ -9,7 +9,7 @@ own. Conditions on regions and sizes, and everything that is computed of sizes, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import sqlglot
@@ -28,12 +28,13 @@ from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
-    Call,
+    Between,
     Column,
+    Comparison,
     Constant,
     Expr,
+    In,
     Nested,
-    binary,
     rebuilt,
     walk,
 )
@@ -41,7 +42,7 @@ from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node, nodes_of, within
 from duckanon.rewrite.algebra.relations import Source, Table
 from duckanon.rewrite.algebra.render import Renderer
-from duckanon.rewrite.algebra.rows import columns_in, present
+from duckanon.rewrite.algebra.rows import columns_in, outer_columns, present
 from duckanon.rewrite.decision import Verdict
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import aggregates_of
@@ -55,7 +56,6 @@ from duckanon.rewrite.rule_context import RuleContext, type_of_count, written_co
 _RELEASE = "_dk_release"
 _SIZE = Column(OURS, "size")
 _OWN = " It is a release of its own, with a charge of its own: its {} not those of the policy's release."
-_COMPARISONS = frozenset({"GT", "GTE", "LT", "LTE", "EQ", "NEQ", "In", "Between", "NullSafeEQ", "NullSafeNEQ"})
 _JOINED = (
     "The groups are joined with another table, which the release does not know. Of units without records it "
     "knows as many as a table of all units has: FROM units LEFT JOIN ... ON, counting {}."
@@ -199,9 +199,9 @@ def _check_cut(found: GroupSizes, question: GroupSizesQuestion) -> None:
     largest = question.largest * question.size.step
     exprs = (*found.keys, *found.kept, *(one for role in found.columns for one in _of(role)))
     for one in (part for expr in exprs for part in walk(_released(expr, found.size))):
-        if not isinstance(one, Call) or _SIZE not in one.operands or one.kind not in _COMPARISONS:
+        if not isinstance(one, Comparison | In | Between) or _SIZE not in one.parts:
             continue
-        numbers = [float(each.value) for each in one.operands if isinstance(each, Constant) and not each.is_text]
+        numbers = [float(each.value) for each in one.parts if isinstance(each, Constant) and not each.is_text]
         if any(each > largest or (each == largest and _is_above(one)) for each in numbers):
             raise NotOffered(
                 f"{_cut(question).strip()} So nothing is told by comparing with more: compare with less, or ask the "
@@ -209,10 +209,12 @@ def _check_cut(found: GroupSizes, question: GroupSizesQuestion) -> None:
             )
 
 
-def _is_above(comparison: Call) -> bool:
-    """Whether the comparison says that the size is above a number."""
-    first, last = comparison.operands[0], comparison.operands[-1]
-    return (comparison.kind == "GT" and first == _SIZE) or (comparison.kind == "LT" and last == _SIZE)
+def _is_above(condition: Expr) -> bool:
+    """Whether the condition says that the size is above a number."""
+    match condition:
+        case Comparison(">", size, _) | Comparison("<", _, size):
+            return size == _SIZE
+    return False
 
 
 # --- the question -----------------------------------------------------------------------------------------------------
@@ -284,7 +286,7 @@ def _parts(found: GroupSizes, policy: Policy) -> _Parts:
     mine = Column(second.number, fold(policy.unit or ""))
     if not isinstance(unit, Column) or unit.source != first.number or found.size.name != "count":
         raise NotOffered(said)
-    met = {binary("EQ", unit, mine), binary("EQ", mine, unit)}
+    met = {Comparison("=", unit, mine), Comparison("=", mine, unit)}
     on_records = tuple(one for one in second.on if one not in met)
     if len(second.on) != len(on_records) + 1 or any(_sources(one) != {second.number} for one in on_records):
         raise NotOffered(
@@ -364,11 +366,11 @@ def _size(context: RuleContext, found: GroupSizes, policy: Policy) -> Size:
         ]
         return _conditions(context, name, kept)
 
-    if size.distinct and len(size.operands) == 1:
-        (column,) = size.operands
+    column = size.argument
+    if size.distinct and column is not None:
         if not isinstance(column, Column):
             raise NotOffered("Different values are counted of a column, as it stands.")
-        _conditions(context, name, [binary("EQ", column, column)])
+        _conditions(context, name, [Comparison("=", column, column)])
         return Size(what="distinct", column=_stored(context, name, column), where=counted(size.where))
     meant = measure(size, found.sources)
     if meant is None or meant.scale != 1:
@@ -445,7 +447,7 @@ def _names(expr: Expr) -> set[str]:
 
 def _looks_out(expr: Expr) -> bool:
     """Whether a subquery in it uses columns of the query around it."""
-    return any(True for one in walk(expr) if isinstance(one, Nested) for _ in columns_in([replace(one, operands=())]))
+    return any(True for one in walk(expr) if isinstance(one, Nested) for _ in outer_columns(one.query))
 
 
 def _sources(expr: Expr) -> set[int]:
@@ -461,8 +463,9 @@ def _released(expr: Expr, size: Expr) -> Expr:
     def change(one: Expr) -> Expr | None:
         if one == size:
             return _SIZE
-        shows = isinstance(one, Aggregate) and one.name == "any_value" and len(one.operands) == 1 and not one.where
-        return one.operands[0] if shows and isinstance(one.operands[0], Column) else None  # type: ignore[union-attr]
+        if isinstance(one, Aggregate) and one.name == "any_value" and not one.where:
+            return one.argument if isinstance(one.argument, Column) else None
+        return None
 
     return rebuilt(expr, change)
 

@@ -15,7 +15,15 @@ from duckanon.governance.locations import Location
 from duckanon.releases.group_sizes import offered
 from duckanon.releases.noise import NotOffered, not_dropped
 from duckanon.releases.sizes import Among
-from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Expr, Nested, rebuilt, walk
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Column,
+    Comparison,
+    Expr,
+    InQuery,
+    rebuilt,
+    walk,
+)
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.relations import Block, Source, Table, is_protected
 from duckanon.rewrite.algebra.render import Renderer
@@ -142,9 +150,9 @@ def _sources(found: GroupSizes) -> tuple[Source | None, Source | None]:
 
 def _pair(condition: Expr, mine: int, other: int) -> tuple[str, str] | None:
     """The columns of the records and of the other table that a condition says are equal."""
-    if not isinstance(condition, Call) or condition.kind != "EQ":
+    if not isinstance(condition, Comparison) or condition.operator != "=":
         return None
-    by_source = {one.source: one.name for one in condition.operands if isinstance(one, Column)}
+    by_source = {one.source: one.name for one in condition.parts if isinstance(one, Column)}
     return (by_source[mine], by_source[other]) if set(by_source) == {mine, other} else None
 
 
@@ -158,9 +166,7 @@ def among(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, tuple[Am
     A query without such conditions is left as it is. Raises NotOffered and NotTotal for what could fail on a record.
     """
     semi = [one for one in found.sources if one.join == "semi"]
-    inner = [
-        one for one in found.filter if isinstance(one, Nested) and one.kind == "in" and not is_protected(one.query)
-    ]
+    inner = [one for one in found.filter if isinstance(one, InQuery) and not is_protected(one.query)]
     taken: list[Among] = []
     for source in semi:
         pairs = [pair for one in source.on if (pair := _pair(one, found.sources[0].number, source.number)) is not None]
@@ -178,18 +184,18 @@ def among(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, tuple[Am
     return replace(found, sources=sources, filter=found.filter - frozenset(inner)), tuple(sorted(taken, key=repr))
 
 
-def _probed(one: Nested, found: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
+def _probed(one: InQuery, found: GroupSizes) -> tuple[str, str, Table, list[Expr]] | None:
     """Column, other column, table and conditions of `column IN (SELECT other FROM table WHERE ...)`."""
     query = one.query
     if not isinstance(query, Block) or not query.is_plain or len(query.sources) != 1 or len(query.outputs) != 1:
         return None
-    (source,), (output,), (mine,) = query.sources, query.outputs, one.operands
-    told = isinstance(output.expr, Column) and isinstance(mine, Column) and isinstance(source.relation, Table)
-    if not told or mine.source != found.sources[0].number:  # type: ignore[union-attr]
-        return None
+    (source,), (output,) = query.sources, query.outputs
     if any(_numbers(each) != {source.number} for each in query.where):
         return None
-    return mine.name, output.expr.name, source.relation, list(query.where)  # type: ignore[union-attr,return-value]
+    match one.operand, output.expr, source.relation:
+        case Column(number, mine), Column(name=other), Table() as table if number == found.sources[0].number:
+            return mine, other, table, list(query.where)
+    return None
 
 
 def _among(

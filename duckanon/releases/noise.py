@@ -13,6 +13,7 @@ from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuesti
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.rule_context import RuleContext
 
@@ -80,7 +81,7 @@ def not_dropped(context: RuleContext, name: TableName, used: set[str]) -> None:
 
 def all_of(context: RuleContext, name: TableName, exprs: frozenset[Expr]) -> str:
     """Conditions joined by AND, in a fixed order."""
-    return " AND ".join(sorted(f"({one})" for one in conditions(context, name, sorted(exprs, key=repr))))
+    return " AND ".join(sorted(f"({one})" for one in conditions(context, name, in_order(exprs))))
 
 
 def columns_of(expr: Expr) -> set[str]:

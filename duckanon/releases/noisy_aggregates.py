@@ -50,10 +50,25 @@ from duckanon.releases.statistics import (
     in_words,
     rounded,
 )
-from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr, rebuilt, walk
+from duckanon.rewrite.algebra.expressions import (
+    FALSE,
+    NULL,
+    TRUE,
+    Boolean,
+    Case,
+    Column,
+    Comparison,
+    Constant,
+    Expr,
+    Negative,
+    Not,
+    rebuilt,
+    walk,
+)
 from duckanon.rewrite.algebra.filters import NotTotal, scalar
 from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
+from duckanon.rewrite.algebra.order import sort_key
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
@@ -263,12 +278,12 @@ class _Plan:
     def _choice(self, expr: Expr) -> _Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
         if is_condition(expr, self._found.sources):
-            tests: Sequence[Expr] = [expr, Call("Not", (expr,), (("this", "part"),))]
-            values: list[Expr] = [Call("Boolean", (), (("this", True),)), Call("Boolean"), NULL]
+            tests: Sequence[Expr] = [expr, Not(expr)]
+            values: Sequence[Expr] = [TRUE, FALSE, NULL]
             if never_null(expr, present_columns([*self._found.filter, *self._common])):
                 tests, values = tests[:1], values[:2]
-        elif isinstance(expr, Call) and expr.kind == "Case":
-            tests, values = expr.operands[0:-1:2], [*expr.operands[1:-1:2], expr.operands[-1]]
+        elif isinstance(expr, Case):
+            tests, values = [branch.condition for branch in expr.branches], expr.values
         else:
             return None
         if not all(one == NULL or _is_constant(one) for one in values):
@@ -332,7 +347,7 @@ class _Plan:
         """The events: of the keys, and of the aggregates' conditions; those that exclude each other are one event."""
         families: list[list[frozenset[Expr]]] = []
         # The order of a set differs from process to process, and the question must not.
-        for where in sorted(self._wheres, key=lambda one: sorted(map(repr, one))):
+        for where in sorted(self._wheres, key=lambda one: sorted(map(sort_key, one))):
             fitting = (one for one in families if all(_exclude(where, other, self._types) for other in one))
             family = next(fitting, None)
             if family is None:
@@ -550,9 +565,9 @@ class _Plan:
 
 
 def _is_constant(expr: Expr) -> bool:
-    if isinstance(expr, Call) and expr.kind == "Neg":
-        return _is_constant(expr.operands[0])
-    return isinstance(expr, Constant) or (isinstance(expr, Call) and expr.kind == "Boolean")
+    while isinstance(expr, Negative):
+        expr = expr.operand
+    return isinstance(expr, Constant | Boolean)
 
 
 def _exclude(one: frozenset[Expr], other: frozenset[Expr], types: Mapping[str, str]) -> bool:
@@ -562,9 +577,9 @@ def _exclude(one: frozenset[Expr], other: frozenset[Expr], types: Mapping[str, s
         left, right = _equal(condition, types)
         if left is not None and left in wanted and wanted[left] != right:
             return True
-        if isinstance(condition, Call) and condition.kind == "Not" and condition.operands[0] in one:
+        if isinstance(condition, Not) and condition.operand in one:
             return True
-    return any(isinstance(each, Call) and each.kind == "Not" and each.operands[0] in other for each in one)
+    return any(isinstance(each, Not) and each.operand in other for each in one)
 
 
 def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Constant | None]:
@@ -572,12 +587,14 @@ def _equal(condition: Expr, types: Mapping[str, str]) -> tuple[Column | None, Co
 
     Of numbers and dates several texts can mean one value.
     """
-    if isinstance(condition, Call) and condition.kind == "EQ":
-        columns = [one for one in condition.operands if isinstance(one, Column) and _is_text(types.get(one.name, ""))]
-        values = [one for one in condition.operands if isinstance(one, Constant) and one.is_text]
-        if len(columns) == 1 and len(values) == 1:
-            return columns[0], values[0]
-    return None, None
+    match condition:
+        case Comparison("=", Column() as column, Constant(_, True) as value):
+            pass
+        case Comparison("=", Constant(_, True) as value, Column() as column):
+            pass
+        case _:
+            return None, None
+    return (column, value) if _is_text(types.get(column.name, "")) else (None, None)
 
 
 def _is_text(kind: str) -> bool:

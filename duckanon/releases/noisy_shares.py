@@ -24,12 +24,22 @@ from duckanon.releases.noise import (
     settle,
 )
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
-from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr, rebuilt, walk
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Comparison,
+    Constant,
+    Expr,
+    rebuilt,
+    walk,
+)
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.nodes import Node, nodes_of, within
 from duckanon.rewrite.algebra.relations import Table
 from duckanon.rewrite.algebra.render import Renderer
-from duckanon.rewrite.algebra.translate import type_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize import Conditional
@@ -137,8 +147,8 @@ def _key(context: RuleContext, found: Conditional, expr: Expr) -> Key:
     try:
         return public_key(context, found.table, expr)
     except NotOffered as no:
-        named = (one for one in nodes_of(found.node, exp.Column) if isinstance(expr, Column))
-        no.part = next((one for one in named if fold(one.name) == fold(expr.name)), None)  # type: ignore[union-attr]
+        name = fold(expr.name) if isinstance(expr, Column) else None
+        no.part = next((one for one in nodes_of(found.node, exp.Column) if fold(one.name) == name), None)
         raise
 
 
@@ -183,10 +193,10 @@ def _shares_question(
 
 def _is_presence(condition: Expr) -> bool:
     """Whether a condition only says that a row has records: it is dropped, as every row of the domains is shown."""
-    if not isinstance(condition, Call) or condition.kind != "GT" or condition.operands[1] != Constant("0"):
-        return False
-    counted = condition.operands[0]
-    return isinstance(counted, Aggregate) and counted.name == "count" and not counted.operands
+    match condition:
+        case Comparison(">", Aggregate("count", ()), Constant("0", False)):
+            return True
+    return False
 
 
 class _Cells(NamedTuple):
@@ -237,11 +247,9 @@ def _is_followed(found: Conditional, role: Role) -> bool:
     if role.expr is None:
         return False
     for one in walk(core(role.expr), into=lambda part: not isinstance(part, Aggregate)):
-        if not isinstance(one, Call):
-            continue
-        if one.kind in ("Cast", "TryCast") and type_of(one).upper() not in WHOLE | {"DOUBLE"}:
+        if isinstance(one, Cast) and one.type.upper() not in WHOLE | {"DOUBLE"}:
             return False
-        if one.kind in ("Coalesce", "Case") and found.of:
+        if isinstance(one, Coalesce | Case) and found.of:
             return False
     return True
 

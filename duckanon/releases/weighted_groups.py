@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from duckanon.rewrite.algebra.expressions import Aggregate, Call, Column, Constant, Expr
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Arithmetic,
+    Case,
+    Column,
+    Constant,
+    Expr,
+    Negative,
+    Null,
+    Operation,
+)
 from duckanon.rewrite.recognize.group_size import QUANTILES
 from duckanon.rewrite.recognize.measures import number
 
 Write = Callable[[Expr], str]
-_WHOLE = frozenset({"Add", "Sub", "Mul", "IntDiv", "Mod", "Neg", "Paren", "Least", "Greatest", "Abs"})
 
 
 def count(where: Iterable[Expr], write: Write, kind: str) -> str:
@@ -35,7 +44,7 @@ def statistic(one: Aggregate, write: Write, at: int) -> str:
     """A statistic over the release's rows. at: of a quantile, the number of its cumulative columns."""
     if is_quantile(one):
         return _quantile(one, write, at)
-    of = one.operands[0]
+    of, *_ = one.operands
     text, where = write(of), _conditions(one.where, write)
     if one.name in ("min", "max", "count"):
         distinct = "DISTINCT " if one.distinct else ""
@@ -52,7 +61,7 @@ def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> li
     """The columns that a quantile needs in addition, within the rows with the same keys: how many groups have at
     most this value, and how many there are.
     """
-    of = write(one.operands[0])
+    of, *_ = map(write, one.operands)
     told = " AND ".join([*_conditions(one.where, write), *_known(of)])
     weight = f"CASE WHEN {told} THEN groups ELSE 0 END" if told else "groups"
     partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
@@ -63,7 +72,8 @@ def cumulative(one: Aggregate, write: Write, at: int, keys: Sequence[str]) -> li
 
 
 def _quantile(one: Aggregate, write: Write, at: int) -> str:
-    of, place = write(one.operands[0]), _place(one)
+    of, *_ = map(write, one.operands)
+    place = _place(one)
     above, below = place.numerator, place.denominator
     upto, whole = f"_dk_upto{at}", f"_dk_all{at}"
 
@@ -81,8 +91,12 @@ def _quantile(one: Aggregate, write: Write, at: int) -> str:
 
 
 def _place(one: Aggregate) -> Fraction:
-    found = Fraction(1, 2) if one.name == "median" else number(one.operands[1])
-    return Fraction(-1) if found is None else found
+    match one:
+        case Aggregate("median"):
+            return Fraction(1, 2)
+        case Aggregate(_, (_, place)) if (found := number(place)) is not None:
+            return found
+    return Fraction(-1)
 
 
 def _conditions(where: Iterable[Expr], write: Write) -> list[str]:
@@ -100,10 +114,11 @@ def _filter(conditions: Sequence[str]) -> str:
 
 def _is_whole(expr: Expr) -> bool:
     """Whether an expression of the size is a whole number, whose sums are exact then."""
-    if isinstance(expr, Constant):
-        return not expr.is_text and expr.value.isdigit()
-    if isinstance(expr, Call) and expr.kind == "Case":
-        return all(map(_is_whole, (*expr.operands[1::2], expr.operands[-1])))
-    if isinstance(expr, Call):
-        return expr.kind == "Null" or (expr.kind in _WHOLE and all(map(_is_whole, expr.operands)))
-    return isinstance(expr, Column | Aggregate)
+    match expr:
+        case Constant(value, is_text):
+            return not is_text and value.isdigit()
+        case Case():
+            return all(map(_is_whole, expr.values))
+        case Arithmetic("+" | "-" | "*" | "//" | "%") | Negative() | Operation("Least" | "Greatest" | "Abs"):
+            return all(map(_is_whole, expr.parts))
+    return isinstance(expr, Null | Column | Aggregate)

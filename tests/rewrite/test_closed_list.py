@@ -36,8 +36,8 @@ CALLS = {
 }
 _NUMBERS = ("1", "-1", "0.5", "9223372036854775807")
 OPERATORS = {
-    name: [f"{{}} {sign} {number}" for number in _NUMBERS] + [f"{number} {sign} {{}}" for number in _NUMBERS]
-    for name, sign in {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "//", "Mod": "%"}.items()
+    sign: [f"{{}} {sign} {number}" for number in _NUMBERS] + [f"{number} {sign} {{}}" for number in _NUMBERS]
+    for sign in ("+", "-", "*", "/", "//", "%")
 }
 CASTS = [f"CAST({{}} AS {kind})" for kind in KINDS]
 # What the page calls otherwise than DuckDB does.

@@ -197,8 +197,8 @@ def _quantity(size: Expr) -> str | None:
     """The argument `quantity` for a group's size: empty for a count of records; None for what is no count or sum."""
     if size == Aggregate("count"):
         return ""
-    if isinstance(size, Aggregate) and size.name == "sum" and not size.where and isinstance(size.operands[0], Column):
-        return f", quantity := {literal(size.operands[0].name)}"
+    if isinstance(size, Aggregate) and size.name == "sum" and not size.where and isinstance(size.argument, Column):
+        return f", quantity := {literal(size.argument.name)}"
     return None
 
 

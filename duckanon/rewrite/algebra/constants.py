@@ -11,8 +11,20 @@ from math import isfinite
 from uuid import UUID
 
 from duckanon.accounting import rational
-from duckanon.rewrite.algebra.expressions import Call, Constant, Expr
-from duckanon.rewrite.algebra.translate import type_of
+from duckanon.rewrite.algebra.expressions import (
+    Arithmetic,
+    Boolean,
+    Cast,
+    Constant,
+    Expr,
+    Function,
+    Interval,
+    Negative,
+    Null,
+    Operation,
+    Operator,
+    Word,
+)
 
 # The least and the greatest value of each type of whole numbers.
 WHOLE = {
@@ -47,10 +59,6 @@ _UNITS = {
     "second": (0, 0, 1_000_000),
 }
 _MOST_DAYS = 4_000_000
-# Functions of constant dates.
-_PARTS = ("Year", "Month", "Day")
-_TRUNCATED = ("TimestampTrunc", "DateTrunc")
-_FOLDED = frozenset({"Paren", "Neg", "Cast", "Interval", "Add", "Sub", "Mul", "Div", *_PARTS, *_TRUNCATED})
 
 
 class NotTotal(Exception):
@@ -58,7 +66,7 @@ class NotTotal(Exception):
 
 
 @dataclass(frozen=True)
-class Interval:
+class Duration:
     """Months, days and microseconds, which are added in this order."""
 
     months: int = 0
@@ -73,7 +81,7 @@ class Value:
     value: a Fraction for numbers, also for a finite DOUBLE; None for NULL.
     """
 
-    value: Fraction | str | bool | date | time | UUID | Interval | None
+    value: Fraction | str | bool | date | time | UUID | Duration | None
     kind: str
 
 
@@ -145,48 +153,45 @@ def folded(expr: Expr, today: date) -> Value | None:
 
 def _folded(expr: Expr, today: date) -> Value | None:
     """As `folded`; also the current time."""
-    if isinstance(expr, Constant):
-        return Value(expr.value, TEXT) if expr.is_text else _number(expr.value)
-    if not isinstance(expr, Call):
-        return None
-    if not expr.operands:
-        return _named(expr, today)
-    if expr.kind not in _FOLDED:
-        return None
-    parts = [_folded(one, today) for one in expr.operands]
-    known = [one for one in parts if one is not None]
-    if len(known) < len(parts):
-        return None
-    return _computed(expr.kind, *known) if len(known) == 2 else _changed(expr, known[0]) if len(known) == 1 else None
-
-
-def _named(expr: Call, today: date) -> Value | None:
-    """A constant that is a word."""
-    if expr.kind == "Null":
-        return Value(None, NOTHING)
-    if expr.kind == "Boolean":
-        return Value(("this", True) in expr.shape, "BOOLEAN")
-    called = _given(expr, "this") if expr.kind == "Anonymous" else expr.kind
-    if called in ("CurrentDate", "today"):
-        return Value(today, "DATE")
-    return Value(today, _NOW) if called in ("CurrentTimestamp", "now") else None
-
-
-def _changed(expr: Call, one: Value) -> Value | None:
-    """A cast, a sign, an interval or a part of a date, of one constant."""
-    if expr.kind == "Cast":
-        return _typed(one, type_name(type_of(expr)))
-    if expr.kind == "Interval":
-        return _interval(one, expr)
-    if expr.kind == "Paren":
-        return one
-    if expr.kind == "Neg" and isinstance(one.value, Fraction):
-        return Value(-one.value, one.kind)
-    if expr.kind in _TRUNCATED and isinstance(one.value, date):
-        return _truncated(one.value, _unit(expr))
-    if expr.kind in _PARTS and isinstance(one.value, date):
-        return Value(Fraction(getattr(one.value, expr.kind.lower())), "BIGINT")
+    match expr:
+        case Constant(text, is_text):
+            return Value(text, TEXT) if is_text else _number(text)
+        case Null():
+            return Value(None, NOTHING)
+        case Boolean(truth):
+            return Value(truth, "BOOLEAN")
+        case Function("today", ()) | Operation("CurrentDate", ()):
+            return Value(today, "DATE")
+        case Function("now", ()) | Operation("CurrentTimestamp", ()):
+            return Value(today, _NOW)
+        case Arithmetic("+" | "-" | "*" | "/" as operator, left, right):
+            first, second = _folded(left, today), _folded(right, today)
+            return None if first is None or second is None else _computed(operator, first, second)
+        case Negative(operand) | Cast(operand, tries=False) | Interval(operand):
+            value = _folded(operand, today)
+            return None if value is None else _changed(expr, value)
+        case Operation("Year" | "Month" | "Day" | "TimestampTrunc" | "DateTrunc") if len(expr.parts) == 1:
+            value = _folded(expr.parts[0], today)
+            return _of_date(expr, value.value) if value is not None and isinstance(value.value, date) else None
     return None
+
+
+def _changed(expr: Expr, operand: Value) -> Value | None:
+    """A cast, a sign or an interval of a constant."""
+    match expr:
+        case Cast(_, name):
+            return _typed(operand, type_name(name))
+        case Interval(_, unit):
+            return _interval(operand, unit)
+    return Value(-operand.value, operand.kind) if isinstance(operand.value, Fraction) else None
+
+
+def _of_date(expr: Operation, day: date) -> Value | None:
+    """A part of a date, or its unit's first day."""
+    if expr.kind in ("Year", "Month", "Day"):
+        return Value(Fraction(getattr(day, expr.kind.lower())), "BIGINT")
+    unit = expr.argument("unit")
+    return _truncated(day, unit.text.lower()) if isinstance(unit, Word) else None
 
 
 def _truncated(day: date, unit: str) -> Value | None:
@@ -198,15 +203,6 @@ def _truncated(day: date, unit: str) -> Value | None:
         months = {"month": 1, "quarter": 3, "year": 12}[unit]
         first = first.replace(month=(first.month - 1) // months * months + 1, day=1)
     return Value(first, "TIMESTAMP") if unit in ("day", "week", "month", "quarter", "year") else None
-
-
-def _unit(expr: Call) -> str:
-    return _given(expr, "unit").lower()
-
-
-def _given(expr: Call, name: str) -> str:
-    """An argument of a call that is a word."""
-    return next((str(one[-1]) for one in expr.shape if isinstance(one, tuple) and one[0] == name), "")
 
 
 def _number(text: str) -> Value | None:
@@ -228,7 +224,7 @@ def _double(number: Fraction) -> Value:
 def _typed(value: Value, kind: str) -> Value | None:
     """The value of a cast of a constant, if nothing is lost by it."""
     if kind == "INTERVAL" and isinstance(value.value, str):
-        return _interval(value, Call("Interval"))
+        return _interval(value, "")
     if kind == "DATE" and isinstance(value.value, datetime):
         return Value(value.value.date(), kind)
     if value.value is None:
@@ -241,8 +237,8 @@ def _typed(value: Value, kind: str) -> Value | None:
     return Value(found, kind)
 
 
-def _interval(value: Value, expr: Call) -> Value | None:
-    text = f"{value.value} {_unit(expr)}".strip()
+def _interval(value: Value, unit: str) -> Value | None:
+    text = f"{value.value} {unit.lower()}".strip()
     total, at = [0, 0, 0], 0
     for found in _SPAN.finditer(text):
         per = _UNITS.get(found[2].lower()) or _UNITS.get(found[2].lower().removesuffix("s"))
@@ -250,39 +246,39 @@ def _interval(value: Value, expr: Call) -> Value | None:
             return None
         at = found.end()
         total = [old + int(found[1]) * each for old, each in zip(total, per, strict=True)]
-    return Value(Interval(*total), "INTERVAL") if at == len(text) and at else None
+    return Value(Duration(*total), "INTERVAL") if at == len(text) and at else None
 
 
-def _computed(kind: str, one: Value, other: Value) -> Value | None:
+def _computed(operator: Operator, one: Value, other: Value) -> Value | None:
     """The sum, difference, product or quotient of two constants, as DuckDB computes it; None where it is not."""
     left, right = one.value, other.value
-    if kind == "Add" and isinstance(right, date):
+    if operator == "+" and isinstance(right, date):
         left, right = right, left
     if _NOW in (one.kind, other.kind):
-        moved = _moved(left, right, 1 if kind == "Add" else -1) if isinstance(left, date) else None
-        whole_days = isinstance(right, Interval) and not right.micros and kind in ("Add", "Sub")
+        moved = _moved(left, right, 1 if operator == "+" else -1) if isinstance(left, date) else None
+        whole_days = isinstance(right, Duration) and not right.micros and operator in ("+", "-")
         return Value(moved.value, _NOW) if moved is not None and whole_days else None
-    if isinstance(left, date) and kind in ("Add", "Sub"):
-        return _moved(left, right, 1 if kind == "Add" else -1)
+    if isinstance(left, date) and operator in ("+", "-"):
+        return _moved(left, right, 1 if operator == "+" else -1)
     if not isinstance(left, Fraction) or not isinstance(right, Fraction):
         return None
-    if kind == "Div" or "DOUBLE" in (one.kind, other.kind):
+    if operator == "/" or "DOUBLE" in (one.kind, other.kind):
         a, b = float(left), float(right)
-        if kind == "Div" and b == 0:
+        if operator == "/" and b == 0:
             raise NotTotal("A constant is divided by zero: write its value.")
-        found = a / b if kind == "Div" else a + b if kind == "Add" else a - b if kind == "Sub" else a * b
+        found = a / b if operator == "/" else a + b if operator == "+" else a - b if operator == "-" else a * b
         return Value(Fraction(found), "DOUBLE") if isfinite(found) else None
-    exact = left + right if kind == "Add" else left - right if kind == "Sub" else left * right
+    exact = left + right if operator == "+" else left - right if operator == "-" else left * right
     return Value(exact, NUMBER) if abs(exact) < 10**38 else None
 
 
 def _moved(day: date, by: object, sign: int) -> Value | None:
     """A date or a timestamp plus or minus an interval, or a date plus or minus a number of days."""
     if isinstance(by, Fraction) and not isinstance(day, datetime):
-        by, kind = Interval(days=by.numerator) if by.denominator == 1 else None, "DATE"
+        by, kind = Duration(days=by.numerator) if by.denominator == 1 else None, "DATE"
     else:
         kind = "TIMESTAMP"
-    if not isinstance(by, Interval) or abs(by.days) > _MOST_DAYS:
+    if not isinstance(by, Duration) or abs(by.days) > _MOST_DAYS:
         return None
     try:
         at = day if isinstance(day, datetime) else datetime(day.year, day.month, day.day)
@@ -314,7 +310,7 @@ def of_type(value: Value, kind: str) -> Fraction | str | bool | date | time | UU
     if isinstance(found, date):
         midnight = datetime(found.year, found.month, found.day)
         return found if kind == "DATE" else midnight if kind == "TIMESTAMP" else None
-    return found if not isinstance(found, Interval) and said == kind else None
+    return found if not isinstance(found, Duration) and said == kind else None
 
 
 def _fitting(number: Fraction, said: str, kind: str) -> Fraction | None:

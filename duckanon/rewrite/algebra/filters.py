@@ -8,7 +8,7 @@ help: in DuckDB an error in one record changes the result of TRY for others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil, floor
@@ -28,44 +28,39 @@ from duckanon.rewrite.algebra.constants import (
     reach,
     step,
 )
-from duckanon.rewrite.algebra.expressions import Call, Column, Constant, Expr
+from duckanon.rewrite.algebra.expressions import (
+    And,
+    Between,
+    Boolean,
+    Column,
+    Comparator,
+    Comparison,
+    Constant,
+    Expr,
+    In,
+    Is,
+    Like,
+    Not,
+    Null,
+    Or,
+)
 from duckanon.rewrite.algebra.scalars import LISTED, Scalar, Scalars, builtin, of_constant, together, widened
 
 __all__ = ["NotTotal", "is_total", "scalar", "written"]
 
 # Up to here DOUBLEs hold all whole numbers.
 _WHOLE_DOUBLES = 2**53
-_JOINED = {"And": " AND ", "Or": " OR "}
-_COMPARED = {
-    "EQ": "=",
-    "NEQ": "<>",
-    "GT": ">",
-    "GTE": ">=",
-    "LT": "<",
-    "LTE": "<=",
-    "NullSafeEQ": "IS NOT DISTINCT FROM",
-    "NullSafeNEQ": "IS DISTINCT FROM",
+_HOLDS: Mapping[Comparator, Callable[[Fraction, Fraction], bool]] = {
+    "=": eq,
+    "<>": ne,
+    ">": gt,
+    ">=": ge,
+    "<": lt,
+    "<=": le,
+    "IS NOT DISTINCT FROM": eq,
+    "IS DISTINCT FROM": ne,
 }
-_HOLDS = {
-    "EQ": eq,
-    "NEQ": ne,
-    "GT": gt,
-    "GTE": ge,
-    "LT": lt,
-    "LTE": le,
-    "NullSafeEQ": eq,
-    "NullSafeNEQ": ne,
-}
-_TURNED = {"GT": "LT", "GTE": "LTE", "LT": "GT", "LTE": "GTE"}
-_MATCHED = {"Like": "~~", "ILike": "~~*"}
-# The arguments that each kind of condition may have, operands included. Others would change its meaning.
-_ARGUMENTS = {
-    **dict.fromkeys((*_JOINED, *_COMPARED, "Is"), ("this", "expression")),
-    **dict.fromkeys(_MATCHED, ("this", "expression", "negate")),
-    **dict.fromkeys(("Not", "Paren", "Boolean"), ("this",)),
-    "In": ("this", "expressions"),
-    "Between": ("this", "low", "high", "symmetric"),
-}
+_TURNED: Mapping[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
 def written(condition: Expr, types: Mapping[str, str], today: date) -> str:
@@ -102,71 +97,70 @@ class _Writer:
 
     def scalar(self, expr: Expr) -> Scalar:
         """An expression, which may be a condition."""
-        if isinstance(expr, Call) and expr.kind in _ARGUMENTS and expr.kind != "Paren":
+        if isinstance(expr, And | Or | Not | Comparison | Is | In | Between | Like | Boolean):
             return Scalar(self.condition(expr), "BOOLEAN")
         return self._scalars.scalar(expr)
 
     def condition(self, expr: Expr) -> str:
-        if not isinstance(expr, Call) or expr.kind not in _ARGUMENTS:
-            found = self._scalars.scalar(expr)
-            if found.kind != "BOOLEAN":
-                raise NotTotal("A value that is no BOOLEAN is no condition: compare it with a constant.")
-            return found.sql
-        if not _is_plain(expr):
-            raise NotTotal(LISTED)
-        if expr.kind in _JOINED:
-            return "(" + _JOINED[expr.kind].join(map(self.condition, expr.operands)) + ")"
-        if expr.kind in ("Not", "Paren"):
-            inner = self.condition(expr.operands[0])
-            return f"(NOT {inner})" if expr.kind == "Not" else inner
-        if expr.kind == "Boolean":
-            return "true" if ("this", True) in expr.shape else "false"
-        if expr.kind == "Is":
-            return self._is(expr)
-        return self._like(expr) if expr.kind in _MATCHED else self._compared(expr)
+        match expr:
+            case And(left, right):
+                return f"({self.condition(left)} AND {self.condition(right)})"
+            case Or(left, right):
+                return f"({self.condition(left)} OR {self.condition(right)})"
+            case Not(operand):
+                return f"(NOT {self.condition(operand)})"
+            case Boolean(value):
+                return "true" if value else "false"
+            case Is(operand, value):
+                return self._is(operand, value)
+            case Like():
+                return self._like(expr)
+            case Comparison(operator, left, right):
+                first, second = self._comparable((left, right), ordered=operator in _TURNED)
+                return self._pair(operator, first, second)
+            case In(operand, values):
+                return self._in(operand, values)
+            case Between(operand, low, high, symmetric):
+                met = self._between(operand, low, high)
+                return f"({met} OR {self._between(operand, high, low)})" if symmetric else met
+        found = self._scalars.scalar(expr)
+        if found.kind != "BOOLEAN":
+            raise NotTotal("A value that is no BOOLEAN is no condition: compare it with a constant.")
+        return found.sql
 
-    def _is(self, expr: Call) -> str:
-        subject, what = expr.operands
-        if what == Call("Null"):
-            if isinstance(subject, Column) and self._scalars.type_of_column(subject):
-                return f"({quoted([subject.name])} IS NULL)"
-            return f"({self.scalar(subject).sql} IS NULL)"
-        if isinstance(what, Call) and what.kind == "Boolean":
-            return f"({self.condition(subject)} IS {'TRUE' if _flag(what, 'this') else 'FALSE'})"
+    def _is(self, operand: Expr, value: Expr) -> str:
+        match operand, value:
+            case Column(name=name), Null():
+                self._scalars.type_of_column(operand)
+                return f"({quoted([name])} IS NULL)"
+            case _, Null():
+                return f"({self.scalar(operand).sql} IS NULL)"
+            case _, Boolean(truth):
+                return f"({self.condition(operand)} IS {'TRUE' if truth else 'FALSE'})"
         raise NotTotal(LISTED)
 
-    def _like(self, expr: Call) -> str:
-        subject, pattern = expr.operands
-        found = self.scalar(subject)
-        if not is_text(found.kind) or not isinstance(pattern, Constant) or not pattern.is_text:
+    def _like(self, expr: Like) -> str:
+        found = self.scalar(expr.operand)
+        if not is_text(found.kind) or not isinstance(expr.pattern, Constant) or not expr.pattern.is_text:
             raise NotTotal("LIKE compares a text with a constant pattern, without ESCAPE.")
-        matched = builtin(_MATCHED[expr.kind], found.sql, literal(pattern.value))
-        return f"(NOT {matched})" if _flag(expr, "negate") else matched
+        matched = builtin("~~*" if expr.ignores_case else "~~", found.sql, literal(expr.pattern.value))
+        return f"(NOT {matched})" if expr.negated else matched
 
-    def _compared(self, expr: Call) -> str:
-        if expr.kind == "In":
-            return self._in(expr)
-        if expr.kind == "Between":
-            this, low, high = (expr.operands[_operand(expr, name)] for name in ("this", "low", "high"))
-            least = self._between(this, low, high)
-            return f"({least} OR {self._between(this, high, low)})" if _flag(expr, "symmetric") else least
-        return self._pair(expr.kind, *self._comparable(expr.operands, ordered=expr.kind in _TURNED))
-
-    def _in(self, expr: Call) -> str:
-        subject, *rest = self._comparable(expr.operands)
+    def _in(self, operand: Expr, values: Sequence[Expr]) -> str:
+        subject, *rest = self._comparable((operand, *values))
         if not isinstance(subject, Scalar):
-            return "(" + " OR ".join(self._pair("EQ", subject, one) for one in rest) + ")"
+            return "(" + " OR ".join(self._pair("=", subject, one) for one in rest) + ")"
         parts = [_same(one, subject.kind) for one in rest]
         known = [one for one in parts if one]
         return f"({subject.sql} IN ({', '.join(known)}))" if known else _never(subject)
 
-    def _between(self, this: Expr, low: Expr, high: Expr) -> str:
-        subject, least, most = self._comparable((this, low, high), ordered=True)
+    def _between(self, operand: Expr, low: Expr, high: Expr) -> str:
+        subject, least, most = self._comparable((operand, low, high), ordered=True)
         if isinstance(subject, Scalar):
             plain = [_same(one, subject.kind) for one in (least, most)]
             if all(plain):
                 return f"({subject.sql} BETWEEN {plain[0]} AND {plain[1]})"
-        return f"({self._pair('GTE', subject, least)} AND {self._pair('LTE', subject, most)})"
+        return f"({self._pair('>=', subject, least)} AND {self._pair('<=', subject, most)})"
 
     def _comparable(self, exprs: Sequence[Expr], *, ordered: bool = False) -> list[Scalar | Value]:
         """The scalars among expressions in one type, and the constants to be compared with them."""
@@ -185,19 +179,19 @@ class _Writer:
         rest = iter(scalars)
         return [widened(next(rest), kind) if value is None else value for value in values]
 
-    def _pair(self, kind: str, one: Scalar | Value, other: Scalar | Value) -> str:
+    def _pair(self, operator: Comparator, one: Scalar | Value, other: Scalar | Value) -> str:
         """A comparison of two."""
         if isinstance(one, Scalar) and isinstance(other, Scalar):
-            return f"({one.sql} {_COMPARED[kind]} {other.sql})"
+            return f"({one.sql} {operator} {other.sql})"
         if isinstance(one, Scalar):
             assert isinstance(other, Value)
-            return _bounded(kind, one, other)
+            return _bounded(operator, one, other)
         if not isinstance(other, Scalar):
-            return _of_constants(kind, one, other)
+            return _of_constants(operator, one, other)
         plain = _same(one, other.kind)
         if plain:
-            return f"({plain} {_COMPARED[kind]} {other.sql})"
-        return _bounded(_TURNED.get(kind, kind), other, one)
+            return f"({plain} {operator} {other.sql})"
+        return _bounded(_TURNED.get(operator, operator), other, one)
 
 
 def _plain_number(value: Value | None) -> Value | None:
@@ -208,12 +202,12 @@ def _plain_number(value: Value | None) -> Value | None:
     return Value(value.value, NUMBER) if is_whole else value
 
 
-def _of_constants(kind: str, one: Value, other: Value) -> str:
+def _of_constants(operator: Comparator, one: Value, other: Value) -> str:
     """A comparison of two constant numbers, such as `1 = 0`."""
     a, b = one.value, other.value
     if one.kind != NUMBER or other.kind != NUMBER or not isinstance(a, Fraction) or not isinstance(b, Fraction):
         raise NotTotal("A comparison has a column in it: write the others out.")
-    return "true" if _HOLDS[kind](a, b) else "false"
+    return "true" if _HOLDS[operator](a, b) else "false"
 
 
 def _same(one: Scalar | Value, kind: str) -> str | None:
@@ -240,16 +234,16 @@ def _never(one: Scalar) -> str:
     return f"({one.sql} <> {one.sql})"
 
 
-def _bounded(kind: str, one: Scalar, value: Value) -> str:
+def _bounded(operator: Comparator, one: Scalar, value: Value) -> str:
     """The comparison of a scalar with a constant, which may lie between two values of its type or beyond them."""
     plain = _same(value, one.kind)
     if plain:
-        return f"({one.sql} {_COMPARED[kind]} {plain})"
-    if kind in ("NullSafeEQ", "NullSafeNEQ"):
-        return "false" if kind == "NullSafeEQ" else "true"
-    if kind in ("EQ", "NEQ"):
-        return _never(one) if kind == "EQ" else f"({one.sql} = {one.sql})"
-    above = kind in ("GT", "GTE")
+        return f"({one.sql} {operator} {plain})"
+    if operator in ("IS NOT DISTINCT FROM", "IS DISTINCT FROM"):
+        return "false" if operator == "IS NOT DISTINCT FROM" else "true"
+    if operator in ("=", "<>"):
+        return _never(one) if operator == "=" else f"({one.sql} = {one.sql})"
+    above = operator in (">", ">=")
     found = _next(value, one.kind, above=above)
     if found is None:
         return _never(one)
@@ -269,18 +263,3 @@ def _next(value: Value, kind: str, *, above: bool) -> Fraction | date | None:
     if (above and found > high) or (not above and found < low):
         return None
     return max(low, found) if above else min(high, found)
-
-
-def _is_plain(expr: Call) -> bool:
-    """Whether a condition has only arguments that are handled here."""
-    known = _ARGUMENTS.get(expr.kind, ())
-    return all(isinstance(one, tuple) and one[0] in known for one in expr.shape)
-
-
-def _operand(expr: Call, name: str) -> int:
-    """The index of an argument among the operands."""
-    return [one[0] for one in expr.shape if isinstance(one, tuple) and one[1] == "part"].index(name)
-
-
-def _flag(expr: Call, name: str) -> bool:
-    return (name, True) in expr.shape

@@ -4,36 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from duckanon.rewrite.algebra.expressions import NULL, Call, Column, Constant, Expr
-
-# NULL where one of their operands is NULL, and only there.
-_STRICT = frozenset({
-    "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "Like", "ILike", "Add", "Sub", "Mul", "Neg", "Abs", "Lower", "Upper", "Not",
-    "Paren",
-})  # fmt: skip
-_TWO_VALUED = frozenset({"NullSafeEQ", "NullSafeNEQ", "Boolean"})
+from duckanon.rewrite.algebra.expressions import (
+    And,
+    Arithmetic,
+    Between,
+    Boolean,
+    Case,
+    Coalesce,
+    Column,
+    Comparison,
+    Constant,
+    Expr,
+    In,
+    Is,
+    Like,
+    Negative,
+    Not,
+    Null,
+    Operation,
+    Or,
+)
 
 
 def never_null(expr: Expr, present: frozenset[Column] = frozenset()) -> bool:
     """Whether an expression has a value in every record in which these columns have one."""
-    if isinstance(expr, Column):
-        return expr in present
-    if isinstance(expr, Constant):
-        return True
-    if not isinstance(expr, Call):
-        return False
-    if expr.kind == "Is":
-        # IS NULL and IS TRUE alike.
-        return True
-    if expr.kind in _TWO_VALUED:
-        return True
-    if expr.kind == "Coalesce":
-        return any(never_null(one, present) for one in expr.operands)
-    if expr.kind == "Case":
-        return all(never_null(one, present) for one in (*expr.operands[1:-1:2], expr.operands[-1]))
-    if expr.kind in _STRICT or expr.kind in ("And", "Or", "In", "Between"):
-        return all(never_null(one, present) for one in expr.operands)
-    return False
+    match expr:
+        case Column():
+            return expr in present
+        case Constant() | Boolean() | Is() | Comparison("IS NOT DISTINCT FROM" | "IS DISTINCT FROM"):
+            return True
+        case Coalesce(operands):
+            return any(never_null(one, present) for one in operands)
+        case Case():
+            return all(never_null(one, present) for one in expr.values)
+        case And() | Or() | In() | Between():
+            return all(never_null(one, present) for one in expr.parts)
+    return _is_strict(expr) and all(never_null(one, present) for one in expr.parts)
+
+
+def _is_strict(expr: Expr) -> bool:
+    """Whether it is NULL where one of its parts is NULL, and only there."""
+    match expr:
+        case Comparison(operator):
+            return operator not in ("IS NOT DISTINCT FROM", "IS DISTINCT FROM")
+        case Arithmetic("+" | "-" | "*") | Operation("Abs" | "Lower" | "Upper"):
+            return True
+    return isinstance(expr, Like | Negative | Not)
 
 
 def present_columns(conditions: Iterable[Expr]) -> frozenset[Column]:
@@ -43,28 +59,28 @@ def present_columns(conditions: Iterable[Expr]) -> frozenset[Column]:
 
 def _needed(condition: Expr) -> frozenset[Column]:
     """The columns without which a condition is not true."""
-    if isinstance(condition, Call):
-        if condition.kind == "And":
-            return present_columns(condition.operands)
-        if condition.kind == "Or":
-            return frozenset.intersection(*map(_needed, condition.operands))
-        if condition.kind == "In":
-            return _strict(condition.operands[0])
-        if condition.kind == "Between":
-            return frozenset[Column]().union(*map(_strict, condition.operands))
-        if condition.kind == "Not":
-            return _needed_not(condition.operands[0])
+    match condition:
+        case And(left, right):
+            return _needed(left) | _needed(right)
+        case Or(left, right):
+            return _needed(left) & _needed(right)
+        case In(operand):
+            return _strict(operand)
+        case Between():
+            return frozenset[Column]().union(*map(_strict, condition.parts))
+        case Not(operand):
+            return _needed_not(operand)
     return _strict(condition)
 
 
 def _needed_not(denied: Expr) -> frozenset[Column]:
     """The columns without which a condition is not false."""
-    if isinstance(denied, Call):
-        if denied.kind == "Is" and denied.operands[1] == NULL:
-            return _strict(denied.operands[0])
-        if denied.kind in ("In", "Between"):
+    match denied:
+        case Is(operand, Null()):
+            return _strict(operand)
+        case In(operand) | Between(operand):
             # 10 NOT BETWEEN NULL AND 5 is true.
-            return _strict(denied.operands[0])
+            return _strict(operand)
     return _strict(denied)
 
 
@@ -72,6 +88,4 @@ def _strict(expr: Expr) -> frozenset[Column]:
     """The columns without which an expression is NULL."""
     if isinstance(expr, Column):
         return frozenset({expr})
-    if isinstance(expr, Call) and expr.kind in _STRICT:
-        return frozenset[Column]().union(*map(_strict, expr.operands))
-    return frozenset()
+    return frozenset[Column]().union(*map(_strict, expr.parts)) if _is_strict(expr) else frozenset()

@@ -8,17 +8,26 @@ from typing import Any
 from sqlglot import exp
 
 from duckanon.rewrite.algebra.expressions import (
+    NULL,
     SOMEWHERE,
     Aggregate,
-    Call,
+    Argument,
+    Case,
     Column,
     Constant,
+    Exists,
     Expr,
+    InQuery,
     Nested,
+    Row,
     Star,
+    TypeName,
     Unclear,
     Window,
+    WindowFunction,
+    Word,
 )
+from duckanon.rewrite.algebra.forms import untyped
 from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Source, Table, Union
 from duckanon.rewrite.dialect import DIALECT
@@ -38,30 +47,32 @@ class Renderer:
 
     def node(self, expr: Expr) -> Node:
         """The expression as a new sqlglot tree."""
-        if isinstance(expr, Column):
-            table = None if self._bare or expr.source == SOMEWHERE else exp.to_identifier(self.alias(expr.source))
-            return exp.Column(this=identifier(expr.name), table=table)
-        if isinstance(expr, Star):
-            return exp.Star()
-        if isinstance(expr, Constant):
-            return exp.Literal(this=expr.value, is_string=expr.is_text)
-        if isinstance(expr, Aggregate):
-            return self._aggregate(expr)
-        if isinstance(expr, Window):
-            return exp.Window(
-                this=self.node(expr.call),
-                partition_by=[self.node(one) for one in self.sorted(expr.partition)],
-                order=exp.Order(expressions=[exp.Ordered(this=self.node(one)) for one in expr.order])
-                if expr.order
-                else None,
-                over="OVER",
-            )
-        if isinstance(expr, Call):
-            return self._call(expr)
-        if isinstance(expr, Nested):
-            return self._nested(expr)
-        assert isinstance(expr, Unclear)
-        return exp.Anonymous(this=expr.text, expressions=[self.node(one) for one in expr.operands])
+        match expr:
+            case Column(source, name):
+                table = None if self._bare or source == SOMEWHERE else exp.to_identifier(self.alias(source))
+                return exp.Column(this=identifier(name), table=table)
+            case Star():
+                return exp.Star()
+            case Constant(value, is_text):
+                return exp.Literal(this=value, is_string=is_text)
+            case Aggregate():
+                return self._aggregate(expr)
+            case Window():
+                return self._window(expr)
+            case Case(branches, default):
+                ifs = [exp.If(this=self.node(when), true=self.node(then)) for when, then in branches]
+                return exp.Case(ifs=ifs, default=None if default == NULL else self.node(default))
+            case WindowFunction(name, operands) | Unclear(name, _, operands):
+                return exp.Anonymous(this=name, expressions=self._nodes(operands))
+            case Row(operands):
+                return exp.Anonymous(this="row", expressions=self._nodes(operands))
+            case Nested():
+                return self._nested(expr)
+            case _:
+                return self._call(expr)
+
+    def _nodes(self, exprs: Iterable[Expr]) -> list[Node]:
+        return [self.node(one) for one in exprs]
 
     def text(self, expr: Expr) -> str:
         return sql(self.node(expr))
@@ -81,9 +92,10 @@ class Renderer:
         return sql(exp.Paren(this=node) if isinstance(node, exp.Or) else node)
 
     def _aggregate(self, expr: Aggregate) -> Node:
-        operands = [self.node(one) for one in expr.operands]
+        operands = self._nodes(expr.operands)
         if expr.name == "count" and not operands:
             operands = [exp.Star()]
+        operands += self._nodes(expr.order)
         inner: Any = [exp.Distinct(expressions=operands)] if expr.distinct else operands
         if expr.name == "count":
             call: Node = exp.Count(this=inner[0], big_int=True)
@@ -91,45 +103,36 @@ class Renderer:
             call = exp.Anonymous(this=expr.name, expressions=inner)
         if not expr.where:
             return call
-        conditions = [self.node(one) for one in self.sorted(expr.where)]
-        return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*conditions)))
+        return exp.Filter(this=call, expression=exp.Where(this=exp.and_(*self._nodes(self.sorted(expr.where)))))
 
-    def _call(self, expr: Call) -> Node:
-        if expr.kind == "Case":
-            *pairs, default = [self.node(one) for one in expr.operands]
-            ifs = [exp.If(this=pairs[at], true=pairs[at + 1]) for at in range(0, len(pairs), 2)]
-            return exp.Case(ifs=ifs, default=None if isinstance(default, exp.Null) else default)
-        if expr.kind == "Dot":
-            return exp.Dot(this=self.node(expr.operands[0]), expression=identifier(str(expr.shape[0][1])))  # type: ignore[index]
-        if expr.kind == "WindowFunction":
-            return exp.Anonymous(this=expr.shape[0][1], expressions=[self.node(one) for one in expr.operands])  # type: ignore[index]
-        if expr.kind == "Row":
-            return exp.Anonymous(this="row", expressions=[self.node(one) for one in expr.operands])
-        kind = getattr(exp, expr.kind)
+    def _window(self, expr: Window) -> Node:
+        order = exp.Order(expressions=[exp.Ordered(this=self.node(one)) for one in expr.order]) if expr.order else None
+        partition = self._nodes(self.sorted(expr.partition))
+        return exp.Window(this=self.node(expr.call), partition_by=partition, order=order, over="OVER")
+
+    def _call(self, expr: Expr) -> Node:
+        name, arguments = untyped(expr)
+        kind = getattr(exp, name)
         brackets = issubclass(kind, exp.Binary | exp.Unary | exp.In | exp.Between)
-        # DuckDB's parser takes no brackets around parts of `a LIKE b ESCAPE c`.
-        brackets = brackets and not issubclass(kind, exp.Paren | exp.Escape)
-        operands = iter(expr.operands)
+        # DuckDB's parser takes no brackets around parts of `a LIKE b ESCAPE c`, and a field's name has none.
+        brackets = brackets and not issubclass(kind, exp.Escape | exp.Dot)
 
-        def part() -> Node:
-            node = self.node(next(operands))
+        def part(one: Expr) -> Node:
+            node = self.node(one)
             return exp.Paren(this=node) if brackets and isinstance(node, _BRACKETED) else node
 
-        args: dict[str, Any] = {}
-        for entry in expr.shape:
-            assert isinstance(entry, tuple)
-            name, what, *rest = entry
-            if what == "part":
-                args[name] = part()
-            elif what == "parts":
-                args[name] = [part() for _ in range(rest[0])]
-            elif what == "type":
-                args[name] = exp.DataType.build(rest[0], dialect=DIALECT, udt=True)
-            elif what in ("Var", "Identifier") and rest:
-                args[name] = exp.Var(this=rest[0]) if what == "Var" else identifier(rest[0])
-            else:
-                args[name] = what
-        return kind(**args)
+        def written(value: Argument) -> Any:
+            if isinstance(value, Expr):
+                return part(value)
+            if isinstance(value, tuple):
+                return [part(one) for one in value]
+            if isinstance(value, TypeName):
+                return exp.DataType.build(value.text, dialect=DIALECT, udt=True)
+            if isinstance(value, Word):
+                return identifier(value.text) if value.is_name else exp.Var(this=value.text)
+            return value
+
+        return kind(**{name: written(value) for name, value in arguments.items()})
 
     def _nested(self, expr: Nested) -> Node:
         query = expr.query
@@ -138,10 +141,11 @@ class Renderer:
             if isinstance(query, Block | Union | Opaque) and query.node is not None
             else exp.select("*")
         )
-        if expr.kind == "exists":
-            return exp.Exists(this=node)
-        if expr.kind == "in":
-            return exp.In(this=self.node(expr.operands[0]), query=exp.Subquery(this=node))
+        match expr:
+            case Exists():
+                return exp.Exists(this=node)
+            case InQuery(operand=operand):
+                return exp.In(this=self.node(operand), query=exp.Subquery(this=node))
         return node if isinstance(node, exp.Subquery) else exp.Subquery(this=node)
 
     def tables(self) -> str:

@@ -9,22 +9,31 @@ from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,
     Aggregate,
-    Call,
+    And,
+    Between,
+    Boolean,
+    Cast,
     Column,
+    Comparison,
+    Exists,
     Expr,
+    Function,
+    In,
+    InQuery,
+    Is,
+    Like,
     Nested,
+    Not,
+    Operation,
+    Or,
     Star,
     Unclear,
-    binary,
     walk,
 )
 from duckanon.rewrite.algebra.relations import Block, Source, Table, is_protected, tables
-from duckanon.rewrite.algebra.translate import type_of
 
-_CONDITIONS = frozenset({
-    "And", "Or", "Not", "Xor", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ", "Is", "In",
-    "Between", "Like", "ILike", "SimilarTo", "RegexpLike", "Boolean", "StartsWith", "EndsWith", "Contains",
-})  # fmt: skip
+# Of these, sqlglot's IN is that with a list in place of values.
+_OTHER_CONDITIONS = frozenset({"Xor", "In", "SimilarTo", "RegexpLike", "StartsWith", "EndsWith", "Contains"})
 
 
 def records(sources: Iterable[Source]) -> bool:
@@ -42,7 +51,7 @@ def is_clean(expr: Expr) -> bool:
     return not any(
         isinstance(one, Star | Unclear)
         or (isinstance(one, Nested) and is_protected(one.query))
-        or (isinstance(one, Call) and one.kind == "Anonymous" and ("this", "error") in one.shape)
+        or (isinstance(one, Function) and one.name == "error" and not one.quoted)
         for one in walk(expr)
     )
 
@@ -60,19 +69,20 @@ def columns_in(exprs: Iterable[Expr]) -> Iterator[Column | Star]:
             if isinstance(one, Column | Star):
                 yield one
             elif isinstance(one, Nested):
-                yield from _free(one.query)
+                yield from outer_columns(one.query)
 
 
-def _free(relation: object) -> Iterator[Column | Star]:
+def outer_columns(relation: object) -> Iterator[Column | Star]:
+    """The columns of the queries around it that a relation reads."""
     if isinstance(relation, Block):
         own = {source.number for source in relation.sources} | {SOMEWHERE}
         inner = [*columns_in(relation.expressions())]
         for source in relation.sources:
-            inner += _free(source.relation)
+            inner += outer_columns(source.relation)
         yield from (one for one in inner if one.source not in own)
     else:
         for one in getattr(relation, "members", ()) or getattr(relation, "reads", ()):
-            yield from _free(one)
+            yield from outer_columns(one)
 
 
 def watched(block: Block) -> tuple[TableName, ...]:
@@ -86,11 +96,7 @@ def whose(sources: tuple[Source, ...], size: Aggregate, where: frozenset[Expr] =
     It is the table of the aggregate's column. The rows of a join are records of its only protected table, or of a table
     that is joined with all others by their keys.
     """
-    named = {
-        one.source
-        for one in walk(size)
-        if isinstance(one, Column) and size.operands and one in set(walk(size.operands[0]))
-    }
+    named = {one.source for counted in size.operands[:1] for one in walk(counted) if isinstance(one, Column)}
     stored = [source for source in sources if isinstance(source.relation, Table)]
     if len(named) == 1:
         for source in stored:
@@ -112,19 +118,26 @@ def by_key(source: Source, sources: tuple[Source, ...], where: frozenset[Expr]) 
         return False
     bound = set()
     for condition in where.union(*(one.on for one in sources)):
-        if isinstance(condition, Call) and condition.kind == "EQ":
-            bound |= {one.name for one in condition.operands if isinstance(one, Column) and one.source == source.number}
+        if isinstance(condition, Comparison) and condition.operator == "=":
+            bound |= {one.name for one in condition.parts if isinstance(one, Column) and one.source == source.number}
     return any(key <= bound for key in source.relation.keys)
 
 
 def is_condition(expr: Expr, sources: tuple[Source, ...]) -> bool:
     """Whether an expression is known to be a condition: true, false or NULL."""
-    if isinstance(expr, Call):
-        return expr.kind in _CONDITIONS or type_of(expr).upper() in ("BOOLEAN", "BOOL")
-    if isinstance(expr, Nested):
-        return expr.kind in ("exists", "in")
-    if not isinstance(expr, Column):
-        return False
+    match expr:
+        case And() | Or() | Not() | Comparison() | Is() | In() | Between() | Like() | Boolean() | Exists() | InQuery():
+            return True
+        case Operation(kind):
+            return kind in _OTHER_CONDITIONS
+        case Cast(_, kind):
+            return kind.upper() in ("BOOLEAN", "BOOL")
+        case Column():
+            return _is_column_of_conditions(expr, sources)
+    return False
+
+
+def _is_column_of_conditions(expr: Column, sources: tuple[Source, ...]) -> bool:
     for source in sources:
         if source.number == expr.source:
             if isinstance(source.relation, Table):
@@ -136,4 +149,4 @@ def is_condition(expr: Expr, sources: tuple[Source, ...]) -> bool:
 
 def present(expr: Expr) -> Expr:
     """`expr IS NOT NULL`."""
-    return Call("Not", (binary("Is", expr, NULL),), (("this", "part"),))
+    return Not(Is(expr, NULL))

@@ -29,8 +29,21 @@ from duckanon.rewrite.algebra.constants import (
     is_text,
     reach,
 )
-from duckanon.rewrite.algebra.expressions import Call, Column, Constant, Expr
-from duckanon.rewrite.algebra.translate import type_of
+from duckanon.rewrite.algebra.expressions import (
+    Arithmetic,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Constant,
+    Expr,
+    Function,
+    Negative,
+    Operation,
+    Operator,
+    Round,
+    Word,
+)
 
 LISTED = (
     "A filter compares columns, total functions of columns and constants of one type, by AND, OR, NOT, IN, BETWEEN, "
@@ -78,21 +91,17 @@ class Scalars:
 
     def scalar(self, expr: Expr) -> Scalar:
         """An expression over columns. Raises NotTotal."""
-        if isinstance(expr, Column):
-            return self._column(expr)
-        if not isinstance(expr, Call):
-            raise NotTotal(LISTED)
-        if expr.kind == "Paren":
-            return self.scalar(expr.operands[0])
-        if expr.kind == "Case":
-            return self._case(expr)
-        if expr.kind == "Coalesce":
-            return self._coalesced(expr)
-        if expr.kind == "Cast":
-            return _cast(self.scalar(expr.operands[0]), constants.type_name(type_of(expr)))
-        if expr.kind in ARITHMETIC and len(expr.operands) == 2:
-            one, other = (self._number(each) for each in expr.operands)
-            return ARITHMETIC[expr.kind](one, other)
+        match expr:
+            case Column():
+                return self._column(expr)
+            case Case():
+                return self._case(expr)
+            case Coalesce(operands):
+                return self._coalesced(operands)
+            case Cast(operand, kind, tries=False):
+                return _cast(self.scalar(operand), constants.type_name(kind))
+            case Arithmetic(operator, left, right):
+                return ARITHMETIC[operator](self._number(left), self._number(right))
         name, arguments = _called(expr)
         if name in FUNCTIONS:
             first, *rest = arguments
@@ -112,16 +121,17 @@ class Scalars:
         value = self.constant(expr)
         return self.scalar(expr) if value is None else _of_number(value)
 
-    def _case(self, expr: Call) -> Scalar:
-        *branches, default = expr.operands
-        values = self._alike([*branches[1::2], default])
+    def _case(self, expr: Case) -> Scalar:
+        values = self._alike(expr.values)
+        *thens, default = values
         written = " ".join(
-            f"WHEN {self._condition(when)} THEN {then.sql}" for when, then in zip(branches[::2], values, strict=False)
+            f"WHEN {self._condition(branch.condition)} THEN {then.sql}"
+            for branch, then in zip(expr.branches, thens, strict=True)
         )
-        return Scalar(f"CASE {written} ELSE {values[-1].sql} END", values[-1].kind, _around(values))
+        return Scalar(f"CASE {written} ELSE {default.sql} END", default.kind, _around(values))
 
-    def _coalesced(self, expr: Call) -> Scalar:
-        values = self._alike(expr.operands)
+    def _coalesced(self, operands: Sequence[Expr]) -> Scalar:
+        values = self._alike(operands)
         return Scalar(f"coalesce({', '.join(one.sql for one in values)})", values[0].kind, _around(values))
 
     def _alike(self, exprs: Sequence[Expr]) -> list[Scalar]:
@@ -317,13 +327,13 @@ def _remainder(one: Scalar, other: Scalar) -> Scalar:
     )
 
 
-ARITHMETIC: Mapping[str, Callable[[Scalar, Scalar], Scalar]] = {
-    "Add": _sum,
-    "Sub": _difference,
-    "Mul": _product,
-    "Div": _quotient,
-    "IntDiv": _whole_quotient,
-    "Mod": _remainder,
+ARITHMETIC: Mapping[Operator, Callable[[Scalar, Scalar], Scalar]] = {
+    "+": _sum,
+    "-": _difference,
+    "*": _product,
+    "/": _quotient,
+    "//": _whole_quotient,
+    "%": _remainder,
 }
 
 
@@ -525,43 +535,57 @@ OTHER_NAMES = {
 _SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
-def _called(call: Call) -> tuple[str, list[Expr]]:
+def _called(call: Expr) -> tuple[str, Sequence[Expr]]:
     """The name of a function as DuckDB has it, and its arguments: what it is applied to comes first.
 
-    An argument that is not known here gives the name ''.
+    What is no function, or has an argument that is not known here, gives the name ''.
     """
-    given = {one[0]: one for one in call.shape if isinstance(one, tuple) and isinstance(one[0], str)}
-    if call.kind == "Anonymous":
-        name = str(given["this"][1]).lower()
-        arguments = list(call.operands)
-    elif call.kind == "Substring":
-        name, arguments = "substring", [_named(call, one) for one in ("this", "start", "length") if one in given]
-    else:
-        name, arguments = call.kind.lower(), list(call.operands)
-        known = {"this", "expression", "position", "unit"}
-        if name == "trim":
-            name = _SIDES.get(str(given.get("position", ("", ""))[1]), name if "position" not in given else "")
-        if set(given) - known:
-            return "", []
-    name = OTHER_NAMES.get(name, name)
-    units = [str(one[2]) for one in given.values() if len(one) == 3 and one[1] == "Var"]
-    if name == "date_trunc" and call.kind != "Anonymous":
-        return name, [*arguments, *(Constant(one, is_text=True) for one in units)]
+    match call:
+        case Negative(operand):
+            return "neg", [operand]
+        case Round(operand, None):
+            return "round", [operand]
+        case Function(name, operands, quoted=False):
+            return _by_name(name.lower(), operands)
+        case Operation():
+            return _by_class(call)
+    return "", []
+
+
+def _by_name(written: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr]]:
+    """As `_called`, for a function that sqlglot has no class for."""
+    name = OTHER_NAMES.get(written, written)
+    if not operands:
+        return "", []
     if name == "date_trunc":
-        return name, arguments[::-1]
+        return name, operands[::-1]
     if name == "date_part":
-        unit, of = (units[0], arguments) if units else _unit(arguments)
-        part = OTHER_NAMES.get(unit.lower(), unit.lower())
-        return (part, of) if part in _DATES and len(of) == 1 else ("", [])
-    return (name, arguments) if arguments else ("", [])
+        unit, *rest = operands
+        return _part(unit.value if isinstance(unit, Constant) and unit.is_text else "", rest)
+    return name, operands
 
 
-def _unit(arguments: list[Expr]) -> tuple[str, list[Expr]]:
-    """The unit and the further arguments of date_part('unit', x)."""
-    first, *rest = arguments or [Call("")]
-    return (first.value if isinstance(first, Constant) and first.is_text else ""), rest
+def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
+    """As `_called`, for a function that sqlglot has a class for."""
+    if call.kind == "Substring":
+        parts = [call.argument(name) for name in ("this", "start", "length")]
+        return "substring", [one for one in parts if isinstance(one, Expr)]
+    if not {name for name, _ in call.arguments} <= {"this", "expression", "position", "unit"}:
+        return "", []
+    name = call.kind.lower()
+    if name == "trim":
+        side = call.argument("position")
+        return (name if side is None else _SIDES.get(str(side), "")), call.parts
+    name = OTHER_NAMES.get(name, name)
+    units = [value.text for _, value in call.arguments if isinstance(value, Word) and not value.is_name]
+    if name == "date_trunc":
+        return name, [*call.parts, *(Constant(one, is_text=True) for one in units)]
+    if name == "date_part":
+        return _part(units[0], call.parts) if units else _by_name(name, call.parts)
+    return (name, call.parts) if call.parts else ("", [])
 
 
-def _named(call: Call, name: str) -> Expr:
-    """The argument of that name."""
-    return call.operands[[one[0] for one in call.shape if isinstance(one, tuple) and one[1] == "part"].index(name)]
+def _part(unit: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr]]:
+    """The function that takes this part of a date."""
+    part = OTHER_NAMES.get(unit.lower(), unit.lower())
+    return (part, operands) if part in _DATES and len(operands) == 1 else ("", [])

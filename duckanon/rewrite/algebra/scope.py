@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, Star, Unclear
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, ScalarQuery, Star, Unclear
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Opaque, Output, Relation, Source, Table
 
@@ -74,7 +74,7 @@ class Scope:
 
     def macro(self, name: str, operands: tuple[Expr, ...]) -> Expr:
         """A call of a macro: its meaning is not known, but the tables that it may read are."""
-        reads = tuple(Nested("scalar", relation) for relation in self.macros[name])
+        reads = tuple(ScalarQuery(relation) for relation in self.macros[name])
         return Unclear(name, self.fresh(), (*operands, *reads))
 
     def column(self, name: str) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -10,16 +11,27 @@ from sqlglot import exp
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.aggregates import AGGREGATES, ONE_NAME, WINDOWED
 from duckanon.rewrite.algebra.expressions import (
+    NULL,
     Aggregate,
-    Call,
+    Argument,
+    Branch,
+    Case,
+    Comparison,
     Constant,
+    Exists,
     Expr,
+    Field,
+    InQuery,
     Nested,
+    ScalarQuery,
+    TypeName,
     Unclear,
     Window,
-    binary,
+    WindowFunction,
+    Word,
     conjuncts,
 )
+from duckanon.rewrite.algebra.forms import typed
 from duckanon.rewrite.algebra.nodes import ROOT, Node, given, name_of, nodes_of, sql
 
 if TYPE_CHECKING:
@@ -54,11 +66,11 @@ def translate(node: Node, scope: Scope) -> Expr:
 def _nested(node: Node, scope: Scope) -> Nested | None:
     """The subquery that a node is; None for every other node."""
     if isinstance(node, exp.Subquery | exp.Query):
-        return Nested("scalar", scope.query(node))
+        return ScalarQuery(scope.query(node))
     if isinstance(node, exp.Exists):
-        return Nested("exists", scope.query(node.this))
+        return Exists(scope.query(node.this))
     if isinstance(node, exp.In) and node.args.get("query"):
-        return Nested("in", scope.query(node.args["query"]), (translate(node.this, scope),))
+        return InQuery(scope.query(node.args["query"]), translate(node.this, scope))
     return None
 
 
@@ -78,28 +90,26 @@ def _column(node: Node, scope: Scope) -> Expr:
 
 def _fields(value: Expr, path: list[str]) -> Expr:
     for name in path:
-        value = Call("Dot", (value,), (("field", name),))
+        value = Field(value, name)
     return value
 
 
 def _case(node: Node, scope: Scope) -> Expr:
-    """CASE in all its forms, and if(): operands are condition, value, condition, value, ..., default."""
-    branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
+    """CASE in all its forms, and if()."""
     subject = translate(node.this, scope) if isinstance(node, exp.Case) and node.this is not None else None
-    operands: list[Expr] = []
-    for branch in branches:
+    branches: list[Branch] = []
+    for branch in [node] if isinstance(node, exp.If) else node.args["ifs"]:
         condition = translate(branch.this, scope)
-        operands.append(condition if subject is None else binary("EQ", subject, condition))
-        operands.append(translate(branch.args["true"], scope))
+        met = condition if subject is None else Comparison("=", subject, condition)
+        branches.append(Branch(met, translate(branch.args["true"], scope)))
     default = node.args.get("false") if isinstance(node, exp.If) else node.args.get("default")
-    operands.append(Call("Null") if default is None else translate(default, scope))
-    return Call("Case", tuple(operands))
+    return Case(tuple(branches), NULL if default is None else translate(default, scope))
 
 
 def _filtered(node: Node, scope: Scope) -> Expr:
     inner, condition = translate(node.this, scope), translate(node.expression.this, scope)
     if isinstance(inner, Aggregate):
-        return Aggregate(inner.name, inner.operands, inner.distinct, inner.where | conjuncts(condition))
+        return replace(inner, where=inner.where | conjuncts(condition))
     return Unclear("FILTER", scope.fresh(), (inner, condition))
 
 
@@ -110,26 +120,27 @@ def _aggregate(node: Node, scope: Scope) -> Expr:
     name = ONE_NAME.get(name, name)
     if name in scope.macros:
         return scope.macro(name, tuple(_operands(node, scope)))
-    operands, distinct = [], False
+    operands: list[Expr] = []
+    order: list[Expr] = []
+    distinct = False
     for one in _arguments(node):
         if isinstance(one, exp.Distinct):
             distinct = True
             operands += [translate(part, scope) for part in one.expressions]
         elif isinstance(one, exp.Order):
             operands += [translate(one.this, scope)] if one.this is not None else []
-            operands += [translate(part.this, scope) for part in one.expressions]
-        elif isinstance(one, exp.Star):
-            continue
-        else:
+            order += [translate(part.this, scope) for part in one.expressions]
+        elif not isinstance(one, exp.Star):
             operands.append(translate(one, scope))
     if name == "count_star":
-        name, operands = "count", []
-    if name == "count_if" and len(operands) == 1 and not distinct:
-        return Aggregate("count", (), where=conjuncts(operands[0]))
-    one_each = len(operands) == 1 and not distinct and isinstance(operands[0], Constant)
-    if one_each and (name == "count" or (name == "sum" and operands[0] == Constant("1"))):
-        return Aggregate("count")
-    return Aggregate(name, tuple(operands), distinct)
+        return Aggregate("count", (), distinct)
+    found = Aggregate(name, tuple(operands), distinct, order=tuple(order))
+    if distinct or found.argument is None:
+        return found
+    if name == "count_if":
+        return Aggregate("count", where=conjuncts(found.argument))
+    counts = name == "count" and isinstance(found.argument, Constant)
+    return Aggregate("count") if counts or found == Aggregate("sum", (Constant("1"),)) else found
 
 
 def _within_group(node: Node, scope: Scope) -> Expr:
@@ -173,9 +184,7 @@ def _window(node: Node, scope: Scope) -> Expr:
     inner = call.this if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) else call
     own = name_of(inner) in WINDOWED
     over = Window(
-        Call("WindowFunction", tuple(_operands(inner, scope)), (("name", name_of(inner)),))
-        if own
-        else translate(call, scope),
+        WindowFunction(name_of(inner), tuple(_operands(inner, scope))) if own else translate(call, scope),
         frozenset(translate(one, scope) for one in partition),
         tuple(translate(one.this, scope) for one in order.expressions) if order is not None else (),
         sql(spec) if spec is not None else "",
@@ -209,30 +218,18 @@ _BY_KIND: tuple[tuple[Any, Callable[[Node, Scope], Expr]], ...] = (
 
 
 def _call(node: Node, scope: Scope) -> Expr:
-    operands: list[Expr] = []
-    shape: list[object] = []
-    for name, value in given(node):
-        if isinstance(value, exp.DataType):
-            shape.append((name, "type", sql(value)))
-        elif isinstance(value, exp.Var | exp.Identifier):
-            shape.append((name, type(value).__name__, value.name))
-        elif isinstance(value, ROOT):
-            shape.append((name, "part"))
-            operands.append(translate(value, scope))
-        elif isinstance(value, list):
-            shape.append((name, "parts", len(value)))
-            operands += [
-                translate(one, scope) if isinstance(one, ROOT) else Constant(str(one), is_text=True) for one in value
-            ]
-        else:
-            shape.append((name, value if isinstance(value, str | bool | int) else str(value)))
-    return Call(type(node).__name__, tuple(operands), tuple(shape))
+    return typed(type(node).__name__, {name: _argument(value, scope) for name, value in given(node)})
 
 
-def type_of(call: Call) -> str:
-    """The target type of a cast, as DuckDB writes it; '' if the call is no cast."""
-    if call.kind not in ("Cast", "TryCast"):
-        return ""
-    return next(
-        (str(entry[2]) for entry in call.shape if isinstance(entry, tuple) and entry[0] == "to" and len(entry) == 3), ""
-    )
+def _argument(value: Any, scope: Scope) -> Argument:
+    if isinstance(value, exp.DataType):
+        return TypeName(sql(value))
+    if isinstance(value, exp.Var | exp.Identifier):
+        return Word(value.name, isinstance(value, exp.Identifier))
+    if isinstance(value, ROOT):
+        return translate(value, scope)
+    if isinstance(value, list):
+        return tuple(
+            translate(one, scope) if isinstance(one, ROOT) else Constant(str(one), is_text=True) for one in value
+        )
+    return value if isinstance(value, str | bool | int) else str(value)

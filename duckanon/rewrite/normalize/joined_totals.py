@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
-    Call,
     Column,
+    Comparison,
     Constant,
     Expr,
-    Nested,
+    ScalarQuery,
     Window,
-    binary,
     is_aggregated,
     rebuilt,
     walk,
@@ -127,8 +126,8 @@ def _without(block: Block, total: Source, conditions: frozenset[Expr]) -> tuple[
     partition = frozenset(bound.values())
 
     def change(expr: Expr) -> Expr | None:
-        if isinstance(expr, Aggregate) and expr.name in _SAME and len(expr.operands) == 1 and not expr.where:
-            one = expr.operands[0]
+        if isinstance(expr, Aggregate) and expr.name in _SAME and expr.argument is not None and not expr.where:
+            one = expr.argument
             return change(one) if isinstance(one, Column) and one.source == total.number else None
         if isinstance(expr, Column) and expr.source == total.number:
             found = inner.output(expr.name)
@@ -153,11 +152,11 @@ def correlated(block: Block, _: Callable[[], int]) -> Block | None:
     return None
 
 
-def _scalars(expr: Expr) -> list[Nested]:
-    return [one for one in walk(expr) if isinstance(one, Nested) and one.kind == "scalar"]
+def _scalars(expr: Expr) -> list[ScalarQuery]:
+    return [one for one in walk(expr) if isinstance(one, ScalarQuery)]
 
 
-def _uncorrelated(block: Block, nested: Nested) -> Block:
+def _uncorrelated(block: Block, nested: ScalarQuery) -> Block:
     inner = nested.query
     if not isinstance(inner, Block) or inner.keys != () or inner.having or inner.limited or len(inner.outputs) != 1:
         raise _No
@@ -187,9 +186,9 @@ def _uncorrelated(block: Block, nested: Nested) -> Block:
 
 def _pair(condition: Expr, number: int) -> tuple[Column, Expr] | None:
     """A column of source `number`, and the expression to which a condition sets it equal."""
-    if not isinstance(condition, Call) or condition.kind not in ("EQ", "NullSafeEQ"):
+    if not isinstance(condition, Comparison) or condition.operator not in ("=", "IS NOT DISTINCT FROM"):
         return None
-    left, right = condition.operands[:2]
+    left, right = condition.left, condition.right
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Column) and one.source == number and not _of(other, number):
             return one, other
@@ -243,7 +242,7 @@ def _finished(
         if changed is not None:
             return changed
         if extra and isinstance(expr, Aggregate):
-            return Aggregate(expr.name, expr.operands, expr.distinct, expr.where | extra)
+            return replace(expr, where=expr.where | extra)
         if isinstance(expr, Window):
             raise _No
         return None
@@ -253,6 +252,6 @@ def _finished(
     if extra:
         if not all(is_aggregated(one) for one in having):
             raise _No
-        having |= {binary("GT", Aggregate("count", where=extra), Constant("0"))}
+        having |= {Comparison(">", Aggregate("count", where=extra), Constant("0"))}
     order = tuple(rebuilt(one, filtered) for one in block.order) if not extra else ()
     return replace(block, outputs=outputs, keys=keys, where=block.where - used - extra, having=having, order=order)

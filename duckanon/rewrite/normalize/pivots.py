@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, binary, walk
+from duckanon.rewrite.algebra.expressions import Aggregate, Column, Comparison, Expr, walk
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Block, Output, Source
 from duckanon.rewrite.algebra.scope import Scope
@@ -61,10 +62,10 @@ def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | 
     for values in product(*(values or [] for _, values in axes)):
         label = "_".join(value.alias_or_name if not isinstance(value, exp.Literal) else value.this for value in values)
         where = frozenset(
-            binary("EQ", axis, translate(value, scope)) for (axis, _), value in zip(axes, values, strict=True)
+            Comparison("=", axis, translate(value, scope)) for (axis, _), value in zip(axes, values, strict=True)
         )
         for alias, call in calls:
             assert isinstance(call, Aggregate)
             told = f"{label}_{alias}" if alias else label if len(calls) == 1 else f"{label}_{len(outputs)}"
-            outputs.append(Output(told, Aggregate(call.name, call.operands, call.distinct, call.where | where)))
+            outputs.append(Output(told, replace(call, where=call.where | where)))
     return Block((source,), tuple(outputs), keys=tuple(keys), node=pivot)

@@ -10,13 +10,13 @@ from sqlglot import exp
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.expressions import (
     NULL,
-    Call,
     Column,
+    Comparison,
     Constant,
+    DistinctOn,
     Expr,
     Star,
     TooComplex,
-    binary,
     conjuncts,
     is_aggregated,
 )
@@ -363,7 +363,7 @@ class Resolver:
             scope.visible.pop()
             mine = scope.column(name)
             scope.visible.append(new)
-            on |= {binary("EQ", mine, Column(new.source.number, name))}
+            on |= {Comparison("=", mine, Column(new.source.number, name))}
         if join.args.get("on") is not None:
             on |= conjuncts(translate(join.args["on"], scope))
         new.hidden, new.semi = frozenset(using), how in ("semi", "anti")
@@ -411,8 +411,7 @@ class Resolver:
         if on is None:
             return tuple(output.expr for output in outputs)
         chosen = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
-        # DISTINCT ON keeps one row of several, unlike DISTINCT, so it is marked.
-        return (Call("DistinctOn"), *(self._positioned(one, scope, outputs) for one in chosen))
+        return (DistinctOn(tuple(self._positioned(one, scope, outputs) for one in chosen)),)
 
     def _order(self, node: Node, scope: Scope, outputs: list[Output]) -> tuple[Expr, ...]:
         """The expressions of ORDER BY, and subqueries in LIMIT and OFFSET."""

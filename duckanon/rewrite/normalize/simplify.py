@@ -9,9 +9,10 @@ from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.expressions import (
     SOMEWHERE,
     Aggregate,
-    Call,
     Column,
+    DistinctOn,
     Expr,
+    Row,
     Star,
     conjuncts,
     is_aggregated,
@@ -206,7 +207,7 @@ def _groups_only(block: Block) -> bool:
 
 def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
     """A sum over the counts (or sums) of source `number`, as that count (or sum) of its records. Raises _Unknown."""
-    one = expr.operands[0] if len(expr.operands) == 1 else None
+    one = expr.argument
     if not isinstance(one, Column) or one.source != number or expr.name != "sum" or expr.distinct:
         raise _Unknown
     below = inner.output(one.name)
@@ -215,12 +216,12 @@ def _sum_of_counts(expr: Aggregate, number: int, inner: Block) -> Aggregate:
     where = frozenset().union(*(conjuncts(_replaced(each, number, inner)) for each in expr.where))
     if any(is_aggregated(each) for each in where):
         raise _Unknown
-    return Aggregate(below.name, below.operands, where=below.where | where)
+    return replace(below, where=below.where | where)
 
 
 def _distinct(block: Block, number: Number) -> Block | None:
     """Write DISTINCT as grouping by all outputs."""
-    if block.distinct is None or Call("DistinctOn") in block.distinct:
+    if block.distinct is None or any(isinstance(one, DistinctOn) for one in block.distinct):
         return None
     if any(is_windowed(expr) for expr in block.distinct) or block.qualify:
         return None
@@ -276,7 +277,7 @@ def _replaced(expr: Expr, number: int, inner: Block) -> Expr:
                 if len(inner.outputs) == 1 and isinstance(inner.outputs[0].expr, Star) and inner.outputs[0].name == "*":
                     below = inner.outputs[0].expr
                     return Star(below.source, below.without | one.without)
-                return Call("Row", tuple(output.expr for output in inner.outputs))
+                return Row(tuple(output.expr for output in inner.outputs))
         return None
 
     return rebuilt(expr, change)

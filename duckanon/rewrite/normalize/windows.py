@@ -7,16 +7,20 @@ from dataclasses import replace
 
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
-    Call,
+    Arithmetic,
     Column,
+    Comparison,
     Constant,
+    DistinctOn,
     Expr,
     Star,
     Window,
+    WindowFunction,
     is_windowed,
     rebuilt,
     walk,
 )
+from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.algebra.relations import Block, Output, Source
 
 
@@ -27,11 +31,10 @@ class _No(Exception):
 def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
     """A block that keeps one row of each partition (DISTINCT, DISTINCT ON, QUALIFY row_number() = 1), as grouping."""
     first = [one for one in block.qualify if _is_first_of(one) is not None]
-    on = block.distinct[1:] if block.distinct is not None and block.distinct[:1] == (Call("DistinctOn"),) else None
     if len(first) == 1 and block.distinct is None:
-        keys = tuple(sorted(_is_first_of(first[0]) or (), key=repr))
+        keys = tuple(in_order(_is_first_of(first[0]) or ()))
         loose = True
-    elif on is not None and not first:
+    elif (on := _distinct_on(block)) is not None and not first:
         keys, loose = tuple(dict.fromkeys(on)), True
     elif block.distinct is not None and not first and any(map(is_windowed, block.distinct)):
         keys = tuple(dict.fromkeys(expr for expr in block.distinct if not is_windowed(expr)))
@@ -50,16 +53,24 @@ def collapsed(block: Block, number: Callable[[], int]) -> Block | None:
         return None
 
 
+def _distinct_on(block: Block) -> tuple[Expr, ...] | None:
+    """What DISTINCT ON keeps one row of each of; None if the block has none."""
+    match block.distinct:
+        case (DistinctOn(keys),):
+            return keys
+    return None
+
+
 def _is_first_of(condition: Expr) -> frozenset[Expr] | None:
     """The partition, if the condition is row_number() OVER (PARTITION BY it) = 1."""
-    if not isinstance(condition, Call) or condition.kind not in ("EQ", "LTE") or len(condition.operands) != 2:
-        return None
-    left, right = condition.operands
-    if condition.kind == "EQ" and isinstance(right, Window):
-        left, right = right, left
-    if not isinstance(left, Window) or right != Constant("1") or left.frame:
-        return None
-    return left.partition if left.call == Call("WindowFunction", (), (("name", "row_number"),)) else None
+    match condition:
+        case Comparison("=" | "<=", Window() as window, Constant("1", False)):
+            pass
+        case Comparison("=", Constant("1", False), Window() as window):
+            pass
+        case _:
+            return None
+    return window.partition if window.call == WindowFunction("row_number") and not window.frame else None
 
 
 def _numbered(block: Block, first: list[Expr]) -> Block:
@@ -114,10 +125,8 @@ def _split(block: Block, number: Callable[[], int]) -> tuple[Block, Block, Calla
             call = expr.call
             if not isinstance(call, Aggregate):
                 raise _No
-            inner = Aggregate(
-                call.name, tuple(map(lift, call.operands)), call.distinct, frozenset(map(lift, call.where))
-            )
-            return Window(inner, frozenset(map(lift, expr.partition)), tuple(map(lift, expr.order)), expr.frame)
+            partition = frozenset(map(lift, expr.partition))
+            return Window(call.with_parts(lift), partition, tuple(map(lift, expr.order)), expr.frame)
         if isinstance(expr, Aggregate | Column) or expr in (block.keys or ()):
             return Column(above, below.setdefault(expr, f"_{len(below)}"))
         return None
@@ -169,7 +178,7 @@ def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
     if not partition:
         return None
     number = block.sources[0].number
-    keys = tuple(sorted(partition, key=repr))
+    keys = tuple(in_order(partition))
     outputs, meaning = _outputs_of_groups(inner, keys, number)
     fixed = {expr for key in block.keys for part in walk(key) if (expr := meaning.get(part)) is not None}
 
@@ -178,12 +187,12 @@ def regrouped(block: Block, _: Callable[[], int]) -> Block | None:
             isinstance(expr, Column) and expr.source == number and expr not in meaning
         ):
             raise _No
-        if isinstance(expr, Call) and expr.kind in ("Div", "IntDiv") and expr.operands[0] == Aggregate("count"):
-            size = meaning.get(expr.operands[1])
+        if isinstance(expr, Arithmetic) and expr.operator in ("/", "//") and expr.left == Aggregate("count"):
+            size = meaning.get(expr.right)
             if isinstance(size, Window) and size.call == Aggregate("count") and size in fixed:
                 return Aggregate("count")
         if isinstance(expr, Aggregate):
-            one = meaning.get(expr.operands[0] if len(expr.operands) == 1 else None)
+            one = meaning.get(expr.argument)
             counts_units = expr.name == "count" and expr.distinct and not expr.where
             if counts_units and one in partition and partition <= fixed | {one}:
                 return Aggregate("count", expr.operands)

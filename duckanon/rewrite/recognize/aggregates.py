@@ -7,20 +7,22 @@ from fractions import Fraction
 
 from duckanon.rewrite.algebra.aggregates import SHOWING
 from duckanon.rewrite.algebra.expressions import (
-    NULL,
     Aggregate,
-    Call,
+    Case,
+    Cast,
     Column,
     Expr,
+    Is,
     Nested,
+    Not,
+    Null,
     Star,
     Unclear,
     conjuncts,
     walk,
 )
 from duckanon.rewrite.algebra.relations import Block, Table, is_protected
-from duckanon.rewrite.algebra.rows import is_clean, is_closed, present, watched
-from duckanon.rewrite.algebra.translate import type_of
+from duckanon.rewrite.algebra.rows import is_clean, is_closed, watched
 from duckanon.rewrite.recognize.findings import Aggregates, Statistic
 from duckanon.rewrite.recognize.measures import Measure, measure, number, share
 
@@ -108,10 +110,10 @@ def _unanswered(expr: Expr) -> str:
     if expr.distinct:
         return "Different values are only counted, and of one column as it stands, as in count(DISTINCT column)."
     if expr.name in ("sum", *_OF_NUMBERS, "median", *_QUANTILES):
-        place = number(expr.operands[1]) if len(expr.operands) == 2 else None
-        if expr.name in _QUANTILES and isinstance(_plain(expr.operands[0]), Column) and place is None:
+        operand, place = _quantile(expr)
+        if expr.name in _QUANTILES and isinstance(operand, Column) and place is None:
             return "The place of a quantile is a constant from 0 to 1."
-        if expr.name in _QUANTILES and isinstance(_plain(expr.operands[0]), Column):
+        if expr.name in _QUANTILES and isinstance(operand, Column):
             return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
         what = "A sum" if expr.name == "sum" else "This statistic"
         return (
@@ -133,7 +135,7 @@ _TOLD = "count, sum, avg, variance, stddev, median and quantiles"
 
 def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
     if expr.distinct:
-        one = expr.operands[0] if len(expr.operands) == 1 else None
+        one = expr.argument
         if expr.name != "count" or not isinstance(one, Column):
             return None
         return Statistic("units", column=one.name, where=expr.where)
@@ -144,15 +146,25 @@ def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
     if parts is not None:
         event, of = parts
         return Statistic("share", where=event.where | of.where, of=of.where, factor=event.scale)
-    if expr.name in _OF_NUMBERS and len(expr.operands) == 1:
-        return _of_column(_OF_NUMBERS[expr.name], expr.operands[0], expr.where)
-    if expr.name == "median" and len(expr.operands) == 1:
-        return _of_column("quantile", expr.operands[0], expr.where, Fraction(1, 2))
-    if expr.name in _QUANTILES and len(expr.operands) == 2:
-        place = number(expr.operands[1])
-        if place is not None and 0 <= place <= 1 and place.denominator <= _FINEST_PLACE:
-            return _of_column("quantile", expr.operands[0], expr.where, place)
-    return None
+    if expr.name in _OF_NUMBERS and expr.argument is not None:
+        return _of_column(_OF_NUMBERS[expr.name], expr.argument, expr.where)
+    if expr.name == "median" and expr.argument is not None:
+        return _of_column("quantile", expr.argument, expr.where, Fraction(1, 2))
+    operand, place = _quantile(expr)
+    if expr.name not in _QUANTILES or operand is None or place is None:
+        return None
+    fine = 0 <= place <= 1 and place.denominator <= _FINEST_PLACE
+    return _of_column("quantile", operand, expr.where, place) if fine else None
+
+
+def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
+    """What a quantile is of, without casts to wider numbers, and its place, if that is a constant."""
+    match expr:
+        case Aggregate(operands=(operand, place), order=()):
+            return _plain(operand), number(place)
+        case Aggregate(operands=(operand, *_)):
+            return _plain(operand), None
+    return None, None
 
 
 def _added(found: Measure) -> Statistic | None:
@@ -166,15 +178,16 @@ def _added(found: Measure) -> Statistic | None:
 
 def _of_column(name: str, operand: Expr, where: frozenset[Expr], place: Fraction | None = None) -> Statistic | None:
     inner = _plain(operand)
-    if isinstance(inner, Call) and inner.kind == "Case" and len(inner.operands) == 3 and inner.operands[2] == NULL:
-        where, inner = where | conjuncts(inner.operands[0]), _plain(inner.operands[1])
+    match inner:
+        case Case(((condition, value),), Null()):
+            where, inner = where | conjuncts(condition), _plain(value)
     return Statistic(name, column=inner.name, where=where, place=place) if isinstance(inner, Column) else None
 
 
 def _plain(expr: Expr) -> Expr:
     """The expression without casts to wider numbers, which change nothing of a clamped number."""
-    while isinstance(expr, Call) and expr.kind in ("Cast", "TryCast") and type_of(expr).upper() in _WIDE:
-        expr = expr.operands[0]
+    while isinstance(expr, Cast) and expr.type.upper() in _WIDE:
+        expr = expr.operand
     return expr
 
 
@@ -183,9 +196,7 @@ _WIDE = ("DOUBLE", "HUGEINT", "BIGINT")
 
 def present_column(where: frozenset[Expr]) -> str | None:
     """The column, if the only condition is that it is not NULL."""
-    for one in where:
-        inner = one.operands[0] if isinstance(one, Call) and one.kind == "Not" else None
-        column = inner.operands[0] if isinstance(inner, Call) and inner.kind == "Is" else None
-        if len(where) == 1 and isinstance(column, Column) and one == present(column):
-            return column.name
+    match tuple(where):
+        case (Not(Is(Column(_, name), Null())),):
+            return name
     return None

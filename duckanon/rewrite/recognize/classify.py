@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr, Nested, Star, walk
+from duckanon.rewrite.algebra.expressions import (
+    Aggregate,
+    Column,
+    Expr,
+    InQuery,
+    Nested,
+    ScalarQuery,
+    Star,
+    walk,
+)
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
 from duckanon.rewrite.recognize.conditional import conditionals
@@ -103,12 +112,12 @@ def _rest(block: Block, reason: str) -> Iterator[Finding]:
 def _nested(one: Nested) -> Iterator[Finding]:
     """Findings about a subquery in an expression: about itself, unless it depends on the outer row."""
     query = one.query
-    if isinstance(query, Block) and one.kind == "scalar" and is_closed(query):
+    if isinstance(query, Block) and isinstance(one, ScalarQuery) and is_closed(query):
         yield from _relation(query)
         return
-    reason = (
-        "a subquery looks at it for each row" if one.kind == "scalar" else f"a subquery in {one.kind.upper()} probes it"
-    )
+    reason = "a subquery looks at it for each row"
+    if not isinstance(one, ScalarQuery):
+        reason = f"a subquery in {'IN' if isinstance(one, InQuery) else 'EXISTS'} probes it"
     yield from _unknown(query, reason)
 
 

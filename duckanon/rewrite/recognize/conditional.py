@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from duckanon.rewrite.algebra.expressions import (
-    NULL,
     Aggregate,
-    Call,
+    Arithmetic,
     Column,
+    Comparison,
     Constant,
     Expr,
+    In,
+    Is,
     Nested,
+    Not,
+    Null,
     Star,
     Window,
-    binary,
     conjuncts,
-    is_aggregated,
-    one_of,
     walk,
 )
 from duckanon.rewrite.algebra.relations import Block, Output
@@ -54,7 +55,7 @@ def _is_told(expr: Expr, block: Block) -> bool:
             continue
         if isinstance(one, Column | Star | Nested):
             return False
-        if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
+        if isinstance(one, Aggregate) and not one.is_of_aggregates:
             meant = measure(one, block.sources)
             if (meant is None or meant.weight is not None) and share(one, block.sources) is None:
                 return False
@@ -106,7 +107,7 @@ def _column(block: Block, output: Output) -> Conditional | None:
     )
 
 
-def _whole(total: Call, block: Block) -> Measure | None:
+def _whole(total: Arithmetic, block: Block) -> Measure | None:
     """A sum of counts, each for another value of one expression, as a count of records with one of the values."""
     found = [measure(one, block.sources) for one in terms(total)]
     told = [one for one in found if one is not None and one.weight is None and one.scale == 1]
@@ -114,25 +115,26 @@ def _whole(total: Call, block: Block) -> Measure | None:
     subjects: set[Expr] = set()
     values: list[Expr] = []
     for one in told:
-        own = one.where - shared
-        condition = next(iter(own)) if len(own) == 1 else None
-        if not isinstance(condition, Call) or condition.kind != "EQ" or not isinstance(condition.operands[1], Constant):
-            return None
-        subjects.add(condition.operands[0])
-        values.append(condition.operands[1])
+        match tuple(one.where - shared):
+            case (Comparison("=", subject, Constant() as value),):
+                subjects.add(subject)
+                values.append(value)
+            case _:
+                return None
     if len(told) != len(found) or len(subjects) != 1 or len(set(values)) != len(values):
         return None
-    return Measure(None, shared | {one_of(next(iter(subjects)), values)})
+    return Measure(None, shared | {In(next(iter(subjects)), tuple(values))})
 
 
 def _follows(condition: Expr, given: frozenset[Expr]) -> bool:
     """Whether a condition follows from those given: it is among them, or says that one of them is not NULL."""
     if condition in given:
         return True
-    if isinstance(condition, Call) and condition.kind == "In" and len(condition.operands) > 1:
-        return any(binary("EQ", condition.operands[0], value) in given for value in condition.operands[1:])
-    if isinstance(condition, Call) and condition.kind == "Not" and isinstance(inner := condition.operands[0], Call):
-        return inner.kind == "Is" and inner.operands[1] == NULL and conjuncts(inner.operands[0]) <= given
+    match condition:
+        case In(operand, values):
+            return any(Comparison("=", operand, value) in given for value in values)
+        case Not(Is(operand, Null())):
+            return conjuncts(operand) <= given
     return False
 
 
@@ -148,13 +150,13 @@ def _parts(told: Ratio, block: Block) -> tuple[Measure, Measure, frozenset[Expr]
     if isinstance(told.below, Aggregate):
         below = measure(told.below, block.sources)
         return None if below is None else (above, below, keys)
-    if isinstance(told.below, Call):
+    if isinstance(told.below, Arithmetic):
         below = _whole(told.below, block)
         return None if below is None else (above, below, keys)
     if not isinstance(told.below, Window) or told.below.order or told.below.frame or not told.below.partition <= keys:
         return None
     call = told.below.call
-    if not isinstance(call, Aggregate) or call.name != "sum" or len(call.operands) != 1 or call.where or call.distinct:
+    if not isinstance(call, Aggregate) or call.argument is None or call != Aggregate("sum", call.operands):
         return None
-    below = measure(call.operands[0], block.sources)
+    below = measure(call.argument, block.sources)
     return None if below is None else (above, below, told.below.partition)

@@ -53,7 +53,7 @@ def _counted(block: Block, keys: tuple[Expr, ...]) -> list[tuple[Expr | None, fr
                 continue
             if isinstance(one, Column | Star | Nested):
                 return None
-            if isinstance(one, Aggregate) and not any(map(is_aggregated, one.operands)):
+            if isinstance(one, Aggregate) and not one.is_of_aggregates:
                 told = _what_is_counted(one, block)
                 if told is None:
                     return None
@@ -70,13 +70,13 @@ def _role(output: Output, keys: tuple[Expr, ...], block: Block) -> Role:
 
 
 def _is_count(expr: Expr) -> bool:
-    return isinstance(expr, Aggregate) and expr.name in ("count", "sum") and not any(map(is_aggregated, expr.operands))
+    return isinstance(expr, Aggregate) and expr.name in ("count", "sum") and not expr.is_of_aggregates
 
 
 def _what_is_counted(expr: Aggregate, block: Block) -> tuple[Expr | None, frozenset[Expr]] | None:
     """What an aggregate counts (None: records, else an expression's different values), and under which conditions."""
-    if expr.name == "count" and expr.distinct and len(expr.operands) == 1 and isinstance(expr.operands[0], Column):
-        return expr.operands[0], expr.where
+    if expr.name == "count" and expr.distinct and isinstance(expr.argument, Column):
+        return expr.argument, expr.where
     meant = measure(expr, block.sources)
     if meant is None or meant.weight is not None or meant.scale != 1:
         return None

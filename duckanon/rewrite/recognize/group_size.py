@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     Aggregate,
-    Call,
     Column,
+    Comparison,
     Constant,
     Expr,
     Nested,
     Star,
+    Unclear,
+    Window,
     conjuncts,
     is_aggregated,
     is_windowed,
@@ -72,7 +74,7 @@ def group_sizes(block: Block) -> GroupSizes | None:
     if any(one is None for one in (*keys, *where)):
         return None
     size = _size([one for one in (*keys, *where, *_asked(block, groups)) if one is not None], inner)
-    if size is None or not all(isinstance(key, Aggregate | Call | Column | Constant) for key in keys):
+    if size is None or any(key is None or isinstance(key, Star | Window | Nested | Unclear) for key in keys):
         return None
     roles = _roles(dict(zip(block.keys or (), keys, strict=True)), size, groups)
     if roles is None:
@@ -204,9 +206,9 @@ def _groups(block: Block) -> _Groups | None:
 
 def _matched(condition: Expr, groups: _Groups) -> Expr | None:
     """The key of the groups that a condition equates with a column of the frame; None if it does not."""
-    if not isinstance(condition, Call) or condition.kind != "EQ":
+    if not isinstance(condition, Comparison) or condition.operator != "=":
         return None
-    left, right = condition.operands
+    left, right = condition.left, condition.right
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Column) and isinstance(other, Column) and one.source == groups.number != other.source:
             return groups.block.output(one.name)
@@ -227,9 +229,9 @@ def _size(exprs: list[Expr], inner: Block) -> Aggregate | None:
     if len(sizes) != 1 or any(one.name not in _SHOWING for one in found - sizes):
         return None
     size = next(iter(sizes))
-    if size.name == "sum" and (size.distinct or len(size.operands) != 1):
+    if size.name == "sum" and (size.distinct or size.argument is None):
         return None
-    return None if any(is_aggregated(one) for one in (*size.operands, *size.where)) else size
+    return None if any(map(is_aggregated, size.parts)) else size
 
 
 def _aggregates(exprs: Iterable[Expr]) -> set[Aggregate]:
@@ -245,7 +247,7 @@ def _asked(block: Block, groups: _Groups) -> list[Expr]:
                 continue
             meant = measure(one, block.sources)
             told = [*one.where, *(meant.where if meant is not None else ())]
-            told += one.operands if meant is None or meant.weight is not None else ()
+            told += (*one.operands, *one.order) if meant is None or meant.weight is not None else ()
             found += [expr for each in told if (expr := groups.expanded(each)) is not None and is_aggregated(expr)]
     return found
 
@@ -270,7 +272,7 @@ def _is_region(expr: Expr, groups: _Groups) -> bool:
     framed = {one.number for one in groups.frame}
 
     def stop(one: Expr) -> bool:
-        return one in keys or (isinstance(one, Aggregate) and one.name in _SHOWING and len(one.operands) == 1)
+        return one in keys or (isinstance(one, Aggregate) and one.name in _SHOWING and one.argument is not None)
 
     inside = list(walk(expr, into=lambda one: not stop(one)))
     return all(
@@ -323,7 +325,7 @@ def _columns(
 
 def _is_own(expr: Expr) -> bool:
     """Whether it is an aggregate of the block itself, not a window's over such aggregates."""
-    return isinstance(expr, Aggregate) and not any(is_aggregated(one) for one in expr.operands)
+    return isinstance(expr, Aggregate) and not expr.is_of_aggregates
 
 
 def _counts_groups(
@@ -333,8 +335,8 @@ def _counts_groups(
     if not isinstance(expr, Aggregate):
         return None
     where: frozenset[Expr] = frozenset()
-    if expr.name == "count" and len(expr.operands) == 1:
-        told = groups.expanded(expr.operands[0])
+    if expr.name == "count" and expr.argument is not None:
+        told = groups.expanded(expr.argument)
         if told is None:
             return None
         if expr.distinct and not (block.sets is None and unit == (told,)):
@@ -368,7 +370,7 @@ def _expanded(exprs: Iterable[Expr], groups: _Groups) -> frozenset[Expr]:
 
 def _statistic(expr: Expr, groups: _Groups, size: Aggregate, regions: tuple[Expr, ...]) -> Aggregate | None:
     """An outer aggregate that follows from how many groups there are of each size, over the groups' own columns."""
-    if not isinstance(expr, Aggregate) or not expr.operands:
+    if not isinstance(expr, Aggregate) or not expr.operands or expr.order:
         return None
     operands = [groups.expanded(one) for one in expr.operands]
     where = _expanded(expr.where, groups)

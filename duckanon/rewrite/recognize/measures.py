@@ -7,25 +7,25 @@ from fractions import Fraction
 
 from duckanon.rewrite.algebra.expressions import (
     NULL,
+    TRUE,
     Aggregate,
-    Call,
+    Case,
+    Cast,
     Constant,
     Expr,
-    binary,
+    Is,
+    Not,
     conjuncts,
     is_aggregated,
     is_windowed,
 )
 from duckanon.rewrite.algebra.relations import Source
 from duckanon.rewrite.algebra.rows import is_condition, present
-from duckanon.rewrite.algebra.translate import type_of
 
 WHOLE = frozenset({
     "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
     "UHUGEINT", "INT4", "INT8",
 })  # fmt: skip
-
-_TRUE = Call("Boolean", (), (("this", True),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class Measure:
 
 def number(expr: Expr) -> Fraction | None:
     """The value of a numeric literal, also a cast one."""
-    if isinstance(expr, Call) and expr.kind in ("Cast", "TryCast"):
-        return number(expr.operands[0])
+    expr = _uncast(expr)
     if not isinstance(expr, Constant) or expr.is_text:
         return None
     try:
@@ -55,19 +54,19 @@ def measure(expr: Expr, sources: tuple[Source, ...]) -> Measure | None:
         return None
     if expr.name == "count":
         return _counted(expr)
-    if expr.name == "sum" and len(expr.operands) == 1:
-        term = _term(expr.operands[0], sources, NULL)
+    if expr.name == "sum" and expr.argument is not None:
+        term = _term(expr.argument, sources, NULL)
         return None if term is None else Measure(term.weight, term.where | expr.where, term.scale)
     return None
 
 
 def share(expr: Expr, sources: tuple[Source, ...]) -> tuple[Measure, Measure] | None:
     """Numerator and denominator of an average of zeros and ones."""
-    if not isinstance(expr, Aggregate) or expr.name != "avg" or expr.distinct or len(expr.operands) != 1:
+    if not isinstance(expr, Aggregate) or expr.name != "avg" or expr.distinct:
         return None
-    inner = expr.operands[0]
-    term = _term(inner, sources)
-    if term is None or term.weight is not None or not term.where:
+    inner = expr.argument
+    term = None if inner is None else _term(inner, sources)
+    if inner is None or term is None or term.weight is not None or not term.where:
         return None
     # A condition as a number can be NULL, which averages leave out; CASE ... ELSE 0 is never NULL.
     known = frozenset() if _branches(inner) else frozenset([present(_uncast(inner))])
@@ -77,9 +76,9 @@ def share(expr: Expr, sources: tuple[Source, ...]) -> tuple[Measure, Measure] | 
 def _counted(expr: Aggregate) -> Measure | None:
     if not expr.operands:
         return Measure(None, expr.where)
-    if len(expr.operands) != 1:
+    inner = expr.argument
+    if inner is None:
         return None
-    inner = expr.operands[0]
     if (branches := _branches(inner, default=NULL)) is not None:
         condition, value = branches
         if isinstance(value, Constant):
@@ -92,14 +91,12 @@ def _branches(expr: Expr, default: Expr | None = None) -> tuple[Expr, Expr] | No
 
     Of CASE WHEN condition THEN 0 ELSE number END the condition that it is not true, and the number.
     """
-    expr = _uncast(expr)
-    if not isinstance(expr, Call) or expr.kind != "Case" or len(expr.operands) != 3:
-        return None
-    condition, value, other = expr.operands
-    if other == default or (default is None and number(other) == 0):
-        return condition, value
-    if default is None and number(value) == 0 and number(other) is not None:
-        return Call("Not", (binary("Is", condition, _TRUE),), (("this", "part"),)), other
+    match _uncast(expr):
+        case Case(((condition, value),), other):
+            if other == default or (default is None and number(other) == 0):
+                return condition, value
+            if default is None and number(value) == 0 and number(other) is not None:
+                return Not(Is(condition, TRUE)), other
     return None
 
 
@@ -113,7 +110,7 @@ def _term(expr: Expr, sources: tuple[Source, ...], default: Expr | None = None) 
         return Measure(value, conjuncts(condition)) if scale is None else Measure(None, conjuncts(condition), scale)
     inner = _uncast(expr)
     if is_condition(inner, sources):
-        told = expr is inner or (isinstance(expr, Call) and _is_number(type_of(expr)))
+        told = expr is inner or (isinstance(expr, Cast) and _is_number(expr.type))
         return Measure(None, conjuncts(inner)) if told else None
     if (scale := number(expr)) is not None:
         return Measure(None, frozenset(), scale)
@@ -121,8 +118,8 @@ def _term(expr: Expr, sources: tuple[Source, ...], default: Expr | None = None) 
 
 
 def _uncast(expr: Expr) -> Expr:
-    while isinstance(expr, Call) and expr.kind in ("Cast", "TryCast"):
-        expr = expr.operands[0]
+    while isinstance(expr, Cast):
+        expr = expr.operand
     return expr
 
 

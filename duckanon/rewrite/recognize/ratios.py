@@ -6,8 +6,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from duckanon.rewrite.algebra.expressions import NULL, Aggregate, Call, Constant, Expr, Window
-from duckanon.rewrite.algebra.translate import type_of
+from duckanon.rewrite.algebra.expressions import (
+    NULL,
+    Aggregate,
+    Arithmetic,
+    Case,
+    Cast,
+    Coalesce,
+    Comparison,
+    Constant,
+    Expr,
+    Nullif,
+    Operation,
+    Round,
+    Window,
+)
 from duckanon.rewrite.recognize.measures import WHOLE, number
 
 _FACTORS = (Aggregate, Window)
@@ -53,8 +66,9 @@ def core(expr: Expr) -> Expr:
 
 def terms(expr: Expr) -> list[Expr]:
     """The terms of a sum."""
-    if isinstance(expr, Call) and expr.kind == "Add":
-        return [term for one in expr.operands for term in terms(one)]
+    match expr:
+        case Arithmetic("+", left, right):
+            return [*terms(left), *terms(right)]
     return [expr]
 
 
@@ -64,27 +78,32 @@ def _fewer(first: int | None, second: int | None) -> int | None:
 
 def _shown(expr: Expr) -> tuple[Expr | None, int | None]:
     """The expression inside one rounding or formatting, and the decimals that are left."""
-    if not isinstance(expr, Call):
-        return None, None
-    kind = type_of(expr).upper()
-    if expr.kind == "Round" and len(expr.operands) in (1, 2):
-        places = number(expr.operands[1]) if len(expr.operands) == 2 else Fraction(0)
-        if places is not None and places.denominator == 1:
-            return expr.operands[0], int(places)
+    match expr:
+        case Round(operand, None):
+            return operand, 0
+        case Round(operand, Expr() as decimals):
+            places = number(decimals)
+            if places is not None and places.denominator == 1:
+                return operand, int(places)
+        case Cast(operand, name):
+            return _cast(operand, name.upper())
+        case Coalesce((operand, Constant())):
+            return operand, None
+        case Operation("DPipe" | "Concat" | "SafeConcat"):
+            rest = [one for one in expr.parts if not (isinstance(one, Constant) and one.is_text)]
+            if len(rest) == 1:
+                return rest[0], None
+    return None, None
+
+
+def _cast(operand: Expr, kind: str) -> tuple[Expr | None, int | None]:
+    """As `_shown`, of a cast to a type."""
     if kind in WHOLE:
-        return expr.operands[0], 0
+        return operand, 0
     if kind.startswith(("DECIMAL", "NUMERIC")):
         scale = kind.rpartition(",")[2].strip(") ") if "," in kind else "3" if "(" not in kind else "0"
-        return expr.operands[0], int(scale) if scale.isdigit() else None
-    if kind in ("DOUBLE", "VARCHAR", "TEXT"):
-        return expr.operands[0], None
-    if expr.kind == "Coalesce" and len(expr.operands) == 2 and isinstance(expr.operands[1], Constant):
-        return expr.operands[0], None
-    if expr.kind in ("DPipe", "Concat", "SafeConcat"):
-        rest = [one for one in expr.operands if not (isinstance(one, Constant) and one.is_text)]
-        if len(rest) == 1:
-            return rest[0], None
-    return None, None
+        return operand, int(scale) if scale.isdigit() else None
+    return (operand, None) if kind in ("DOUBLE", "VARCHAR", "TEXT") else (None, None)
 
 
 def _product(expr: Expr) -> _Product | None:
@@ -93,19 +112,18 @@ def _product(expr: Expr) -> _Product | None:
         return [expr], [], Fraction(1), None
     if (value := number(expr)) is not None:
         return [], [], value, None
-    if not isinstance(expr, Call):
-        return None
-    if expr.kind == "Add" and all(isinstance(one, Aggregate) for one in terms(expr)):
-        return [expr], [], Fraction(1), None
-    if expr.kind in ("Mul", "Div") and len(expr.operands) == 2:
-        left, right = _product(expr.operands[0]), _product(expr.operands[1])
-        if left is None or right is None:
-            return None
-        return _multiplied(left, right) if expr.kind == "Mul" else _divided(left, right)
-    if expr.kind == "Round":
-        inner, places = _shown(expr)
-        below = _product(inner) if inner is not None else None
-        return None if below is None else (below[0], below[1], below[2], _fewer(places, below[3]))
+    match expr:
+        case Arithmetic("+") if all(isinstance(one, Aggregate) for one in terms(expr)):
+            return [expr], [], Fraction(1), None
+        case Arithmetic("*" | "/" as operator, first, second):
+            left, right = _product(first), _product(second)
+            if left is None or right is None:
+                return None
+            return _multiplied(left, right) if operator == "*" else _divided(left, right)
+        case Round():
+            inner, places = _shown(expr)
+            below = _product(inner) if inner is not None else None
+            return None if below is None else (below[0], below[1], below[2], _fewer(places, below[3]))
     same = _same_value(expr)
     return None if same is None else _product(same)
 
@@ -126,18 +144,17 @@ def _divided(left: _Product, right: _Product) -> _Product | None:
     return left[0] + right[1], left[1] + right[0], left[2] / right[2], _moved(left[3], right, over=True)
 
 
-def _same_value(expr: Call) -> Expr | None:
+def _same_value(expr: Expr) -> Expr | None:
     """The operand that a guard against division by zero, a default for NULL or a cast leaves as it is."""
-    if expr.kind == "Nullif" and len(expr.operands) == 2 and number(expr.operands[1]) == 0:
-        return expr.operands[0]
-    if expr.kind == "Coalesce" and len(expr.operands) == 2 and isinstance(expr.operands[1], Constant):
-        return expr.operands[0]
-    if expr.kind == "Case":
-        return _guarded(expr)
-    if type_of(expr).upper() in ("DOUBLE", "FLOAT", "REAL"):
-        return expr.operands[0]
-    if type_of(expr) and isinstance(expr.operands[0], _FACTORS):
-        return expr.operands[0]  # a count as another number is the same number
+    match expr:
+        case Nullif(operand, other) if number(other) == 0:
+            return operand
+        case Coalesce((operand, Constant())):
+            return operand
+        case Case(((condition, value),), other):
+            return _guarded(condition, value, other)
+        case Cast(operand, name) if name.upper() in ("DOUBLE", "FLOAT", "REAL") or isinstance(operand, _FACTORS):
+            return operand  # a count as another number is the same number
     return None
 
 
@@ -156,16 +173,10 @@ def _moved(digits: int | None, by: _Product, *, over: bool = False) -> int | Non
     return digits - power if value == 1 else None
 
 
-def _guarded(expr: Call) -> Expr | None:
+def _guarded(condition: Expr, value: Expr, other: Expr) -> Expr | None:
     """The value of CASE WHEN below = 0 THEN NULL ELSE value END, or of CASE WHEN below > 0 THEN value END."""
-    if len(expr.operands) != 3:
-        return None
-    condition, value, other = expr.operands
-    if not isinstance(condition, Call) or len(condition.operands) != 2 or number(condition.operands[1]) != 0:
-        return None
-    if not isinstance(condition.operands[0], _FACTORS):
-        return None
-    plain, guarded = (value, other) if condition.kind == "EQ" else (other, value)
-    if condition.kind in ("EQ", "GT", "NEQ") and (plain == NULL or number(plain) is not None):
-        return guarded
+    match condition:
+        case Comparison("=" | ">" | "<>" as operator, Aggregate() | Window(), zero) if number(zero) == 0:
+            plain, guarded = (value, other) if operator == "=" else (other, value)
+            return guarded if plain == NULL or number(plain) is not None else None
     return None

@@ -47,7 +47,7 @@ def _values(expr: Expr, keys: tuple[Expr, ...] | None, *, counted: bool) -> list
     found: list[Expr] = []
     for one in walk(expr, into=lambda part: not isinstance(part, Aggregate) and part not in keys):
         if isinstance(one, Aggregate) and one.name in SHOWING:
-            found += one.operands
+            found += (*one.operands, *one.order)
         elif isinstance(one, Column | Star) and one not in keys:
             found.append(one)
     return found

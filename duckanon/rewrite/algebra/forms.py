@@ -1,0 +1,232 @@
+"""Operators and functions as sqlglot has them: its class for each expression, and its names of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+from duckanon.rewrite.algebra.expressions import (
+    FALSE,
+    NULL,
+    TRUE,
+    And,
+    Argument,
+    Arithmetic,
+    Between,
+    Boolean,
+    Cast,
+    Coalesce,
+    Comparator,
+    Comparison,
+    Expr,
+    Field,
+    Function,
+    In,
+    Interval,
+    Is,
+    Like,
+    Negative,
+    Not,
+    Null,
+    Nullif,
+    Operation,
+    Operator,
+    Or,
+    Round,
+    TypeName,
+    Word,
+)
+
+# Arguments by sqlglot's names: `this` first, then the others in alphabetical order.
+Arguments: TypeAlias = Mapping[str, Argument]
+
+_COMPARATORS: Mapping[str, Comparator] = {
+    "EQ": "=",
+    "NEQ": "<>",
+    "GT": ">",
+    "GTE": ">=",
+    "LT": "<",
+    "LTE": "<=",
+    "NullSafeEQ": "IS NOT DISTINCT FROM",
+    "NullSafeNEQ": "IS DISTINCT FROM",
+}
+_OPERATORS: Mapping[str, Operator] = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "//", "Mod": "%"}
+_CLASSES = {sign: kind for kind, sign in (*_COMPARATORS.items(), *_OPERATORS.items())}
+
+
+def typed(kind: str, arguments: Arguments) -> Expr:
+    """The expression that a node of sqlglot is. An argument that its class does not know makes it an Operation."""
+    read = _READERS.get(kind)
+    found = None if read is None else read(arguments)
+    return Operation(kind, tuple(arguments.items())) if found is None else found
+
+
+def untyped(expr: Expr) -> tuple[str, Arguments]:
+    """The class and the arguments that sqlglot has for an operator or a function."""
+    own = type(expr).__name__
+    match expr:
+        case Operation(kind, listed):
+            return kind, dict(listed)
+        case Function(name, operands, quoted):
+            named = Word(name, is_name=True) if quoted else name
+            return "Anonymous", {"this": named, "expressions": operands} if operands else {"this": named}
+        case Comparison(sign, left, right) | Arithmetic(sign, left, right):
+            return _CLASSES[sign], {"this": left, "expression": right}
+        case And(left, right) | Or(left, right) | Is(left, right) | Nullif(left, right):
+            return own, {"this": left, "expression": right}
+        case Not(operand):
+            return own, {"this": operand}
+        case Negative(operand):
+            return "Neg", {"this": operand}
+        case Null():
+            return own, {}
+        case Boolean(value):
+            return own, {"this": True} if value else {}
+    return _untyped(own, expr)
+
+
+def _untyped(own: str, expr: Expr) -> tuple[str, Arguments]:
+    """As `untyped`, for what has names of its own for its arguments. own: the class, whose name sqlglot's mostly is."""
+    found: dict[str, Argument]
+    match expr:
+        case In(operand, values):
+            return own, {"this": operand, "expressions": values}
+        case Between(operand, low, high, symmetric):
+            found = {"this": operand, "high": high, "low": low}
+            return own, {**found, "symmetric": True} if symmetric else found
+        case Like(operand, pattern, negated, ignores_case):
+            found = {"this": operand, "expression": pattern}
+            return "ILike" if ignores_case else own, {**found, "negate": True} if negated else found
+        case Cast(operand, name, tries):
+            found = {"this": operand, "safe": True} if tries else {"this": operand}
+            return "TryCast" if tries else own, {**found, "to": TypeName(name)}
+        case Coalesce((first, *rest)):
+            return own, {"this": first, "expressions": tuple(rest)} if rest else {"this": first}
+        case Round(operand, places):
+            return own, {"this": operand} if places is None else {"this": operand, "decimals": places}
+        case Interval(operand, unit):
+            return own, {"this": operand, "unit": Word(unit)} if unit else {"this": operand}
+        case Field(operand, name):
+            return "Dot", {"this": operand, "expression": Word(name, is_name=True)}
+    raise TypeError(own)
+
+
+def _leaf(expr: Expr, arguments: Arguments) -> Expr | None:
+    return None if arguments else expr
+
+
+def _boolean(arguments: Arguments) -> Expr | None:
+    return TRUE if arguments == {"this": True} else FALSE if not arguments else None
+
+
+def _one(build: Callable[[Expr], Expr], arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand} if len(arguments) == 1:
+            return build(operand)
+    return None
+
+
+def _two(build: Callable[[Expr, Expr], Expr], arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as left, "expression": Expr() as right} if len(arguments) == 2:
+            return build(left, right)
+    return None
+
+
+def _like(ignores_case: bool, arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "expression": Expr() as pattern, **rest} if rest in ({}, {"negate": True}):
+            return Like(operand, pattern, "negate" in rest, ignores_case)
+    return None
+
+
+def _in(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "expressions": tuple(values)} if len(arguments) == 2:
+            return In(operand, values)
+    return None
+
+
+def _between(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "low": Expr() as low, "high": Expr() as high, **rest} if rest in (
+            {},
+            {"symmetric": True},
+        ):
+            return Between(operand, low, high, "symmetric" in rest)
+    return None
+
+
+def _cast(tries: bool, arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "to": TypeName(name), **rest} if rest in ({}, {"safe": True}):
+            return Cast(operand, name, tries)
+    return None
+
+
+def _coalesce(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as first, "expressions": tuple(rest)} if len(arguments) == 2:
+            return Coalesce((first, *rest))
+        case {"this": Expr() as first} if len(arguments) == 1:
+            return Coalesce((first,))
+    return None
+
+
+def _round(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "decimals": Expr() as places} if len(arguments) == 2:
+            return Round(operand, places)
+    return _one(Round, arguments)
+
+
+def _interval(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "unit": Word(unit, is_name=False)} if len(arguments) == 2:
+            return Interval(operand, unit)
+    return _one(Interval, arguments)
+
+
+def _field(arguments: Arguments) -> Expr | None:
+    match arguments:
+        case {"this": Expr() as operand, "expression": Word(name, is_name=True)}:
+            return Field(operand, name)
+    return None
+
+
+def _function(arguments: Arguments) -> Expr | None:
+    operands = arguments.get("expressions", ())
+    if not isinstance(operands, tuple) or not set(arguments) <= {"this", "expressions"}:
+        return None
+    match arguments.get("this"):
+        case str(name):
+            return Function(name, operands)
+        case Word(name, is_name=True):
+            return Function(name, operands, quoted=True)
+    return None
+
+
+_READERS: Mapping[str, Callable[[Arguments], Expr | None]] = {
+    "Null": partial(_leaf, NULL),
+    "Boolean": _boolean,
+    "Not": partial(_one, Not),
+    "And": partial(_two, And),
+    "Or": partial(_two, Or),
+    **{kind: partial(_two, partial(Comparison, sign)) for kind, sign in _COMPARATORS.items()},
+    "Is": partial(_two, Is),
+    "In": _in,
+    "Between": _between,
+    "Like": partial(_like, False),
+    "ILike": partial(_like, True),
+    "Neg": partial(_one, Negative),
+    **{kind: partial(_two, partial(Arithmetic, sign)) for kind, sign in _OPERATORS.items()},
+    "Cast": partial(_cast, False),
+    "TryCast": partial(_cast, True),
+    "Coalesce": _coalesce,
+    "Nullif": partial(_two, Nullif),
+    "Round": _round,
+    "Interval": _interval,
+    "Dot": _field,
+    "Anonymous": _function,
+}
