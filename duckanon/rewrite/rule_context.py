@@ -209,8 +209,7 @@ class RuleContext:
 
     def changed(self) -> None:
         """Forget what was found in the query, of which a part is changed."""
-        self._resolver = None
-        self._findings.clear()
+        self._resolver, self._findings = None, {}
 
     def put(self, node: Node, by: Node) -> None:
         """Replace a part of the query by another, which stands for the same text."""
@@ -220,6 +219,17 @@ class RuleContext:
             self.bound.query = by
         else:
             node.replace(by)
+
+    def tried(self, node: Node, by: Node) -> Callable[[], None]:
+        """Replace a part of the query by another for now. Returns what takes it back; then what was found holds again."""
+        before = self._resolver, self._findings
+        self.put(node, by)
+
+        def take_back() -> None:
+            self.put(by, node)
+            self._resolver, self._findings = before
+
+        return take_back
 
     def replace(self, node: Node, by: Node) -> None:
         """Replace a part of the query by a release, and remove what is no longer read from WITH."""

@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.rewrite import metadata
-from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, given, nodes_of, queries_in, within
+from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, given, nodes_of, queries_in, sources, within
 from duckanon.rewrite.bind import named
 from duckanon.rewrite.calls import qualify
-from duckanon.rewrite.normalize.eager_aggregation import SourceColumns, aggregated_first, sources
+from duckanon.rewrite.normalize.eager_aggregation import SourceColumns, aggregated_first
 from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself, aggregates_of
 from duckanon.rewrite.normalize.split import split
 from duckanon.rewrite.recognize import Aggregates, Conditional, GroupSizes, RecordReads
@@ -100,12 +100,12 @@ def parts_of_queries(context: RuleContext) -> None:
         # DuckDB takes `current_date AS "current_date"` for a column that refers to itself.
         for day in nodes_of(around, exp.CurrentDate):
             day.replace(exp.cast(exp.Literal.string(context.today.isoformat()), "DATE"))
-        context.put(part, around)
+        take_back = context.tried(part, around)
         found = [one for one in context.alone(core) if one.table in context.catalog.protected]
         sizes = len(found) == 1 and isinstance(found[0], GroupSizes)
         answered = sizes and context.releases.answer(context, found, core) is None
         if not answered and not context.releases.follows(context, core):
-            context.put(around, part)
+            take_back()
 
 
 def aggregate_queries(context: RuleContext) -> None:
@@ -116,12 +116,19 @@ def aggregate_queries(context: RuleContext) -> None:
     for part in nodes_of(context.bound.query, exp.Select):
         read = [name for name, node in context.reads if within(node, part)]
         if read and within(part, context.bound.query) and not context.releases.follows(context, part):
-            reason = context.releases.with_noise(context, part)
+            reason = context.releases.with_noise(context, part) if _computes(part) else None
             if reason is not None and aggregates_itself(part):
                 outer = context.outer_column(part)
                 if outer is not None:
                     reason = context.not_answered(_comparison(outer), _CORRELATED)
                 context.reasons.append((Aggregates.shown, read[0], reason))
+
+
+def _computes(query: Node) -> bool:
+    """Whether a SELECT itself computes an aggregate or a window anywhere."""
+    parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
+    found = [part for part in parts if part is not None]
+    return any(nodes_of(part, exp.Window) or any(True for _ in aggregates_of(part)) for part in found)
 
 
 _CORRELATED = (
@@ -161,14 +168,14 @@ def _count_first(context: RuleContext, part: Node, name: TableName, place: int) 
             return
         reason = context.not_answered(no.part or part, str(no))
     else:
-        context.put(part, around)
+        take_back = context.tried(part, around)
         if context.releases.follows(context, inner):
             return
         refused = context.releases.with_noise(context, inner)
         if refused is None:
             context.steps[-1] = replace(context.steps[-1], reason=context.steps[-1].reason + _ADDED)
             return
-        context.put(around, part)
+        take_back()
         quoted = refused if refused.startswith("`") else context.not_answered(part, refused)
         reason = _about_subquery(context, part, refused) or quoted
     # This reason replaces the earlier one, which only says that there are several sources.

@@ -16,10 +16,9 @@ from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of, sources
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.eager_aggregation import sources
 from duckanon.rewrite.normalize.grouped import aggregates_itself
 from duckanon.rewrite.quote import takes_over
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, name_of, nodes_of, queries_in, sql
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, name_of, nodes_of, queries_in, sources, sql
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
 
@@ -22,12 +22,6 @@ _JOINED = "The query is joined in a way that is not followed: use inner joins, o
 # Of the columns of the inner query that have aggregates.
 _MADE = "_dk_part"
 _VOLATILE = frozenset("rand random uuid uuidv4 uuidv7 gen_random_uuid".split())
-
-
-def sources(query: Node) -> list[Node]:
-    """What stands in FROM, each source without the condition by which it is joined."""
-    given = arg(query, "from")
-    return [] if given is None else [given.this, *(one.this for one in query.args.get("joins") or [])]
 
 
 def aggregated_first(

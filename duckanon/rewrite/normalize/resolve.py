@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, combinations, product
 
 from sqlglot import exp
 
@@ -22,15 +23,16 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, reads_itself, within
 from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Union, columns, groups
-from duckanon.rewrite.algebra.scope import Scope, Tables, Visible
-from duckanon.rewrite.algebra.translate import translate
+from duckanon.rewrite.algebra.translate import Scope, Tables, Visible, translate
 from duckanon.rewrite.column_names import default_name
-from duckanon.rewrite.normalize.grouping import grouping
 from duckanon.rewrite.normalize.pivots import pivoted
 from duckanon.rewrite.normalize.simplify import simplified
 
 # More than any query written by hand. A chain of views that each read the last one twice would have more.
 _MOST_SOURCES = 1000
+Keys = tuple[Expr, ...]
+Sets = tuple[frozenset[int], ...] | None
+_MOST_SETS = 4096
 _LIMITS = ("limit", "offset", "sample")
 # Clauses of other dialects.
 _FOREIGN = ("into", "match", "connect", "distribute", "cluster", "sort", "kind")
@@ -395,7 +397,7 @@ class Resolver:
                 ):
                     found.append(output.expr)
             return tuple(found), None
-        return grouping(group, lambda one: self._positioned(one, scope, outputs))
+        return _grouping(group, lambda one: self._positioned(one, scope, outputs))
 
     def _positioned(self, node: Node, scope: Scope, outputs: list[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
@@ -459,3 +461,57 @@ def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, E
         without |= {fold(one.this.name)}
         replaced[fold(one.alias)] = translate(one.this, scope)
     return without, replaced
+
+
+def _grouping(group: Node, translate: Callable[[Node], Expr]) -> tuple[Keys, Sets]:
+    """The keys, each once, and the grouping sets as positions in them; None if there is only the set of all.
+
+    Raises TooComplex for more than 4096 sets.
+    """
+    elements = list(group.expressions)
+    for name in ("grouping_sets", "rollup", "cube"):  # versions of sqlglot keep them in different arguments
+        value = group.args.get(name)
+        elements += [one for one in value if one is not None] if isinstance(value, list) else []
+    factors = [_sets(element) for element in elements]
+    total = 1
+    for factor in factors:
+        total *= len(factor)
+        if total > _MOST_SETS:
+            raise TooComplex
+    keys: list[Expr] = []
+
+    def place(node: Node) -> int:
+        key = translate(node)
+        if key not in keys:
+            keys.append(key)
+        return keys.index(key)
+
+    sets = [frozenset(place(node) for node in chain.from_iterable(choice)) for choice in product(*factors)]
+    if len(sets) == 1 and len(sets[0]) == len(keys):
+        return tuple(keys), None
+    return tuple(keys), tuple(sets)
+
+
+def _sets(element: Node) -> list[list[Node]]:
+    """The sets of expressions that one element of GROUP BY stands for."""
+    if isinstance(element, exp.Rollup):
+        items = [_items(one) for one in element.expressions]
+        return [list(chain.from_iterable(items[:end])) for end in range(len(items), -1, -1)]
+    if isinstance(element, exp.Cube):
+        items = [_items(one) for one in element.expressions]
+        if len(items) > 12:
+            raise TooComplex
+        return [
+            list(chain.from_iterable(chosen))
+            for size in range(len(items), -1, -1)
+            for chosen in combinations(items, size)
+        ]
+    if isinstance(element, exp.GroupingSets):
+        return list(chain.from_iterable(_sets(one) for one in element.expressions))
+    return [_items(element)]
+
+
+def _items(node: Node) -> list[Node]:
+    if isinstance(node, exp.Paren):
+        return _items(node.this)
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
