@@ -221,7 +221,7 @@ class RuleContext:
             node.replace(by)
 
     def tried(self, node: Node, by: Node) -> Callable[[], None]:
-        """Replace a part of the query by another for now. Returns what takes it back; then what was found holds again."""
+        """Replace a part of the query by another for now. Returns what takes it back: then what was found holds."""
         before = self._resolver, self._findings
         self.put(node, by)
 

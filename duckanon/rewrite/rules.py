@@ -116,7 +116,7 @@ def aggregate_queries(context: RuleContext) -> None:
     for part in nodes_of(context.bound.query, exp.Select):
         read = [name for name, node in context.reads if within(node, part)]
         if read and within(part, context.bound.query) and not context.releases.follows(context, part):
-            reason = context.releases.with_noise(context, part) if _computes(part) else None
+            reason = context.releases.with_noise(context, part) if _is_asked(part) else None
             if reason is not None and aggregates_itself(part):
                 outer = context.outer_column(part)
                 if outer is not None:
@@ -124,11 +124,11 @@ def aggregate_queries(context: RuleContext) -> None:
                 context.reasons.append((Aggregates.shown, read[0], reason))
 
 
-def _computes(query: Node) -> bool:
-    """Whether a SELECT itself computes an aggregate or a window anywhere."""
-    parts = [*query.expressions, *(query.args.get(one) for one in ("having", "qualify", "order"))]
-    found = [part for part in parts if part is not None]
-    return any(nodes_of(part, exp.Window) or any(True for _ in aggregates_of(part)) for part in found)
+def _is_asked(query: Node) -> bool:
+    """Whether a SELECT itself groups, or computes an aggregate or a window anywhere."""
+    rest = [part for part in (query.args.get(one) for one in ("having", "qualify", "order")) if part is not None]
+    computed = any(True for part in rest for _ in aggregates_of(part))
+    return aggregates_itself(query) or computed or bool(nodes_of(query, exp.Window))
 
 
 _CORRELATED = (
