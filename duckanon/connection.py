@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import duckdb
 
+from duckanon.catalog.database_files import unopened
 from duckanon.errors import InvalidInput
 from duckanon.functions import noise_widths
 from duckanon.functions.udf import Host, Instance, Progress
@@ -189,8 +190,8 @@ def connect(
     role: 'steward' runs everything as it is written, and sets policies with `protect`. 'analyst' is guarded: protected
     tables answer only through releases, and DuckDB itself is locked down (no files, no settings, no variables). By
     default it is 'analyst' for a database with a protected table, and 'steward' for every other one and in memory. The
-    connection's `role` says which. progress: as for `register`. Raises InvalidInput for another role, and
-    where this process has the database open under the other one.
+    connection's `role` says which. progress: as for `register`. Raises InvalidInput for another role, where this
+    process has the database open under the other one, and where its file cannot be opened.
 
     DuckDB finds a data frame by its variable's name in the frame that calls it; here that frame is ours, so for a
     steward all frames are searched (setting `python_scan_all_frames`).
@@ -205,9 +206,15 @@ def connect(
 
     if role is None and (not path or path.startswith(":memory:")):
         role = "steward"
-    role, con = _opened(opened, role) if role is not None else _fitting(opened)
-    register(con, progress=progress)
-    return _guarded(con) if role == "analyst" else Connection(con)
+    try:
+        role, con = _opened(opened, role) if role is not None else _fitting(opened)
+        register(con, progress=progress)
+        return _guarded(con) if role == "analyst" else Connection(con)
+    except duckdb.Error as error:
+        reason = unopened(path, error, read_only=read_only)
+        if reason is None:
+            raise
+        raise reason from error
 
 
 def _opened(opened: Callable[[str], duckdb.DuckDBPyConnection], role: str) -> tuple[str, duckdb.DuckDBPyConnection]:

@@ -30,14 +30,16 @@ from duckanon.releases.available import AvailableReleases
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
+from duckanon.rewrite.algebra.nodes import Node, name_of
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import Reading
 from duckanon.rewrite.empty import with_relations, without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
+from duckanon.rewrite.quote import not_answered, quote
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
-from duckanon.rewrite.verify import Allowed, call, verify
+from duckanon.rewrite.verify import Allowed, NotAllowed, UsesMacro, call, verify
 from duckanon.specification import table_functions
 
 _SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
@@ -169,10 +171,17 @@ class SharedCatalog:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                self._known = (numbers, decided, AvailableReleases(_publications(states), taken))
+                releases = AvailableReleases(_publications(states), taken, self._cells)
+                self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known
             return visible(self._everything, governed, own), releases, states
+
+    def _cells(self, question: PaidQuestion) -> int | None:
+        """The number of cells of an answer, from the domains alone: no record is read. None if there are many."""
+        with self.lock:
+            found = mechanisms.cells(self.own, question, _TRIED_CELLS)
+        return found if found <= _TRIED_CELLS else None
 
 
 class Guard:
@@ -314,9 +323,9 @@ class Guard:
             if catalog.protected and admitted.query is not None and admitted.query.find(exp.Table) is not None:
                 self._name_columns(admitted.query)
             decision = decide(admitted, catalog, self._functions, releases, date.today(), parameters)
-            self._as_written(decision.readings)
+            self._as_written(decision.readings, of_definitions=True)
             if decision.query is not None:
-                self._verify(decision, catalog)
+                self._verify(admitted, decision, catalog)
         except RecursionError:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.") from None
         return self._priced(decision), states
@@ -392,17 +401,26 @@ class Guard:
     def _stand(self, question: PaidQuestion) -> None:
         self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
 
-    def _verify(self, decision: Decision, catalog: Catalog) -> None:
+    def _verify(self, admitted: Statement, decision: Decision, catalog: Catalog) -> None:
         answers = frozenset(TableName(*(fold(part) for part in question.path)) for question in decision.answers)
         calls = tuple(call(self._serialized(f"SELECT * FROM {one}")) for one in decision.calls)
         readable = frozenset(catalog.tables) | decision.tables | answers
-        verify(
-            self._serialized(decision.query or ""),
-            Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects),
-        )
+        may = Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects)
+        try:
+            verify(self._serialized(decision.query or ""), may)
+        except (NotAllowed, UsesMacro) as no:
+            part = None if admitted.query is None else quote(admitted.text, _named(admitted.query, no.name), ())
+            if part is None and decision.has_definitions:
+                # Of views and macros an analyst sees no text, and so no name in it.
+                raise type(no)(_BEHIND, no.name) from None
+            no.args = (not_answered(part, str(no)),)
+            raise
 
-    def _as_written(self, readings: Sequence[Reading]) -> None:
-        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written."""
+    def _as_written(self, readings: Sequence[Reading], *, of_definitions: bool = False) -> None:
+        """Raises UnsupportedQuery where what was understood does not mean to DuckDB what was written.
+
+        of_definitions: whether they are of views and macros, whose text is not quoted.
+        """
         different = [one for one in readings if one[0] != one[1]]
         if not different:
             return
@@ -412,7 +430,7 @@ class Guard:
                 mine = json.loads(one)
                 found = difference(written, mine, json.loads(other))
                 if found is not None:
-                    raise UnsupportedQuery(_misread(mine, found))
+                    raise UnsupportedQuery(_MISREAD if of_definitions else _misread(mine, found))
 
     def _name_columns(self, query: exp.Expression) -> None:
         """Columns of the result that have no name get DuckDB's, which follows from how they are written."""
@@ -439,7 +457,26 @@ class Guard:
             return list(self._shared.own.execute(asked, list(texts)).fetchall()[0])
 
 
+_MISREAD = (
+    "The guard does not read a view or macro of the statement as DuckDB does, so it does not run it: ask the steward "
+    "to write it another way."
+)
 _NO_QUERY = "DuckDB does not take the statement for a query: look for a mistake, or write it more plainly."
+
+
+_BEHIND = "A view or macro in the statement uses a function or type that an analyst may not use: ask the steward."
+
+
+def _named(query: Node, name: str) -> Node | None:
+    """The first call of a function, cast to a type or column of a name in a statement; None if there is none."""
+    for one in query.walk(bfs=False):
+        if isinstance(one, exp.Cast):
+            found = one.to.sql("duckdb").strip('"')
+        else:
+            found = name_of(one) if isinstance(one, exp.Func) else one.name if isinstance(one, exp.Column) else ""
+        if fold(found) == name:
+            return one
+    return None
 
 
 def _misread(tree: Mapping[str, Any], part: str) -> str:

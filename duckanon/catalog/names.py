@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from duckanon.catalog.keywords import NOT_NAMES
+
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLD = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -92,23 +95,37 @@ def quoted(path: Sequence[str]) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in path)
 
 
+def spelled(path: Sequence[str]) -> str:
+    """A name of several parts as people write it in SQL: a part stands in quotes where it must."""
+    return ".".join(
+        one if _PLAIN.fullmatch(one) and fold(one) not in NOT_NAMES else quoted([one]) for one in path if one
+    )
+
+
+def literal(text: str) -> str:
+    """The text as a SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def candidates(
     written: TableName, search: Sequence[tuple[str, str]], home: tuple[str, str] | None = None
 ) -> list[TableName]:
     """The full names that a name can mean, in the order in which DuckDB tries them.
 
-    search: catalogs and schemas on the search path, folded. home: catalog and schema of the view
-    in which the name is written, if it is written in one.
+    search: catalogs and schemas on the search path, folded. home: catalog and schema of the view or macro in which the
+    name is written, if it is written in one. There it never means a temporary table or view: whoever asks could make
+    one of that name, and DuckDB would take it in place of what the view's author meant.
     """
     if written.catalog:
-        return [written]
-    path = [(TEMPORARY, "main"), *([home] if home else []), *search]
+        return [written] if home is None or written.catalog != TEMPORARY else []
+    path = [home, *search] if home else [(TEMPORARY, "main"), *search]
     if written.schema:
         # In a.b, a is a schema of a catalog on the path, first of those whose entry has that schema; or it is a
         # catalog, and the table lies in its main schema.
         on_path = [catalog for catalog, schema in path if schema == written.schema]
         catalogs = dict.fromkeys([*on_path, *(catalog for catalog, _ in path)])
-        path = [(catalog, written.schema) for catalog in catalogs] + [(written.schema, "main")]
+        path = [(catalog, written.schema) for catalog in catalogs]
+        path += [(written.schema, "main")] if home is None or written.schema != TEMPORARY else []
     return [TableName(catalog, schema, written.object) for catalog, schema in path]
 
 

@@ -60,6 +60,18 @@ class Macro:
 
 
 @dataclass(frozen=True)
+class Home:
+    """Where a steward's view or macro stands: in it names are looked up here, and never among temporary tables.
+
+    catalog, schema: folded. reads_closed: whether it reads closed tables, as an open view does.
+    """
+
+    catalog: str
+    schema: str
+    reads_closed: bool = False
+
+
+@dataclass(frozen=True)
 class Protected:
     """A table with a policy. stored: None if the table is gone.
 
@@ -98,20 +110,24 @@ class Catalog:
     macros: frozenset[str] = frozenset()
     definitions: Mapping[str, Macro] = field(default_factory=dict)
 
-    def find(self, written: TableName, home: tuple[str, str] | None = None) -> TableName | None:
+    def find(self, written: TableName, home: Home | None = None) -> TableName | None:
         """The table or view that a name means, looked up in DuckDB's order; None if an analyst may see none of that
         name.
 
-        home: catalog and schema of the open view in which the name is written, if it is written in one.
+        home: of the steward's view or macro in which the name is written, if it is written in one.
         """
         # Publications are found by their bare names, after everything else.
         search = [*self.search, *dict.fromkeys((catalog, SCHEMA) for catalog, _ in self.search)]
-        for name in candidates(written, search, home):
-            if name in self.tables or name in self.views or name in self.protected:
+        for name in candidates(written, search, None if home is None else (home.catalog, home.schema)):
+            if self.is_seen(name):
                 return name
-            if home is not None and name in self.behind:
+            if home is not None and home.reads_closed and name in self.behind:
                 return name
         return None
+
+    def is_seen(self, name: TableName) -> bool:
+        """Whether an analyst sees what has that full name, and does not only reach it through an open view."""
+        return name in self.tables or name in self.views or name in self.protected
 
     def stored(self, name: TableName) -> Stored | None:
         """The table of that full name, protected or not."""

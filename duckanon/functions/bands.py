@@ -17,7 +17,7 @@ from typing import Any
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import Table, is_date, is_number
-from duckanon.functions.sqltext import ROW, identifier
+from duckanon.functions.sqltext import ROW, identifier, literal
 
 _EXAMPLE = "as in bands := {'age': 5, 'born': 'year'}"
 _NUMBERS, _DAYS, _MONTHS = "numbers", "days", "months"
@@ -48,12 +48,12 @@ class Bands:
         if self.unit == _NUMBERS and is_date(kind):
             raise InvalidInput(
                 f'Column "{self.name}" holds dates: give its bands days, weeks, months, quarters or years, as in '
-                f"bands := {{'{self.name}': '3 months'}}."
+                f"bands := {{{literal(self.name)}: '3 months'}}."
             )
         if self.unit != _NUMBERS and is_number(kind):
             raise InvalidInput(
                 f'Column "{self.name}" holds numbers: give its bands a number as their width, as in '
-                f"bands := {{'{self.name}': 5}}."
+                f"bands := {{{literal(self.name)}: 5}}."
             )
         if not (is_date(kind) or is_number(kind)):
             raise InvalidInput(
@@ -164,8 +164,8 @@ def _bands(name: str, told: object) -> Bands:
         fields = {fold(field): value for field, value in told.items() if value is not None}
     if not {"width"} <= set(fields) <= {"width", "bottom", "top"}:
         raise InvalidInput(
-            f"The bands of \"{name}\" have a width, and may have a bottom and a top, as in {{'{name}': {{'width': 5, "
-            "'bottom': 20, 'top': 85}}."
+            f'The bands of "{name}" have a width, and may have a bottom and a top, as in '
+            f"{{{literal(name)}: {{'width': 5, 'bottom': 20, 'top': 85}}}}."
         )
     width, unit = _width(name, fields["width"])
     bare = Bands(name, width, unit, None, None)

@@ -210,11 +210,11 @@ def _about_regions(counted: Groups) -> list[tuple[str, str]]:
             "correct them, or make the names of regions unique."
         )
         wrong.append((f"EXISTS (SELECT {key} FROM _dk_regions {twice})", said))
-    unit, region = f'"{counted.unit}"', f'"{counted.hierarchy[-1]}"' if counted.hierarchy else ""
+    unit, region = identifier(counted.unit), identifier(counted.hierarchy[-1]) if counted.hierarchy else ""
     two = (
-        f"Column {unit} has a value in more than one region of {where}: a group lies in one region. Correct the "
-        f"regions; or count the group in each of them, by a view with {unit} || ' ' || {region} as the unit; or in the "
-        f"first one only, by a view with QUALIFY {region} = min({region}) OVER (PARTITION BY {unit})."
+        f'Column "{counted.unit}" has a value in more than one region of {where}: a group lies in one region. '
+        f"Correct the regions; or count the group in each of them, by a view with {unit} || ' ' || {region} as the "
+        f"unit; or in the first one only, by a view with QUALIFY {region} = min({region}) OVER (PARTITION BY {unit})."
     )
     return [*wrong, (f"flaw = {_TWO_REGIONS}", two)]
 

@@ -68,7 +68,11 @@ class Labels:
     def _source(self) -> str:
         table = self.table or ""
         if table.lower().endswith(_DELIMITED):
-            return f"system.main.read_csv({literal(table)}, header := false, all_varchar := true)"
+            # Quotes are given: DuckDB would guess them from the values.
+            return (
+                f"system.main.read_csv({literal(table)}, header := false, all_varchar := true, "
+                "quote := '\"', escape := '\"', comment := '', skip := 0)"
+            )
         return f"system.main.query_table({literal(table)})"
 
     @property

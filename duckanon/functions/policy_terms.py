@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from duckanon.accounting import epsilon, rational, written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.catalog.policy import ENUM, LARGEST_BOUND, LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
@@ -151,7 +151,7 @@ def domain_sources(given: object) -> dict[str, Any]:
 
 def _range(name: str, given: Mapping[str, Any]) -> list[object]:
     """The values of a range of whole numbers or dates: {'from': 0, 'to': 120, 'step': 5}. A step of dates is days."""
-    example = f"{{'{name}': {{'from': 0, 'to': 120, 'step': 5}}}}"
+    example = f"{{{literal(name)}: {{'from': 0, 'to': 120, 'step': 5}}}}"
     first, last, step = given.get("from"), given.get("to"), given.get("step", 1)
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (first, last))
     days = all(isinstance(one, date) and not isinstance(one, datetime) for one in (first, last))

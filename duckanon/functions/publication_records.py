@@ -17,7 +17,7 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier, unit_of
+from duckanon.functions.sqltext import identifier, literal, unit_of
 
 # Types of the ends of bands, whatever the column's.
 _BAND_ENDS = ("BIGINT", "DATE", "DECIMAL")
@@ -206,7 +206,7 @@ def _hidden(candidate: Candidate, cells: Sequence[Cell]) -> list[str]:
             raise InvalidInput(
                 f'The release has a column "{name}", which the policy does not let out: beside the intervals and sets '
                 f"of its quasi-identifiers only {', '.join(policy.sensitive) or 'nothing'} may be shown. Say drop := "
-                f"['{name}'] to k_anonymize."
+                f"[{literal(name)}] to k_anonymize."
             )
         if candidate.columns[name] != kinds.get(fold(name)):
             raise InvalidInput(f'Column "{name}" must have the type that it has in {candidate.label}: cast it.')

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import RESERVED_NAMES
+from duckanon.functions.sqltext import RESERVED_NAMES, literal
 
 _TEXT = {"VARCHAR", "JSON", "UUID"}
 # Types without a place on a line that Arrow or the engines cannot carry faithfully, and what to cast them to.
@@ -143,8 +143,8 @@ class Table:
         for name in qi:
             if _base(self._types[fold(name)]) in _TEXT and fold(name) not in named:
                 raise InvalidInput(
-                    f"Column \"{name}\" is text: name it in categorical := ['{name}'] to release sets of its values, "
-                    "or cast it to an ENUM, a number or a date to release intervals."
+                    f'Column "{name}" is text: name it in categorical := [{literal(name)}] to release sets of '
+                    "its values, or cast it to an ENUM, a number or a date to release intervals."
                 )
 
     def leaves_free(self, released: Sequence[str], gone: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import Template
 
+from duckanon.catalog import names as catalog_names
 from duckanon.catalog.names import fold, quoted
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
@@ -49,7 +50,7 @@ def identifier(name: str) -> str:
 
 def literal(text: str) -> str:
     """The text as a SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"
+    return catalog_names.literal(text)
 
 
 def literals(texts: Iterable[str]) -> str:

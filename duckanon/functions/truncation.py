@@ -1,12 +1,13 @@
-"""truncation: how many records of a protected table its noisy answers leave out. It tells this to a steward alone."""
+"""truncation: what the noisy answers of a protected table leave out. It tells this to a steward alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, Self
 
+import duckdb
 import pyarrow as pa
 
 from duckanon.catalog.names import quoted
@@ -75,4 +76,20 @@ def _left_out(governance: Governance, request: Truncation, seen: pa.Scalar) -> p
         ((many,),) = cursor.execute(
             f"SELECT CAST(coalesce(system.main.sum(system.main.greatest(n - {most}, 0)), 0) AS BIGINT) FROM ({counted})"
         ).fetchall()
-    return rows([{"records_left_out": many}], columns_of("truncation"))
+        units = _in_several_regions(cursor, location.path, policy)
+    return rows([{"records_left_out": many, "units_in_several_regions": units}], columns_of("truncation"))
+
+
+def _in_several_regions(cursor: duckdb.DuckDBPyConnection, path: Sequence[str], policy: Policy) -> int | None:
+    """How many units have records in several regions; None where the policy counts no groups that are units."""
+    if not policy.unit_is_group or not policy.hierarchy:
+        return None
+    assert policy.privacy_unit is not None
+    # Text is compared by its bytes, as in an answer.
+    regions = ", ".join(f"system.main.encode(CAST({quoted([one])} AS VARCHAR))" for one in policy.hierarchy)
+    counted = (
+        f"SELECT 1 FROM {quoted(path)} WHERE {quoted([policy.privacy_unit])} IS NOT NULL "
+        f"GROUP BY {unit_of(policy.privacy_unit)} HAVING system.main.count(DISTINCT ({regions}, 0)) > 1"
+    )
+    ((many,),) = cursor.execute(f"SELECT system.main.count(*) FROM ({counted})").fetchall()
+    return int(many)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.catalog.policy import Policy, obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
@@ -46,7 +46,7 @@ class Decisions:
                 return None
             if current is not None:
                 raise InvalidInput(
-                    f"{location.label} is protected already: unprotect('{location.label}') first. What was "
+                    f"{location.label} is protected already: unprotect({literal(location.written)}) first. What was "
                     "spent stays spent."
                 )
             _check_population(location, policy, state)

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.accounting import Charge, written
-from duckanon.catalog.names import fold, parts
+from duckanon.catalog.names import fold, literal, parts
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
@@ -216,7 +216,7 @@ def _check_unit(standing: TablePolicy, person: str | None) -> None:
     if unit is not None and fold(person or "") != fold(unit):
         raise InvalidInput(
             f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
-            f"'{unit}', which checks that nobody has two, or ask as an analyst, for whom records are bounded."
+            f"{literal(unit)}, which checks that nobody has two, or ask as an analyst, for whom records are bounded."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from duckanon.catalog.names import TEMPORARY, TableName, candidates, fold, parts, search_path
+from duckanon.catalog.names import TEMPORARY, TableName, candidates, fold, parts, search_path, spelled
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
 
@@ -34,6 +34,11 @@ class Location:
     def label(self) -> str:
         """The name for people: schema and table, or what the caller wrote."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
+
+    @property
+    def written(self) -> str:
+        """The name as calls take it, in quotes where it must be."""
+        return spelled([self.schema or "", self.name])
 
     @property
     def identity(self) -> Identity:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from duckanon.connection import Connection
 
 # An argument with a number, a text or a list of texts, as in the examples in errors.
-_ARGUMENT = re.compile(r"\b(\w+) := (\[[^\]]*\]|'[^']*'|\d+(?:\.\d+)?)")
+_ARGUMENT = re.compile(r"\b(\w+) := (\[(?:'(?:[^']|'')*'|[^\]'])*\]|'(?:[^']|'')*'|\d+(?:\.\d+)?)")
+_TEXT = re.compile(r"'((?:[^']|'')*)'")
+# A part of an option that needs no quotes.
+_PLAIN = re.compile(r"[^\s,\"]+")
 
 
 def split(given: Sequence[str] | None) -> list[str]:
@@ -95,8 +99,9 @@ def as_options(sentence: str) -> str:
     """
 
     def option(found: re.Match[str]) -> str:
-        value = ",".join(re.findall(r"'([^']*)'", found[2])) or found[2]
-        return f"--{found[1].replace('_', '-')} {value}"
+        texts = [one.replace("''", "'") for one in _TEXT.findall(found[2])]
+        value = ",".join(one if _PLAIN.fullmatch(one) else '"' + one.replace('"', '""') + '"' for one in texts)
+        return f"--{found[1].replace('_', '-')} {shlex.quote(value) if texts else found[2]}"
 
     return _ARGUMENT.sub(option, sentence)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duckanon.functions.sqltext import identifier
+from duckanon.functions.sqltext import identifier, literal
 
 # A column with more distinct values than this share of its values is almost an identifier.
 _NEAR_UNIQUE = 0.9
@@ -57,7 +57,7 @@ class Copied:
         told = f"Copied as they are: {', '.join(self.names)}."
         if self.near_unique:
             several = len(self.near_unique) > 1
-            listed = ", ".join(f"'{name}'" for name in self.near_unique)
+            listed = ", ".join(map(literal, self.near_unique))
             told += (
                 f" Almost every record has a value of its own in {', '.join(self.near_unique)}: whoever knows "
                 f"{'these values' if several else 'this value'} finds the record. Leave {'them' if several else 'it'} "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,10 @@ _SUFFIXES = {
     **office_files.KINDS,
 }
 _READ = "duckanon.read"
+_NO_PLACE = "cannot be written: ask for permission to write in its folder, or choose another folder."
+# The CSV of RFC 4180, after a line of names. DuckDB would guess all of this from the records: a stray quote anywhere
+# makes it keep the quotes of all values, and lines that begin with # count as comments.
+_DIALECT = ("header = true", "quote = '\"'", "escape = '\"'", "comment = ''", "skip = 0")
 _WRITERS = {
     "csv": "FORMAT csv, HEADER true",
     "tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
@@ -82,8 +87,7 @@ class DataFile:
         if self.kind == "tsv":
             given.append("delim = '\t'")
         if self.is_delimited:
-            # Columns are named on the command line, so the file must have a header; DuckDB need not guess.
-            given.append("header = true")
+            given += _DIALECT
         return f"{'read_csv' if self.is_delimited else 'read_json'}({', '.join(given)})"
 
     def _as_text(self, con: Connection, typed: Sequence[str]) -> list[str]:
@@ -139,22 +143,16 @@ class DataFile:
 
         Lists become JSON in a file of a format that has no lists. labels: of the columns that the table was made of.
         """
-        beside = _beside(self.path)
         if self.is_office:
             found = con.sql(self._rows(con, table)).to_arrow_table()
             own = (labels or Labels()).of_release(found.column_names)
-            try:
+            with _replacing(self.path) as beside:
                 office_files.write(beside, self.kind, found, own)
-                os.replace(beside, self.path)
-            finally:
-                beside.unlink(missing_ok=True)
             return
         options = _WRITERS[self.kind] + (", COMPRESSION gzip" if self.packed else "")
-        try:
-            con.execute(f"COPY ({self._rows(con, table)}) TO {literal(str(beside))} ({options})").fetchall()
-            os.replace(beside, self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        rows = self._rows(con, table)
+        with _replacing(self.path) as beside:
+            con.execute(f"COPY ({rows}) TO {literal(str(beside))} ({options})").fetchall()
 
     def _rows(self, con: Connection, table: str) -> str:
         if not self.is_delimited and not self.is_office:
@@ -201,7 +199,17 @@ def source(
         return read
     if table is None:
         raise InvalidInput(f"{path} is a DuckDB database: name a table in it with --table.")
-    con.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)").fetchall()
+    import duckdb
+
+    from duckanon.catalog.database_files import unopened
+
+    try:
+        con.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)").fetchall()
+    except duckdb.Error as error:
+        reason = unopened(path, error, read_only=True)
+        if reason is None:
+            raise
+        raise reason from error
     con.execute("USE source").fetchall()
     return table
 
@@ -222,7 +230,7 @@ def _refuse_mixed(con: Connection, table: str, ordered: Sequence[str]) -> None:
                 raise InvalidInput(
                     f'Column "{name}" is text, since {wrong:,} of its {all_:,} values cannot be cast to {kind}; the '
                     f"first is in record {first + 1}. Correct them or leave them empty, or name the column in "
-                    f"categorical := ['{name}'] to release sets of its values."
+                    f"categorical := [{literal(name)}] to release sets of its values."
                 )
 
 
@@ -250,18 +258,35 @@ def free(path: Path, *, force: bool) -> None:
         raise InvalidInput(f"{path} exists already: choose another name, or replace it with --force.")
     if not path.parent.is_dir():
         raise InvalidInput(f"There is no folder {path.parent}: make it first.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InvalidInput(f"{path} {_NO_PLACE}")
 
 
 def put(path: Path, content: bytes) -> None:
-    """Write a file: all of it, or nothing at all. Raises OSError."""
-    beside = _beside(path)
-    try:
+    """Write a file: all of it, or nothing at all. Raises InvalidInput or OSError."""
+    with _replacing(path) as beside:
         beside.write_bytes(content)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A new name in the same folder. The file that the body writes there takes the place of `path`, or is removed.
+
+    Raises InvalidInput where that fails for want of permission or room: errors would name a file that nobody knows.
+    """
+    import duckdb
+
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield beside
         os.replace(beside, path)
+    except (OSError, duckdb.IOException) as error:
+        if "Permission denied" in str(error):
+            raise InvalidInput(f"{path} {_NO_PLACE}") from error
+        if "No space left" in str(error):
+            raise InvalidInput(
+                f"{path} cannot be written, since the disk is full: make room, or choose another one."
+            ) from error
+        raise
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    """A new name in the same folder."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")

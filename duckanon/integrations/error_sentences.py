@@ -25,11 +25,17 @@ def sentence(error: Exception) -> str:
     """An error as a sentence, without DuckDB's prefix, its excerpt of the statement, and lines of data."""
     import duckdb
 
+    from duckanon.catalog.database_files import is_damaged
+
     text = unprefixed(str(error))
     if isinstance(error, DuckanonError):
         return text
     if isinstance(error, duckdb.OutOfMemoryException):
         return _DISK if "max_temp_directory_size" in text else _MEMORY
+    if isinstance(error, duckdb.Error) and is_damaged(error):
+        return "The file of the database is damaged, or was cut off when it was copied: take a copy that is whole."
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}."
     lines = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("LINE "):

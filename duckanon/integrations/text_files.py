@@ -16,6 +16,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _LINE = re.compile(r"CSV Error on Line: (\d+)")
 _CAST = re.compile(r'Error when converting column "([^"\n]*)"\. Could not convert string .* to \'([^\']+)\'', re.DOTALL)
 _JSON_TYPE = re.compile(r"JSON transform error in file .*?, in (line|record/value) (\d+):", re.DOTALL)
+_QUOTE = "a double quote is not closed, or text follows it. Write a double quote inside a value twice."
 _ENCODE = "Save it as UTF-8; a file in Latin-1 becomes that by iconv -f ISO-8859-1 -t UTF-8."
 
 
@@ -41,29 +42,36 @@ def no_text(path: Path) -> str | None:
 def flaw(path: Path, delimiter: str | None = None) -> str | None:
     """The first record that makes a delimited file unreadable; None if there is no such record.
 
-    That is one with bytes that are no UTF-8, or with another number of fields than there are names of columns.
+    That is one with bytes that are no UTF-8, with a double quote out of place, or with another number of fields than
+    there are names of columns.
     delimiter: None takes the one that is most frequent in the first line. Raises OSError.
     """
     with _opened(path) as file:
         first = file.readline().decode("utf-8", "surrogateescape")
     delimiter = delimiter or max(_DELIMITERS, key=first.count)
-    records = csv.reader(_lines(path), delimiter=delimiter)
+    records = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    line = 1
     try:
         names = next(records, [])
         if _undecoded(names) is not None:
             return f"line 1, the names of the columns, is not UTF-8. {_ENCODE}"
+        line = records.line_num + 1
         for fields in records:
             at = _undecoded(fields)
             if at is not None:
                 column = f'column "{names[at]}"' if at < len(names) else f"field {at + 1}"
-                return f"line {records.line_num}, {column}, is not UTF-8. {_ENCODE}"
+                return f"line {line}, {column}, is not UTF-8. {_ENCODE}"
             if fields and len(fields) != len(names):
                 return (
-                    f"line {records.line_num} has {_counted(len(fields), 'field')}, and the line of column names has "
+                    f"line {line} has {_counted(len(fields), 'field')}, and the line of column names has "
                     f"{len(names)}. Correct the line; a value that holds the delimiter stands in double quotes."
                 )
-    except csv.Error:
-        return f"line {records.line_num} cannot be split into fields. Correct it."
+            line = records.line_num + 1
+    except csv.Error as error:
+        # The end of the file, or a field without end, comes from a quote that stays open.
+        if any(cause in str(error) for cause in ("expected after", "unexpected end", "field larger")):
+            return f"line {line}: {_QUOTE}"
+        return f"line {line} cannot be split into fields. Correct it."
     return None
 
 
@@ -82,7 +90,7 @@ def told(text: str) -> str | None:
             "Correct it, or leave it empty."
         )
     if "unterminated quote" in text:
-        return f"{where}: a double quote is not closed, or text follows it. Write a double quote inside a value twice."
+        return f"{where}: {_QUOTE}"
     if "aximum line size" in text:
         return f"{where} is longer than DuckDB reads. Perhaps a double quote is not closed there."
     return f"{where} is no CSV. Correct it."

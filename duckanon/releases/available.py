@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, spelled
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
+from duckanon.releases.paid_questions import PaidQuestion
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -24,10 +25,16 @@ class AvailableReleases:
     """The releases that an analyst can get.
 
     publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
+    counted: gives the number of cells of an answer, from the domains alone, or None if it is not known.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
+    counted: Callable[[PaidQuestion], int | None] = lambda _: None
+
+    def cells(self, question: PaidQuestion) -> int | None:
+        """The number of cells of an answer, which is public; None if it is not known."""
+        return self.counted(question)
 
     def answer(self, context: RuleContext, found: Sequence[Finding], node: Node) -> str | None:
         """Replace the node that asks for `found` by a release. Returns why there is none, in a sentence, else None."""
@@ -124,7 +131,7 @@ class AvailableReleases:
         return f"What may be asked: {' or '.join(found[:3])}."
 
     def _published(self, name: TableName, *releases: str) -> list[str]:
-        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
+        return [f"FROM {spelled([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
 
     def _sizes(self, context: RuleContext, name: TableName) -> list[str]:
         found = group_sizes.suggestion(context, name)
@@ -137,7 +144,7 @@ class AvailableReleases:
         stored = {fold(one): one for one in context.columns(name)}
         public = [fold(one) for one in (*protected.policy.public, *protected.policy.hierarchy)]
         keys = [stored[one] for one in public if one in protected.domains and one in stored][:1]
-        shown = "".join(f"{quoted([one]) if not one.isidentifier() else one}, " for one in keys)
+        shown = "".join(f"{spelled([one])}, " for one in keys)
         grouped = " GROUP BY ALL" if keys else ""
         return [f"SELECT {shown}count(*) FROM {context.written(name)}{grouped}"]
 

@@ -16,12 +16,12 @@ import sqlglot
 from sqlglot import exp
 
 from duckanon.accounting import rational
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND, Policy
 from duckanon.governance.locations import Location
 from duckanon.releases import weighted_groups as weighted
-from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle
-from duckanon.releases.lookups import OURS, Lookup, among, compare, looked_up
+from duckanon.releases.group_sizes import NONE, check, offered, question_of, settle, words_beside
+from duckanon.releases.lookups import OURS, Lookup, among, compare, looked_up, values_of
 from duckanon.releases.noise import NotOffered, conditions, not_dropped
 from duckanon.releases.numbers import is_number
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key
@@ -104,7 +104,8 @@ def answer(context: RuleContext, found: GroupSizes, node: Node) -> str | None:
     except (NotOffered, NotTotal) as no:
         return context.not_answered(_refused_part(context, node, str(no)), str(no))
     context.replace(node, replacement)
-    settle(context, name, asked.question, Verdict.REWRITTEN, _said(asked.question))
+    said = f"{words_beside(context, name, asked.question)}{_said(asked.question)}{_said_of_units(asked)}"
+    settle(context, name, asked.question, Verdict.REWRITTEN, said)
     return None
 
 
@@ -183,6 +184,11 @@ def _said(question: GroupSizesQuestion) -> str:
     return said
 
 
+def _said_of_units(asked: _Asked) -> str:
+    """A sentence about the open table of all units, if there is one; its name may be that of one behind a view."""
+    return "" if asked.units is None else " The groups are the different units in the open table, each once."
+
+
 def _cut(question: GroupSizesQuestion) -> str:
     """A sentence about groups larger than the largest size that is told."""
     size, largest = question.size, question.largest * question.size.step
@@ -246,7 +252,12 @@ def _asked(context: RuleContext, found: GroupSizes) -> tuple[_Asked, GroupSizes]
         within, computed = _within(context, found, regions)
         more["within"], more["computed"] = tuple(stored[one] for one in within), computed
         more["is_unit"] = policy.unit_is_group and not within and not computed
-    elif parts.of_units:
+    elif not parts.of_units:
+        # Groups that the open table does not list are no groups of the query.
+        assert isinstance(parts.units.relation, Table)
+        own = fold(policy.unit)
+        more["among"] = (*open_tables, values_of(context, found, (own, parts.unit), parts.units.relation))
+    else:
         more["units"], theirs = _units_table(context, found, parts)
         epsilon = min(epsilon, theirs.per_query or epsilon)
     question = question_of(context, name, keys, epsilon=epsilon, max_size=policy.max_size, **more)
@@ -389,7 +400,7 @@ def _sum(context: RuleContext, name: TableName, policy: Policy, of: Expr, where:
     if bounds is None:
         raise NotOffered(
             f"The policy has no bounds for {of.name}, so nobody knows how much one record adds: ask the steward for "
-            f"bounds := {{'{of.name}': [least, largest]}}."
+            f"bounds := {{{literal(of.name)}: [least, largest]}}."
         )
     if not is_number(context.types(name)[of.name]):
         raise NotOffered(f"Sums are of a column of numbers, and {of.name} is none.")

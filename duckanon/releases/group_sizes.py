@@ -11,16 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import rational, written
-from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.names import TableName, fold, literal
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
-from duckanon.releases.noise import not_covered
+from duckanon.releases.noise import in_one_region, left_out_of, not_covered
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
 from duckanon.rewrite.bind import full_name
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
-from duckanon.rewrite.rule_context import RuleContext, literal, literals
+from duckanon.rewrite.rule_context import RuleContext, literals
 
 KIND = "group sizes"
 # The engine's work grows with the scale of the noise.
@@ -44,14 +44,15 @@ def offered(context: RuleContext, name: TableName) -> tuple[Key, ...] | None:
     return tuple(keys)
 
 
-def suggestion(context: RuleContext, name: TableName) -> str | None:
-    """The call that the policy allows, as text to paste; None if it offers no release."""
+def suggestion(context: RuleContext, name: TableName, regions: Sequence[Key] | None = None) -> str | None:
+    """The call that the policy allows, as text to paste; None if it offers no release. regions: the first of all."""
     policy, keys = context.policy(name), offered(context, name)
     if keys is None:
         return None
     assert policy.unit is not None
     assert policy.per_query is not None
-    more = f", hierarchy := {literals([one.column for one in keys])}" if keys else ""
+    shown = keys if regions is None else regions
+    more = f", hierarchy := {literals([one.column for one in shown])}" if keys else ""
     return (
         f"dp_group_sizes({literal(context.written(name))}, {literal(policy.unit)}{more}, "
         f"epsilon := {_exact(policy.per_query)}, max_size := {policy.max_size})"
@@ -92,7 +93,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     for part, value in full_name(question.path).args.items():
         if part in ("this", "db", "catalog"):
             call.node.set(part, value)
-    settle(context, name, question, Verdict.RELEASED)
+    settle(context, name, question, Verdict.RELEASED, words(question))
     return None
 
 
@@ -168,16 +169,30 @@ def check(question: GroupSizesQuestion, policy: Policy) -> str | None:
     return None
 
 
-def settle(
-    context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict, more: str = ""
-) -> None:
-    """Note the question as one to be answered, with its step. more: further sentences of the reason."""
+def settle(context: RuleContext, name: TableName, question: GroupSizesQuestion, verdict: Verdict, reason: str) -> None:
+    """Note the question as one to be answered, with its step."""
     context.answers.append(question)
     protected = context.catalog.protected[name]
-    reason = (
-        f"The numbers have noise, which protects {question.protects}; low and high hold the true one in 95 of 100 "
-        f"cases.{not_covered(question)}{more}"
-    )
     context.steps.append(
         Step(KIND, context.label(name), verdict, reason, question.epsilon, protected.remaining, question.edition)
     )
+
+
+def words(question: GroupSizesQuestion) -> str:
+    """What is said of a call, whose result has intervals."""
+    return (
+        f"The numbers have noise, which protects {question.protects}; low and high hold the true one in 95 of 100 "
+        f"cases.{not_covered(question)}"
+    )
+
+
+def words_beside(context: RuleContext, name: TableName, question: GroupSizesQuestion) -> str:
+    """What is said of a query that is computed from the numbers alone: which call has their intervals, if one has."""
+    said = f"The numbers have noise, which protects {question.protects}."
+    call = suggestion(context, name, question.hierarchy)
+    usual = question_of(context, name, question.hierarchy, epsilon=question.epsilon, max_size=question.max_size)
+    if call is None or question != usual:
+        left_out = left_out_of(question)
+        more = f", and differ from the true ones by {left_out} too" if left_out else ""
+        return f"{said} They have no intervals{more}.{in_one_region(question)}"
+    return f"{said} The 95 % intervals of the numbers of groups are in FROM {call}, for free.{not_covered(question)}"

@@ -7,11 +7,12 @@ column stays one on records. One that reads no column at all, such as `1 = 0`, l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.releases import layout
 from duckanon.releases.noise import NotOffered, columns_of, conditions, public_key, sorted_keys
 from duckanon.releases.paid_questions import DomainFilter, Key
 from duckanon.rewrite.algebra.expressions import Column, Expr, rebuilt
@@ -57,9 +58,9 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
     return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest)
 
 
-def placed(places: Mapping[str, int], expr: Expr) -> Expr | None:
-    """A column as the value of a key. places: of the keys, by folded column."""
-    return Column(0, f"k{places[expr.name]}") if isinstance(expr, Column) else None
+def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = layout.key) -> Expr | None:
+    """A column as the value of a key. places: of the keys, by folded column. name: of a key's column."""
+    return Column(0, name(places[expr.name])) if isinstance(expr, Column) else None
 
 
 def _above(context: RuleContext, name: TableName, keys: Sequence[Key]) -> dict[str, Key]:

@@ -30,6 +30,10 @@ from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.recognize import GroupSizes
 from duckanon.rewrite.rule_context import RuleContext
 
+_TEMPORARY = (
+    "Records are looked up in open tables, not in a temporary one: write its values out, as in x IN (1, 2), or ask the "
+    "steward to open a table of them."
+)
 # The number of the source of the release's own columns.
 OURS = -1
 # Whole numbers of these types are compared as BIGINT.
@@ -173,13 +177,13 @@ def among(context: RuleContext, found: GroupSizes) -> tuple[GroupSizes, tuple[Am
         rest = [one for one in source.on if _numbers(one) == {source.number}]
         if len(pairs) != 1 or len(rest) != len(source.on) - 1 or not isinstance(source.relation, Table):
             return found, ()
-        taken.append(_among(context, found, pairs[0], source.relation, rest))
+        taken.append(values_of(context, found, pairs[0], source.relation, rest))
     for one in inner:
         probed = _probed(one, found)
         if probed is None:
             return found, ()
         mine, column, table, rest = probed
-        taken.append(_among(context, found, (mine, column), table, rest))
+        taken.append(values_of(context, found, (mine, column), table, rest))
     sources = tuple(one for one in found.sources if one not in semi)
     return replace(found, sources=sources, filter=found.filter - frozenset(inner)), tuple(sorted(taken, key=repr))
 
@@ -198,15 +202,21 @@ def _probed(one: InQuery, found: GroupSizes) -> tuple[str, str, Table, list[Expr
     return None
 
 
-def _among(
-    context: RuleContext, found: GroupSizes, pair: tuple[str, str], table: Table, where: Iterable[Expr]
+def values_of(
+    context: RuleContext, found: GroupSizes, pair: tuple[str, str], table: Table, where: Iterable[Expr] = ()
 ) -> Among:
-    """The condition that a column has one of an open table's values. Raises NotOffered and NotTotal."""
+    """The condition that a column has one of an open table's values. Raises NotOffered and NotTotal.
+
+    pair: the column, and that of the open table.
+    """
     (mine, other), types, theirs = pair, context.types(found.table), context.types(table.name)
     if table.protected or not compare(types.get(mine, ""), theirs.get(other, "")):
         raise NotOffered(
             "Records are looked up in an open table by columns of one type: a cast could fail on a record."
         )
+    stored = context.catalog.stored(table.name)
+    if stored is not None and stored.temporary:
+        raise NotOffered(_TEMPORARY)
     not_dropped(context, found.table, {mine})
     written_where = tuple(sorted(written(one, theirs, context.today) for one in where))
     own = {fold(one): one for one in context.columns(found.table)}

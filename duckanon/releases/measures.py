@@ -157,13 +157,22 @@ class Records(Measure):
 
 @dataclass(frozen=True)
 class Units(Measure):
-    """How many different privacy units there are: the column n. A unit adds at most one to a cell."""
+    """How many different privacy units there are: the column n. A unit adds at most one to a cell.
+
+    With R records that count, a unit lies in at most R cells, and in no more than there are: so it changes the answer
+    by min(R, cells) in all, and no more. That is reached by a unit with a record in each of so many cells. The number
+    of cells follows from the domains and the conditions on keys, so it is public.
+
+    cells: that number where it is less than R, else None.
+    """
 
     kind: ClassVar[str] = "units"
     adds_up: ClassVar[bool] = False
 
+    cells: int | None = None
+
     def sensitivity(self, contributions: int, *, is_alone: bool) -> int:
-        return 1 if is_alone else contributions
+        return 1 if is_alone else min(contributions, self.cells or contributions)
 
     def totals(self, value: str) -> list[str]:
         return ["system.main.count(DISTINCT u)"]

@@ -22,7 +22,7 @@ from duckanon.catalog.names import quoted
 from duckanon.engines.randomness import Entropy, Source
 from duckanon.releases import layout
 from duckanon.releases.key_domains import components
-from duckanon.releases.measures import MOST_CELLS, Ints, Measure
+from duckanon.releases.measures import MOST_CELLS, Ints, Measure, Units
 from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Among, UnitsTable
 
@@ -93,6 +93,8 @@ def shows_nothing(con: duckdb.DuckDBPyConnection, question: PaidQuestion) -> boo
 
 def _noisy_aggregates(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, source: Source) -> pa.Table:
     keys = form(con, question)
+    # What a unit can change was decided from this number.
+    assert all(one.cells in (None, len(keys)) for one, _ in question.measures if isinstance(one, Units))
     found = zip(question.measures, totals(con, question, len(keys)), strict=True)
     noisy = [noised(question, measure, one, source) for (measure, _), one in found]
     return answer(question, keys, noisy)

@@ -49,10 +49,10 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
     Raises NotOffered.
     """
     protected = context.catalog.protected[name]
-    allowed = [*protected.policy.public, *protected.policy.hierarchy]
-    public = {fold(one) for one in allowed}
-    if not isinstance(expr, Column) or expr.name not in public:
-        raise NotOffered(f"Counts are told by columns that the policy calls public ({', '.join(allowed) or 'none'}).")
+    allowed = {fold(one): one for one in (*protected.policy.public, *protected.policy.hierarchy)}
+    if not isinstance(expr, Column) or expr.name not in allowed:
+        listed = ", ".join(one for folded, one in allowed.items() if key(protected, folded) is not None)
+        raise NotOffered(f"Counts are told by columns that the policy calls public ({listed or 'none'}).")
     found = key(protected, expr.name)
     if found is None:
         types = {} if protected.stored is None else protected.stored.types
@@ -101,10 +101,30 @@ def check(question: AggregatesQuestion, protected: Protected) -> None:
 
 
 def not_covered(question: PaidQuestion) -> str:
-    """A sentence about what intervals leave out; empty where all records count as they are. They are for the noise."""
+    """Sentences about what does not count; empty where all records count as they are. Intervals are for the noise."""
+    left_out = left_out_of(question)
+    return f"{in_one_region(question)} Intervals do not cover {left_out}." if left_out else ""
+
+
+def in_one_region(question: PaidQuestion) -> str:
+    """A sentence that each unit counts in one of several regions only; empty where it does not."""
+    if not _has_home(question):
+        return ""
+    by = ", ".join(key.column for key in question.form.keys)
+    return f" Each {question.privacy_unit} counts in one region by {by} only, with its records there."
+
+
+def left_out_of(question: PaidQuestion) -> str:
+    """What of the records is not told, besides the noise; empty where all records count as they are."""
     left_out = [] if question.privacy_unit is None else ["records left out by rows_per_unit"]
     left_out += ["values clamped to their bounds"] if question.clamps else []
-    return f" Intervals do not cover {' or '.join(left_out)}." if left_out else ""
+    left_out += ["records in other regions"] if _has_home(question) else []
+    return " or ".join(left_out)
+
+
+def _has_home(question: PaidQuestion) -> bool:
+    """Whether each unit counts in one of several regions only."""
+    return question.is_of_one_cell and bool(question.form.keys)
 
 
 def settle(

@@ -19,6 +19,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
 from duckanon.releases import layout
+from duckanon.releases.divided import divided
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.key_filters import Filtered, filtered, placed
 from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units, shared
@@ -26,6 +27,7 @@ from duckanon.releases.noise import (
     NotOffered,
     all_of,
     check,
+    columns_of,
     conditions,
     not_dropped,
     offering,
@@ -65,17 +67,18 @@ from duckanon.rewrite.algebra.expressions import (
     rebuilt,
     walk,
 )
-from duckanon.rewrite.algebra.filters import NotTotal, scalar
-from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, sources, within
+from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, sources, sql, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.order import sort_key
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed, Over, aggregates_of
+from duckanon.rewrite.normalize.grouped import NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize.aggregates import SEVERAL, present_column
-from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic
+from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_column
+from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
+from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext
 
 # More cells than that for one combination of keys are too many.
@@ -85,6 +88,12 @@ _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 # The statistics that are computed from sums.
 _SUMMED: dict[str, type[Sum | Mean | Spread]] = {"sum": Sum, "avg": Mean, **dict.fromkeys(_SPREADING, Spread)}
 _ANSWER = "_dk_answer"
+_OF_OTHERS = "of other columns a key has conditions with constants alone, as in"
+_COMPUTED_KEY = (
+    "A key is computed by functions that have a value for every record: lower, upper, substring, length and the like; "
+    "year, month, date_trunc and the like; + - * and // by constants; CASE, coalesce and comparisons with constants. "
+    "This one is not among them: group by the columns themselves, and compute it from the answer."
+)
 
 
 def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
@@ -120,7 +129,8 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     try:
         new, table, plan = _planned(context, query, node)
     except _REFUSALS as no:
-        return context.not_answered(getattr(no, "part", None) or _refused_part(context, query, node, str(no)), str(no))
+        part = getattr(no, "part", None) or _refused_part(context, query, node, str(no))
+        return context.not_answered(part, f"{no}{_way_out(context, query, node, part, no)}")
     noisy = plan.noisy if node is context.bound.query else ()
     context.replace(node, new)
     settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy)
@@ -151,6 +161,49 @@ def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -
             if str(no) == reason:
                 return getattr(no, "part", None) or part
     return query
+
+
+def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exception) -> str:
+    """What may be asked instead of a part, after a reason without its full stop; empty after a whole sentence.
+
+    Proposals are tried: only what is answered is named. Of views and macros nothing is named.
+    """
+    if str(no) == ASKS_OTHERS:
+        asked = [one.unnest() for one in queries_in(part)]
+        if len(asked) == 1 and not isinstance(part, exp.In | exp.Exists) and _is_answered(context, asked[0], place):
+            return ": ask for the query in it by itself, and write its value out."
+        return ": leave it out, or write values out that are known otherwise."
+    if str(no) == NOT_GROUPED:
+        grouped = copied(query).group_by(copied(part), copy=False)
+        named = not query.args.get("group") or not query.args["group"].args.get("all")
+        return f": {'name it in GROUP BY' if named and _is_answered(context, grouped, place) else 'leave it out'}."
+    why = getattr(no, "why", None)
+    if not isinstance(why, Unanswered):
+        return ""
+    stored = {fold(one): one for name, _ in context.reads for one in context.columns(name)}
+    columns = [] if context.bound.opened else [_written(stored[one]) for one in why.columns if one in stored]
+    bare = copied(query, _CLAUSES)
+    ways = [one.format(column) for one in why.instead for column in columns]
+    answered = [one for one in ways if _is_answered(context, copied(bare).select(one, dialect=DIALECT), place)]
+    if not answered and why.keys:
+        by = [
+            (one, copied(bare).select(one, "count(*)", dialect=DIALECT).group_by(one, dialect=DIALECT))
+            for one in columns
+        ]
+        answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
+    return f": ask for {' or '.join(answered)}." if answered else f": {why.otherwise}."
+
+
+def _is_answered(context: RuleContext, query: Node, place: Node) -> bool:
+    try:
+        _planned(context, query, place)
+    except _REFUSALS:
+        return False
+    return True
+
+
+def _written(column: str) -> str:
+    return column if column.isidentifier() else quoted([column])
 
 
 def _read(context: RuleContext, query: Node) -> Node:
@@ -236,13 +289,14 @@ class _Plan:
         self._table, self._protected = found.table, offering(context, found.table)
         self._write = Renderer(found.sources)
         self._policy, self._types = self._protected.policy, context.types(found.table)
-        wheres = (one.where & one.of if one.name == "share" else one.where for one in found.statistics)
-        self._common = frozenset.intersection(*wheres)
-        self._statistics = [self._without(one) for one in found.statistics]
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
         self._choices: dict[Expr, _Choice] = {}
         for one in found.keys:
             self._add_key(one)
+        wheres = (one.where & one.of if one.name == "share" else one.where for one in found.statistics)
+        # A condition on keys alone leaves rows in the answer, with exact zeros.
+        self._common = frozenset(one for one in frozenset.intersection(*wheres) if not self._is_of_keys(one))
+        self._statistics = [self._without(one) for one in found.statistics]
         self._events = self._families()
 
     def _without(self, one: Statistic) -> Statistic:
@@ -271,15 +325,26 @@ class _Plan:
         used = sorted({one for one in walk(expr) if isinstance(one, Column)}, key=lambda one: one.name)
         if not used:
             raise NotOffered("A key must be computed from columns of the table.")
-        keys = tuple(public_key(self._context, self._table, one) for one in used)
-        self._columns.append((expr, "expression", keys))
+        self._columns.append((expr, "expression", tuple(map(self._key_within, used))))
+
+    def _key_within(self, column: Column) -> Key:
+        """The key of a column within an expression. Raises NotOffered."""
+        not_dropped(self._context, self._table, {column.name})
+        try:
+            return public_key(self._context, self._table, column)
+        except NotOffered as no:
+            stored = {fold(one): one for one in self._context.columns(self._table)}
+            tested = _tested(stored.get(column.name, column.name), self._types.get(column.name, ""))
+            raise NotOffered(
+                f"{str(no).rstrip('.')}, and by what is computed from these; {_OF_OTHERS} {tested}."
+            ) from no
 
     def _choice(self, expr: Expr) -> _Choice | None:
         """The key as conditions on records with constant values; None if it is something else."""
         if is_condition(expr, self._found.sources):
             tests: Sequence[Expr] = [expr, Not(expr)]
             values: Sequence[Expr] = [TRUE, FALSE, NULL]
-            if never_null(expr, present_columns([*self._found.filter, *self._common])):
+            if never_null(expr, present_columns([*self._found.filter])):
                 tests, values = tests[:1], values[:2]
         elif isinstance(expr, Case):
             tests, values = [branch.condition for branch in expr.branches], expr.values
@@ -315,7 +380,29 @@ class _Plan:
             first = layout.key(places[fold(keys[0].column)])
             types = {layout.key(places[fold(key.column)]): key.kind for key in keys}
             over = rebuilt(expr, partial(placed, places))
-            found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
+            try:
+                found.append(scalar(over, types, self._context.today)[0] if kind else quoted([first]))
+            except NotTotal:
+                raise NotOffered(_COMPUTED_KEY) from None
+        return found
+
+    def _is_of_keys(self, condition: Expr) -> bool:
+        """Whether a condition of FILTER is known for each row of keys, so that it needs no noise of its own."""
+        return columns_of(condition) <= {fold(key.column) for _, _, keys in self._columns for key in keys}
+
+    @cached_property
+    def _key_conditions(self) -> dict[Expr, str]:
+        """The conditions of FILTER on keys alone, as SQL over k0, ...: over the columns with domains."""
+        wheres = [where for one in self._statistics for where in (one.where, one.of)]
+        asked = sorted({one for where in wheres for one in where if self._is_of_keys(one)}, key=repr)
+        conditions(self._context, self._table, asked)
+        places = {fold(key.column): at for at, key in enumerate(self._bases)}
+        types = {layout.key(at): self._types[column] for column, at in places.items()}
+        found = {}
+        for one in asked:
+            over = rebuilt(one, partial(placed, places, name=layout.key if self._is_grouped else _shown_key))
+            kinds = types if self._is_grouped else {_shown_key(at): types[layout.key(at)] for at in places.values()}
+            found[one] = written(over, kinds, self._context.today)
         return found
 
     @property
@@ -326,7 +413,9 @@ class _Plan:
 
     @cached_property
     def _cells_by(self) -> tuple[str, ...]:
-        return tuple(sorted(set(self._expressions))) if self._is_grouped else ()
+        if not self._is_grouped:
+            return ()
+        return tuple(sorted({*self._expressions, *self._key_conditions.values()}))
 
     def _key(self, expr: Expr) -> str:
         """A key over the answer."""
@@ -366,18 +455,26 @@ class _Plan:
 
     @property
     def _wheres(self) -> set[frozenset[Expr]]:
-        found = {one.where for one in self._statistics if not self._is_of_values(one)}
-        return {one for one in found | {one.of for one in self._statistics} if one}
+        found = {self._of_records(one.where) for one in self._statistics if not self._is_of_values(one)}
+        return {one for one in found | {self._of_records(one.of) for one in self._statistics} if one}
+
+    def _of_records(self, where: frozenset[Expr]) -> frozenset[Expr]:
+        """The conditions that are not of keys alone."""
+        return frozenset(one for one in where if not self._is_of_keys(one))
 
     def _filtered(self, *wheres: frozenset[Expr]) -> str:
         """The FILTER of an aggregate over the answer: the cells where all of several conditions hold."""
-        met = [self._places[one] for one in dict.fromkeys(wheres) if one]
+        met = [self._places[one] for one in dict.fromkeys(map(self._of_records, wheres)) if one]
         events = [f"{answer_column(layout.event(self._events.index(self._told[at])))} = {place}" for at, place in met]
-        return f" FILTER (WHERE {' AND '.join(events)})" if events else ""
+        of_keys = sorted({self._key_conditions[one] for where in wheres for one in where if self._is_of_keys(one)})
+        if self._is_grouped:
+            of_keys = [answer_column(layout.key(self._cells_by.index(one))) for one in of_keys]
+        met_all = [*(f"({one})" for one in of_keys), *events]
+        return f" FILTER (WHERE {' AND '.join(met_all)})" if met_all else ""
 
     def _is_of_values(self, one: Statistic) -> bool:
         """Whether it counts the values of a column that is summed, so that this count is there already."""
-        column = present_column(one.where) if one.name == "records" else None
+        column = present_column(self._of_records(one.where)) if one.name == "records" else None
         return column is not None and column in self._summed
 
     # --- measures -----------------------------------------------------------------------------------------------------
@@ -402,7 +499,7 @@ class _Plan:
                 places.setdefault(one.column, set()).add(one.place)
         found = _Measures(
             records=Records() if counted and not self._summed else None,
-            units=Units() if "units" in asked else None,
+            units=Units(self._few_cells) if "units" in asked else None,
             different={one: self._different(one) for one in different},
             # The first sum counts records beside, those without a value too.
             sums={
@@ -418,6 +515,14 @@ class _Plan:
             self._check_single()
         return found
 
+    @property
+    def _few_cells(self) -> int | None:
+        """The number of cells, if it is less than that of the records of a unit that count."""
+        if self._policy.contributions == 1 or self._is_alone:
+            return None
+        cells = self._context.releases.cells(self._asked(((Records(), Fraction(1)),)))
+        return cells if cells and cells < self._policy.contributions else None
+
     def _number(self, column: str, **of: bool) -> Number:
         return of_column(self._protected, self._types, column, **of)
 
@@ -430,7 +535,8 @@ class _Plan:
     def _check_single(self) -> None:
         """Raises NotOffered where numbers that do not add up would have to."""
         repeated = any(len(set(one.values)) < len(one.values) for one in self._choices.values())
-        if self._grouped.has_sets or self._told or repeated:
+        of_parts = self._is_grouped and self._key_conditions
+        if self._grouped.has_sets or self._told or repeated or of_parts:
             raise NotOffered(
                 "Different values and quantiles do not add up: ask for them without ROLLUP, and without FILTER or CASE "
                 "beside other numbers."
@@ -440,16 +546,25 @@ class _Plan:
     def question(self) -> AggregatesQuestion:
         for one in self._statistics:
             not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
+        measures = shared(self._measures.all, self._policy.contributions, is_alone=self._is_alone)
+        return self._asked(measures)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether there is a single cell."""
+        return not self._bases and not self._events
+
+    def _asked(self, measures: tuple[tuple[Measure, Fraction], ...]) -> AggregatesQuestion:
+        """A question for measures, in the cells of this one."""
         filters = [*self._where.filters, *conditions(self._context, self._table, list(self._common))]
         assert self._policy.per_query is not None
-        is_alone = not self._bases and not self._events
         return AggregatesQuestion(
             **basis(self._protected, self._policy.per_query, filters),
             keys=self._bases,
             domain_filters=self._where.domain_filters,
             grouped=self._cells_by,
             events=self._events,
-            measures=shared(self._measures.all, self._policy.contributions, is_alone=is_alone),
+            measures=measures,
         )
 
     # --- the query over the answer ------------------------------------------------------------------------------------
@@ -459,7 +574,14 @@ class _Plan:
         names = ", ".join(map(answer_column, self.question.columns))
         source = f"{quoted(self.question.path)} AS {quoted([_ANSWER])}({names})"
         keys = [self._key(one) for one in self._found.keys]
-        return Over(source, keys, [one.value for one in self.told], lambda at, side: self.told[at].end(side))
+        told = self.told
+        return Over(
+            source,
+            keys,
+            [one.value for one in told],
+            ends=lambda at, side: told[at].end(side),
+            quotient=lambda rows: divided(told[rows.above], told[rows.below], rows),
+        )
 
     @cached_property
     def told(self) -> list[Told]:
@@ -470,8 +592,9 @@ class _Plan:
         """A statistic as it follows from the answer. node: as it is written."""
         measures, column = self._measures, one.column or ""
         if one.name == "records" and self._is_of_values(one):
-            of_values = Counted.by(self._measured(measures.sums[present_column(one.where) or ""]))
-            return Count(one, node, self, of_values, frozenset())
+            records = self._of_records(one.where)
+            of_values = Counted.by(self._measured(measures.sums[present_column(records) or ""]))
+            return Count(one, node, self, of_values, one.where - records)
         if one.name == "records":
             return Count(one, node, self, self._records, one.where)
         if one.name == "share":
@@ -503,12 +626,18 @@ class _Plan:
         return f"count(*){self._filtered(*wheres)}"
 
     def in_row(self, *wheres: frozenset[Expr]) -> int:
-        met = {self._told[self._places[one][0]] for one in wheres if one}
+        met = {self._told[self._places[one][0]] for one in map(self._of_records, wheres) if one}
         own = {one.tests: max(map(one.values.count, one.values)) for one in self._choices.values()}
         cells = 1
         for event in self._events:
             cells *= 1 if event in met else own.get(event, len(event) + 1)
+        if self._is_grouped:
+            # Cells are apart by conditions on keys too.
+            cells *= 2 ** len(self._key_conditions.keys() - {one for where in wheres for one in where})
         return cells
+
+    def only(self, *wheres: frozenset[Expr]) -> str:
+        return self._filtered(*wheres)
 
     # --- what is said of it -------------------------------------------------------------------------------------------
 
@@ -544,7 +673,15 @@ class _Plan:
         if self.kind == "count" and is_plain:
             near = f"95 % are within {rounded(max(one.half or 0 for one in self.told))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
-        return in_words(self.told, has_totals=self._grouped.has_sets) + self._rounded_told + self._split_told
+        told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
+        return told + self._rounded_told + self._split_told
+
+    def _as_written(self, node: Node) -> str:
+        """An aggregate as the statement has it: nothing of the text of a view or macro."""
+        if not self._context.bound.opened:
+            return sql(node)
+        part = self._context.bound.quote(node)
+        return "a number" if part is None else part
 
     @property
     def _rounded_told(self) -> str:
@@ -561,6 +698,19 @@ class _Plan:
             return ""
         parts = ", ".join(f"{one.kind} {float(share):.0%}" for one, share in self.question.measures)
         return f" Epsilon is split by how much noise each part needs: {parts}."
+
+
+def _tested(column: str, kind: str) -> str:
+    """A key that is made of a condition on a column of a type, as SQL."""
+    name = _written(column)
+    is_number = kind in WHOLE or kind == "DOUBLE" or kind.startswith("DECIMAL(")
+    condition = f"{name} < 18" if is_number else f"{name} IS NULL"
+    return f"CASE WHEN {condition} THEN 'yes' ELSE 'no' END"
+
+
+def _shown_key(at: int) -> str:
+    """The column of the answer for a key."""
+    return f"_dk_{layout.key(at)}"
 
 
 def _is_constant(expr: Expr) -> bool:

@@ -54,6 +54,8 @@ SHARES = "conditional table"
 _MOST_EVENTS = 4
 _MOST_DIGITS = 12
 _OF_SUMS = "Shares are released of numbers of records, not of sums."
+# Then `duckanon.releases.noisy_aggregates` answers, with exact zeros where there can be no records.
+_OF_KEYS = "A share of records of some keys is computed from counts by the keys: ask for these."
 _ORDER = "The query orders or limits its shares in a way that is not followed: write that around the shares."
 
 
@@ -166,6 +168,9 @@ def _shares_question(
     if reason is not None:
         raise NotOffered(reason)
     keys = tuple(_key(context, first, one) for one in (*first.rows, *first.cols))
+    shown = {fold(one.column) for one in keys}
+    if any(columns_of(part) <= shown for one in conditionals for part in (*one.of, *one.event)):
+        raise NotOffered(_OF_KEYS)
     rows = {one.name for one in first.rows if isinstance(one, Column)}
     around = [one for one in (*first.filter, *first.kept) if columns_of(one) <= rows]
     kept = [one for one in first.filter if one not in around]

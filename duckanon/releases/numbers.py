@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
 from duckanon.releases.measures import Number
@@ -53,7 +53,7 @@ def of_column(
     if bounds is None:
         raise NotOffered(
             f"The policy declares no bounds for {column}, so one record could change its sum without limit: ask the "
-            f"steward for bounds := {{'{column}': [least, largest]}}."
+            f"steward for bounds := {{{literal(column)}: [least, largest]}}."
         )
     low, high, *steps = map(Fraction, bounds)
     if max(-low, high) > LARGEST_BOUND:

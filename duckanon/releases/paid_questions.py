@@ -91,7 +91,8 @@ class PaidQuestion:
 
     location: the protected table. version, edition: of its policy and its population. privacy_unit: the column that
     identifies one; None: each record is one. contributions: how many records of a unit count. epsilon: what it costs.
-    protects: what that protects, in words. filter: conditions on records, as SQL that cannot fail.
+    protects: what that protects, in words. filter: conditions on records, as SQL that cannot fail. definitions: the
+    names of the views and macros by which an analyst asked it, whose text is not shown; the question is what it says.
     """
 
     kind: ClassVar[str] = ""
@@ -104,6 +105,7 @@ class PaidQuestion:
     epsilon: Fraction
     protects: str
     filter: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.loss != self.epsilon:
@@ -113,7 +115,7 @@ class PaidQuestion:
     def resolved(self) -> dict[str, Any]:
         """All that the answer depends on, as plain values."""
         found = asdict(self)
-        for name in ("location", "protects", "epsilon"):
+        for name in ("location", "protects", "epsilon", "definitions"):
             found.pop(name)
         table, epsilon = self.location.identity, written(self.epsilon)
         return {**found, "kind": self.kind, "table": table, "epsilon": epsilon, "meaning": MEANING}
@@ -130,7 +132,18 @@ class PaidQuestion:
 
     @property
     def what(self) -> str:
-        """The question in words, for the ledger. Its constants come from the analyst's statement."""
+        """The question in words, for the ledger, which analysts read: made of what stands in the statement itself.
+
+        Which parts come from a view or macro is not known any more, so where there are some, their names are all that
+        is said.
+        """
+        if not self.definitions:
+            return self.words
+        return f"{self.kind} of {self.location.label}, asked by way of {' and '.join(self.definitions)}"
+
+    @property
+    def words(self) -> str:
+        """The whole question in words."""
         raise NotImplementedError
 
     @property
@@ -217,7 +230,7 @@ class AggregatesQuestion(PaidQuestion):
     def resolved(self) -> dict[str, Any]:
         found = {
             **super().resolved,
-            "measures": [(one.kind, asdict(one), written(share)) for one, share in self.measures],
+            "measures": [(one.kind, _fields(one), written(share)) for one, share in self.measures],
         }
         found.pop("around")
         if not self.domain_filters:
@@ -276,7 +289,7 @@ class AggregatesQuestion(PaidQuestion):
         return max(self.noise(one) for one, _ in self.measures)
 
     @property
-    def what(self) -> str:
+    def words(self) -> str:
         told = [one.words(self.privacy_unit) for one, _ in self.measures]
         by = [one.column for one in self.keys] if not self.grouped else [f"{one}" for one in self.grouped_by]
         by += [" / ".join(one) for one in self.events]
@@ -296,6 +309,11 @@ class AggregatesQuestion(PaidQuestion):
             return found[0] if found[1] is None else quoted([self.keys[int(found[1])].column])
 
         return _PLACE.sub(name, expression)
+
+
+def _fields(measure: Measure) -> dict[str, Any]:
+    """What makes a measure; parts that it does not have are left out."""
+    return {name: one for name, one in asdict(measure).items() if one is not None}
 
 
 # A text, or a key's value, in an expression.
@@ -418,7 +436,7 @@ class GroupSizesQuestion(PaidQuestion):
         return 2 * self.contributions / (self.epsilon * smallest)
 
     @property
-    def what(self) -> str:
+    def words(self) -> str:
         by = ", ".join(one.column for one in self.hierarchy) or "nothing"
         more = "" if self.mechanism == "auto" else f", mechanism {self.mechanism}"
         groups = ", ".join(self.computed or (self.group, *self.within))

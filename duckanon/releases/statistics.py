@@ -6,7 +6,7 @@ What they are computed from is measured in the cells (`duckanon.releases.measure
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
@@ -24,7 +24,7 @@ from duckanon.rewrite.recognize.findings import Statistic
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import type_of_count
 
-_OTHER_SIDE = {"low": "high", "high": "low"}
+OTHER_SIDE = {"low": "high", "high": "low"}
 _SIGN = {"low": "-", "high": "+"}
 M = TypeVar("M", bound=Measure)
 
@@ -37,6 +37,9 @@ class Cells(Protocol):
 
     def count(self, *wheres: frozenset[Expr]) -> str:
         """Their number, as SQL."""
+
+    def only(self, *wheres: frozenset[Expr]) -> str:
+        """FILTER for an aggregate over the answer, after a space; empty where all cells count."""
 
     def in_row(self, *wheres: frozenset[Expr]) -> int:
         """Their number in a row of all keys."""
@@ -116,15 +119,14 @@ class Told(ABC):
         """Of a count, with the number of cells that a row of all keys adds up."""
         return None
 
-    @property
-    def within(self) -> str | None:
-        """`half` in words."""
+    def within(self, named: Callable[[Node], str]) -> str | None:
+        """`half` in words. named: how an aggregate is named."""
         half, per = self.half, "" if self.is_shown else " / the number of its values"
-        return None if half is None else f"{sql(self.node)} within {rounded(half)}{per}"
+        return None if half is None else f"{named(self.node)} within {rounded(half)}{per}"
 
     def _turned(self, side: str) -> str:
         """A negative factor turns the interval around."""
-        return side if self.asked.factor > 0 else _OTHER_SIDE[side]
+        return side if self.asked.factor > 0 else OTHER_SIDE[side]
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class CountOfDifferent(Count):
 
     @property
     def value(self) -> str:
-        return f"CAST({self.by.sql(self.cells)} AS BIGINT)"
+        return f"CAST({self.by.sql(self.cells, self.where)} AS BIGINT)"
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ class _OfSums(Told):
         return self.found.measure.number.high - self._least
 
     @property
-    def _error(self) -> Fraction:
+    def error(self) -> Fraction:
         """How far a value is from the step to which it is rounded."""
         return rounding(self.found.measure.number, self.type)
 
@@ -244,7 +246,14 @@ class Sum(_OfSums):
 
     @property
     def value(self) -> str:
-        return f"CAST({times(self._sum('s'), self.asked.factor)} AS {self._result})"
+        return self._of_cells(f"CAST({times(self.total, self.asked.factor)} AS {self._result})")
+
+    def _of_cells(self, value: str) -> str:
+        """NULL, as DuckDB has it, where a condition on keys says that there is nothing to be summed."""
+        is_filtered = isinstance(self.node, exp.Filter) and self.node.find(exp.Case) is None
+        if not is_filtered or not self.cells.only(self.asked.where):
+            return value
+        return f"(CASE WHEN {self.cells.count(self.asked.where)} > 0 THEN {value} END)"
 
     @property
     def _result(self) -> str:
@@ -256,14 +265,22 @@ class Sum(_OfSums):
         return "HUGEINT" if self.type in WHOLE else "DOUBLE"
 
     @property
+    def total(self) -> str:
+        """The sum of clamped values, without its factor, as SQL."""
+        return self._sum("s")
+
+    @property
     def _noises(self) -> list[Noisy]:
-        return self.found.measure.sums(self.found.scale, self._error)
+        return self.found.measure.sums(self.found.scale, self.error)
 
     def end(self, side: str) -> str:
-        s, turned = self._sum("s"), self._turned(side)
+        return self._of_cells(self._end(side))
+
+    def _end(self, side: str) -> str:
+        s, turned = self.total, self._turned(side)
         widths = [noisy.width_sql(self.cells.count(self.asked.where)) for noisy in self._noises]
         width = widths[0] if len(widths) == 1 else f"greatest({', '.join(widths)})"
-        step, error = own_step(self.type), float(self._error)
+        step, error = own_step(self.type), float(self.error)
         end = f"{s} {_SIGN[turned]} {width}"
         if error or step is None:
             # Each value was rounded by no more than that.
@@ -310,7 +327,7 @@ class Mean(_OfSums):
         counts = [self.cells.count(self.asked.where)] * len(self._quotient.values)
         above = f"(({s} - {double(self._least)} * {n}) / {double(self._reach)})"
         way = self._quotient.end_sql(side, above, n, counts)
-        error = float(self._error)
+        error = float(self.error)
         return self._clamped(f"({double(self._least)} + {double(self._reach)} * {way} {_SIGN[side]} {error!r})")
 
     @property
@@ -342,7 +359,7 @@ class Quantile(Told):
     @property
     def value(self) -> str:
         column = self.found.columns[str(self.asked.place)]
-        return f"CAST(max({answer_column(column)}) AS {self._result})"
+        return f"CAST(max({answer_column(column)}){self.cells.only(self.asked.where)} AS {self._result})"
 
     @property
     def _result(self) -> str:
@@ -351,9 +368,12 @@ class Quantile(Told):
         return self.type if discrete or not (self.type in WHOLE or self.type == "DOUBLE") else "DOUBLE"
 
 
-def in_words(found: Sequence[Told], *, has_totals: bool) -> str:
-    """The margins of error of the numbers of a row of all keys. has_totals: whether there are totals of rows."""
-    said = [one.within for one in {one.asked: one for one in found}.values()]
+def in_words(found: Sequence[Told], named: Callable[[Node], str] = sql, *, has_totals: bool) -> str:
+    """The margins of error of the numbers of a row of all keys.
+
+    named: how an aggregate is named. has_totals: whether there are totals of rows.
+    """
+    said = [one.within(named) for one in {one.asked: one for one in found}.values()]
     margins = [one for one in said if one is not None]
     wider = ", and those of totals within more" if has_totals else ""
     measured = (

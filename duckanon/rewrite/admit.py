@@ -10,6 +10,7 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NoReturn
 
 import sqlglot
 from sqlglot import exp
@@ -21,6 +22,7 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
 from duckanon.rewrite.normalize.desugar import pivots
+from duckanon.rewrite.quote import Unread
 
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
@@ -29,6 +31,15 @@ _DEEPEST = 200
 _ABOUT = re.compile(r"\s*(DESCRIBE|DESC|SHOW|SUMMARIZE|EXPLAIN|PRAGMA)\b\s*(.*?)\s*;?\s*", re.ASCII | re.I | re.DOTALL)
 _QUERY = re.compile(r"(SELECT|WITH|FROM|VALUES|PIVOT|TABLE\s+SELECT)\b|\(", re.ASCII | re.IGNORECASE)
 _TABLE_INFO = re.compile(r"table_info\s*\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*([A-Za-z_]+)", re.ASCII | re.DOTALL)
+# The first words of DuckDB's other statements.
+_OTHERS = frozenset(
+    """
+    ALTER ANALYZE ATTACH CALL CHECKPOINT COMMENT COPY DEALLOCATE DELETE DETACH EXECUTE EXPORT FORCE IMPORT INSTALL LOAD
+    MERGE PREPARE REINDEX RESET SET TRUNCATE UPDATE USE VACUUM
+    """.split()
+)
+_TRANSACTIONS = frozenset({"ABORT", "BEGIN", "COMMIT", "END", "ROLLBACK", "START"})
 
 # sqlglot logs what it cannot parse; the guard refuses that with an error of its own.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -126,22 +137,52 @@ def _about(word: str, rest: str) -> Statement:
 
 def _parsed(text: str) -> Statement:
     """The one statement in a text, with its question marks numbered."""
-    text = numbered(text)
+    written, text = text, numbered(text)
     try:
         trees = sqlglot.parse(text, read=DIALECT)
         trees = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+        if not trees:
+            raise UnsupportedQuery("There is no statement in the text: send a query.")
         if len(trees) != 1:
             raise UnsupportedQuery("An analyst runs one statement at a time: send each of them alone.")
         tree: Node = trees[0]
         readings = _readings(text, tree)
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        # The parser's own message would quote the statement.
+        _refuse(text)
+    try:
+        for one in nodes_of(tree, exp.Fetch):
+            _as_limit(one)
+        found = _kind(pivots(tree))
+    except Unread as no:
+        no.quotes(written)
+        raise
+    if found is None:
+        _refuse(text, tree)
+    return replace(found, readings=readings)
+
+
+def _refuse(text: str, tree: Node | None = None) -> NoReturn:
+    """Raises UnsupportedQuery for a text that is neither a query nor another statement that is admitted.
+
+    tree: of the text, if it could be parsed. sqlglot reads a word alone as a column, and two as a column with a name.
+    The parser's own message, which would quote the statement, is left out.
+    """
+    first = _FIRST_WORD.match(text)
+    word = first[1].upper() if first is not None else ""
+    if word in _TRANSACTIONS:
+        raise UnsupportedQuery(
+            "A transaction begins with BEGIN and ends with COMMIT or ROLLBACK: leave out what else is written there."
+        ) from None
+    if word not in _OTHERS and isinstance(tree, exp.DML):  # after WITH
+        word = tree.key.upper()
+    elif word not in _OTHERS and not isinstance(tree, exp.Command):
         raise UnsupportedQuery(
             "The statement cannot be understood, so it cannot be checked: look for a mistake, or write it more plainly."
         ) from None
-    for one in nodes_of(tree, exp.Fetch):
-        _as_limit(one)
-    return replace(_kind(pivots(tree)), readings=readings)
+    raise UnsupportedQuery(
+        f"An analyst's connection does not run {word[:20]} statements: it answers queries, and keeps results in "
+        "temporary tables (CREATE TEMP TABLE name AS query)."
+    ) from None
 
 
 def numbered(text: str) -> str:
@@ -175,7 +216,7 @@ def _as_limit(fetch: Node) -> None:
     ties = fetch.args.get("with_ties") or fetch.args.get("percent") or (options and options.args.get("with_ties"))
     count = fetch.args.get("count")
     if ties or (options and options.args.get("percent")) or count is None:
-        raise UnsupportedQuery("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.")
+        raise Unread("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.", fetch)
     fetch.replace(exp.Limit(expression=count.copy()))
 
 
@@ -187,7 +228,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _kind(tree: Node) -> Statement:
+def _kind(tree: Node) -> Statement | None:
     if isinstance(tree, _QUERIES):
         return Statement(Kind.QUERY, tree, known(tree))
     if isinstance(tree, exp.Create):
@@ -198,11 +239,7 @@ def _kind(tree: Node) -> Statement:
         return _drop(tree)
     if isinstance(tree, exp.Transaction | exp.Commit | exp.Rollback) and not any(tree.args.values()):
         return Statement(Kind.TRANSACTION, tree)
-    said = tree.this if isinstance(tree, exp.Command) and isinstance(tree.this, str) else tree.key
-    raise UnsupportedQuery(
-        f"An analyst's connection does not run {str(said).upper()[:20]} statements: it answers queries, and keeps "
-        "results in temporary tables (CREATE TEMP TABLE name AS query)."
-    )
+    return None
 
 
 def known(query: Node) -> Node:
@@ -215,11 +252,11 @@ def known(query: Node) -> Node:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.")
         name = type(node).__name__
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "TRY":
-            raise UnsupportedQuery(NO_TRY)
+            raise Unread(NO_TRY, node)
         if isinstance(node, exp.Anonymous) and fold(node.name) in OWN:
-            raise UnsupportedQuery("The ends of intervals are low(...) and high(...) of a number with noise.")
+            raise Unread("The ends of intervals are low(...) and high(...) of a number with noise.", node)
         if name not in _PARTS and not isinstance(node, exp.Func):
-            raise UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way.")
+            raise Unread(f"The statement holds what the guard does not know ({name}): write it another way.", node)
         if isinstance(node, exp.Select):
             for part in ("into", "locks", "hint", "operation_modifiers", "pivots", "match"):
                 _without(node, part)
@@ -231,9 +268,18 @@ def known(query: Node) -> Node:
     return query
 
 
+# What stands in the text for some parts of the tree.
+_CLAUSES = {"locks": "FOR UPDATE", "when": "AT", "rows_from": "ROWS FROM", "match": "MATCH_RECOGNIZE"}
+
+
 def _without(node: Node, part: str) -> None:
-    if arg(node, part):
-        raise UnsupportedQuery(f"The guard does not know {part.upper()} here: write the query without it.")
+    found = arg(node, part)
+    if found:
+        found = found[0] if isinstance(found, list) else found
+        # (sqlglot does not write FOR UPDATE in DuckDB's dialect.)
+        about = None if part == "locks" else found if isinstance(found, ROOT) else node
+        clause = _CLAUSES.get(part, part.upper())
+        raise Unread(f"The guard does not know {clause} here: write the query without it.", about)
 
 
 def _only(node: Node, *names: str) -> bool:

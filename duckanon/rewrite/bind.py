@@ -6,15 +6,16 @@ with the name of a table is renamed, so that neither can be taken for the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import TableName, fold
-from duckanon.catalog.snapshot import Catalog, Macro, View
+from duckanon.catalog.snapshot import Catalog, Home, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
@@ -22,12 +23,14 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, given, name_
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
-from duckanon.rewrite.quote import quote, remember, takes_over
+from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
 
+T = TypeVar("T")
 _NOT_SEEN = (
     "The statement reads something that analysts cannot see: check its names. Analysts read releases, open tables "
     "and their own temporary tables; SHOW TABLES lists what there is, and a steward opens a table with open_table."
 )
+_INSIDE = "A view or macro in its definition cannot be checked: ask the steward to write it plainly."
 # The most levels of views in views, or of macros in macros.
 _DEEPEST = 20
 # More views and macros than any statement uses: twenty levels of views that read the last one twice are a million.
@@ -39,20 +42,21 @@ class Bound:
     """A query with resolved names, as a tree of its own that may be changed.
 
     protected: the name and the node of each read of a protected table. tables: all other tables that it reads. calls:
-    the name and the node of each call of duckanon's table functions. has_parameters: whether it has placeholders. text:
-    of the statement. origins: what the analyst wrote where names are resolved now. readings: of the definitions of
-    its views and macros. opened: whether it holds the text of a view or macro that is not the analyst's own.
+    the name and the node of each call of duckanon's table functions, and where the view or macro stands in which it is
+    written. has_parameters: whether it has placeholders. text: of the statement. origins: what the analyst wrote where
+    names are resolved now. readings: of the definitions of its views and macros. opened: the names of the views and
+    macros whose text it holds and that are not the analyst's own, without those that are named in such text only.
     """
 
     query: Node
     tables: set[TableName] = field(default_factory=set)
     protected: list[tuple[TableName, Node]] = field(default_factory=list)
-    calls: list[tuple[str, Node]] = field(default_factory=list)
+    calls: list[tuple[str, Node, Home | None]] = field(default_factory=list)
     has_parameters: bool = False
     text: str = ""
     origins: Sequence[Node] = ()
     readings: list[Reading] = field(default_factory=list)
-    opened: bool = False
+    opened: list[str] = field(default_factory=list)
 
     def quote(self, node: Node | None) -> str | None:
         """The part of the statement that a node stands for, in backticks; None if none is found."""
@@ -60,8 +64,7 @@ class Bound:
 
     def not_answered(self, node: Node | None, reason: str) -> str:
         """A reason with the part of the statement that it is about."""
-        part = self.quote(node)
-        return reason if part is None else f"{part} cannot be answered. {reason}"
+        return not_answered(self.quote(node), reason)
 
 
 def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "") -> Bound:
@@ -92,15 +95,15 @@ class Place:
     """Where a name is written.
 
     ctes: the CTEs that can be seen there, with what they are called from now on; None: as they are written. home:
-    catalog and schema of the view around it. within: the views and macros whose definitions it stands in, the
+    of the steward's view or macro around it. within: the views and macros whose definitions it stands in, the
     outermost first.
     """
 
     ctes: Mapping[str, str | None] = field(default_factory=dict)
-    home: tuple[str, str] | None = None
+    home: Home | None = None
     within: tuple[TableName, ...] = ()
 
-    def inside(self, definition: TableName, home: tuple[str, str] | None) -> Place:
+    def inside(self, definition: TableName, home: Home | None) -> Place:
         """The place inside the definition of a view or macro, which sees no CTE of the query that reads it."""
         return Place({}, home, (*self.within, definition))
 
@@ -188,6 +191,16 @@ class _Guarded(Binder):
             return UnsupportedQuery(reason)
         return UnsupportedQuery(self._bound.not_answered(self._opened[0] if self._opened else node, reason))
 
+    def _defined(self, node: Node, home: Home | None, read: Callable[[], T]) -> T:
+        """What is read of the definition of a view or macro. Within another definition an error does not name it."""
+        try:
+            return read()
+        except UnsupportedQuery:
+            if home is None:
+                raise
+        # Raised outside of `except`, so that the other error is not its context.
+        raise self._refusal(node, _INSIDE)
+
     def table(self, node: Node, alias: Node, place: Place) -> None:
         written = named(node)
         if written.schema == metadata.SCHEMA and written.object in metadata.VIEWS:
@@ -201,7 +214,7 @@ class _Guarded(Binder):
             raise self._refusal(node, _NOT_SEEN)
         view = self._catalog.views.get(found) or self._catalog.behind.get(found)
         if found in self._catalog.protected:
-            if place.home is not None:
+            if place.home is not None and place.home.reads_closed:
                 raise self._refusal(node, "The statement reads a view over a protected table: ask the table itself.")
             becomes(node, full_name(self._path(found)), alias)
             self._bound.protected.append((found, node))
@@ -218,12 +231,13 @@ class _Guarded(Binder):
     def _view(self, node: Node, name: TableName, view: View, alias: Node, place: Place) -> None:
         if self._is_too_deep(place):
             raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
-        query, columns, read = _definition(view)
+        query, columns, read = self._defined(node, place.home, lambda: _definition(view))
         self._bound.readings.append(read)
-        self._bound.opened = self._bound.opened or not view.own
-        catalog, schema, _ = view.path
+        catalog, schema, own = view.path
+        if place.home is None and not view.own:
+            self._bound.opened.append(own if schema == "main" else f"{schema}.{own}")
         # An analyst's own view has no more rights than the analyst: it cannot read closed tables.
-        inside = place.inside(name, None if view.own else (fold(catalog), fold(schema)))
+        inside = place.inside(name, None if view.own else Home(fold(catalog), fold(schema), reads_closed=True))
         self._opened.append(node)
         holder = exp.Subquery(this=query)
         self.within(holder, inside)
@@ -243,7 +257,7 @@ class _Guarded(Binder):
         if name in self._functions and path in _OURS:
             node.set("catalog", exp.to_identifier("temp", quoted=True))
             node.set("db", exp.to_identifier("main", quoted=True))
-            self._bound.calls.append((name, node))
+            self._bound.calls.append((name, node, place.home))
             return
         macro = self._macro(node.this, is_table=True)
         if macro is not None and path in _THEIRS:
@@ -253,28 +267,29 @@ class _Guarded(Binder):
             holder.set("alias", node.args.get("alias") or own)
             put(node, holder)
             return
-        if path in _THEIRS and self._metadata(node, name):
+        if path in _THEIRS and self._metadata(node, name, place.home):
             return
         if name not in TABLE_FUNCTIONS or path not in _THEIRS:
+            called = "this function" if self._opened else f"the function {name[:40]}"
             raise self._refusal(
-                node, f"An analyst cannot read from the function {name[:40]}: ask the steward for a table or a release."
+                node, f"An analyst cannot read from {called}: ask the steward for a table or a release."
             )
         self.within(node.this, place)
 
-    def _metadata(self, node: Node, name: str) -> bool:
+    def _metadata(self, node: Node, name: str, home: Home | None) -> bool:
         """Replace a call of a function that lists the catalog. Returns whether it is one."""
         passed = node.this.expressions
         if name in metadata.FUNCTIONS and not passed:
             listed = metadata.FUNCTIONS[name](self._catalog)
         elif name == "pragma_table_info" and len(passed) == 1 and isinstance(passed[0], exp.Literal):
-            listed = metadata.table_info(self._catalog, self._in_text(str(passed[0].this)))
+            listed = metadata.table_info(self._catalog, self._in_text(str(passed[0].this), home))
         else:
             return False
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
         put(node, exp.Subquery(this=listed, alias=alias))
         return True
 
-    def _in_text(self, text: str) -> TableName:
+    def _in_text(self, text: str, home: Home | None) -> TableName:
         """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
         try:
             trees = sqlglot.parse(f"FROM {text}", read=DIALECT)
@@ -285,8 +300,8 @@ class _Guarded(Binder):
         plain = isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier)
         plain = plain and {one for one, _ in given(trees[0])} <= {"expressions", "from", "from_"}
         plain = plain and {one for one, _ in given(found)} <= {"this", "db", "catalog"}
-        name = self._catalog.find(named(found)) if plain else None
-        if name is None:
+        name = self._catalog.find(named(found), home) if plain else None
+        if name is None or not self._catalog.is_seen(name):
             raise UnsupportedQuery(_NOT_SEEN)
         return name
 
@@ -308,16 +323,17 @@ class _Guarded(Binder):
         """The definition of a macro with the arguments of a call, whose names are resolved already."""
         if self._is_too_deep(place):
             raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
-        values = macros.arguments(macro, passed)
-        body, read = macros.body(macro)
+        values = self._defined(call, place.home, lambda: macros.arguments(macro, passed))
+        body, read = self._defined(call, place.home, lambda: macros.body(macro))
         self._bound.readings.append(read)
-        self._bound.opened = True
+        if place.home is None:
+            self._bound.opened.append(macro.name)
         holder = exp.Subquery(this=body)
         # A macro has no more rights than its caller: it cannot read closed tables.
         self._opened.append(call)
         catalog, schema = macro.home
         name = TableName(fold(catalog), fold(schema), fold(macro.name))
-        self.within(holder, place.inside(name, place.home))
+        self.within(holder, place.inside(name, place.home or Home(*self._catalog.search[0])))
         self._opened.pop()
         return macros.filled(holder, values).this
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from duckanon.catalog.names import NOWHERE, TableName, fold
-from duckanon.catalog.snapshot import Stored, View
+from duckanon.catalog.snapshot import Home, Stored, View
 from duckanon.rewrite.algebra.nodes import Node, name_of, nodes_of
 from duckanon.rewrite.algebra.relations import Opaque, Relation, Table, columns
 from duckanon.rewrite.bind import Binder, Place, named
@@ -94,7 +94,7 @@ def resolved(query: Node, schema: Schema) -> Relation:
 
     Raises TooComplex, or RecursionError, for one that is too large to be followed.
     """
-    return _Known(schema).resolved(query, Place(home=(schema.home.catalog, schema.home.schema)))
+    return _Known(schema).resolved(query, Place(home=Home(schema.home.catalog, schema.home.schema)))
 
 
 class _Known(Binder):
@@ -132,7 +132,7 @@ class _Known(Binder):
     def _meaning(self, written: TableName, place: Place) -> Relation:
         schema = self._schema
         # A name is looked up in the view's own schema, then in the default one, then anywhere if it is unique.
-        home = TableName(*(place.home or ("", "")), "")
+        home = NOWHERE if place.home is None else TableName(place.home.catalog, place.home.schema, "")
         places = (written.within(home), written.within(schema.home), written)
         known = next((one for one in map(schema.table, places) if one is not None), None)
         view = next((one for one in map(schema.view, places) if one is not None), None)
@@ -155,8 +155,9 @@ class _Known(Binder):
             query, listed = query_of(view)
         except SqlglotError:
             return Opaque("a view whose text cannot be read", (Table(name, None, self._schema.is_protected(name)),))
-        catalog, schema = place.home or ("", "")
-        inner = self.resolved(query, place.inside(name, (name.catalog or catalog, name.schema or schema)))
+        around = place.home or Home("", "")
+        home = Home(name.catalog or around.catalog, name.schema or around.schema)
+        inner = self.resolved(query, place.inside(name, home))
         return self._resolver.renamed(inner, listed) if listed else inner
 
     def mentioned(self, text: str) -> Sequence[Table]:

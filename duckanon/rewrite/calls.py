@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.snapshot import Catalog
+from duckanon.catalog.snapshot import Catalog, Home
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.dialect import DIALECT
@@ -45,10 +45,11 @@ class Call:
         return str(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
 
 
-def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog) -> Call:
-    """The call in a table node of the query. parameters: the function's, in order.
+def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog, home: Home | None = None) -> Call:
+    """The call in a table node of the query.
 
-    Raises UnsupportedQuery where an argument is no constant, or names no table that can be read by its name.
+    parameters: the function's, in order. home: of the steward's view or macro around it. Raises
+    UnsupportedQuery where an argument is no constant, or names no table that can be read by its name.
     """
     known = functions().get(function)
     if known is None or not known.analysts:
@@ -80,7 +81,7 @@ def read(function: str, node: Node, parameters: Sequence[str], catalog: Catalog)
         value = arguments.get(name)
         if value is None or isinstance(value, exp.Null):
             continue
-        tables[name] = _table(function, value, catalog)
+        tables[name] = _table(function, value, catalog, home)
     return Call(function, node, arguments, tables)
 
 
@@ -97,13 +98,13 @@ def is_constant(node: Node) -> bool:
     return False
 
 
-def _table(function: str, value: Node, catalog: Catalog) -> TableName:
+def _table(function: str, value: Node, catalog: Catalog, home: Home | None) -> TableName:
     try:
         written = TableName.of(value.this) if isinstance(value, exp.Literal) and value.is_string else None
     except ValueError:
         written = None
-    found = None if written is None else catalog.find(written)
-    if found is None:
+    found = None if written is None else catalog.find(written, home)
+    if found is None or not catalog.is_seen(found):
         raise UnsupportedQuery(
             f"{function} is called on something that is no table to be seen here: look at its name, or ask the steward "
             "to open it."

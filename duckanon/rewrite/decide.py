@@ -8,20 +8,20 @@ from datetime import date
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
-from duckanon.catalog.snapshot import Catalog, View
+from duckanon.catalog.names import TableName, fold, literal, quoted
+from duckanon.catalog.snapshot import Catalog, Home, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import metadata
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.bind import Bound, bind, named
-from duckanon.rewrite.calls import read
+from duckanon.rewrite.calls import Call, read
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.empty import empty, is_empty
 from duckanon.rewrite.normalize.desugar import quantile_lists, staging
 from duckanon.rewrite.parameters import Parameters, filled
-from duckanon.rewrite.rule_context import Releases, RuleContext, literal
+from duckanon.rewrite.rule_context import Releases, RuleContext
 from duckanon.rewrite.rules import RULES
 
 # What runs for a statement that changes nothing in DuckDB.
@@ -62,7 +62,7 @@ def decide(
         staging(bound.query, lambda node: named(node) in catalog.protected)
         tables = nodes_of(bound.query, exp.Table)
         bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
-    calls = [read(name, node, functions[name], catalog) for name, node in bound.calls]
+    calls = [_call(name, node, functions[name], catalog, home) for name, node, home in bound.calls]
     if bound.protected or any(name in catalog.protected for one in calls for name in one.tables.values()):
         if bound.has_parameters:
             given = replace(statement, query=filled(query, parameters))
@@ -78,6 +78,18 @@ def decide(
             text = str(bound.query.sql(DIALECT, comments=False, normalize_functions=False))
             return decide(admit(f"FROM explain_privacy({literal(text)})"), catalog, functions, releases, today)
     return _answered(statement, RuleContext(bound, catalog, releases, today, calls, list(bound.protected)))
+
+
+def _call(name: str, node: Node, parameters: Sequence[str], catalog: Catalog, home: Home | None) -> Call:
+    """A call of duckanon's. In a view or macro an error says nothing about it."""
+    try:
+        return read(name, node, parameters, catalog, home)
+    except UnsupportedQuery:
+        if home is None:
+            raise
+    raise UnsupportedQuery(
+        "A view or macro of the statement has a call that cannot be made for an analyst: ask the steward for a release."
+    )
 
 
 def _answered(statement: Statement, context: RuleContext) -> Decision:
@@ -102,10 +114,10 @@ def _answered(statement: Statement, context: RuleContext) -> Decision:
         steps,
         text,
         context.approved,
-        context.answers,
+        [replace(one, definitions=tuple(dict.fromkeys(bound.opened))) for one in context.answers],
         target,
         frozenset(bound.tables),
-        has_definitions=bound.opened,
+        has_definitions=bool(bound.opened),
         readings=bound.readings,
     )
 

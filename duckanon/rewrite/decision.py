@@ -88,10 +88,10 @@ class Decision:
 
     @property
     def shown(self) -> Decision:
-        """What of the decision may be shown: not the text of a view or macro, nor what it reads."""
+        """What of the decision may be shown: not the text of a view or macro, nor what it reads, calls or asks for."""
         if not self.has_definitions:
             return self
-        return replace(self, query=None, target=None, readings=(), tables=frozenset())
+        return replace(self, query=None, target=None, readings=(), tables=frozenset(), calls=(), answers=())
 
     @property
     def refusal(self) -> Step | None:

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 
@@ -28,6 +29,25 @@ _BROKEN = (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, 
 # A token for comparison: its kind, and its text where that makes a difference.
 _Token = tuple[str, str]
 _PARAMETER: _Token = ("VALUE", "")
+
+
+class Unread(UnsupportedQuery):
+    """Why a statement is not read, about a part of it. part: its node in the tree of the text, if there is one."""
+
+    def __init__(self, reason: str, part: Node | None = None) -> None:
+        super().__init__(reason)
+        self.part = part
+
+    def quotes(self, text: str) -> None:
+        """Let the message begin with the part as it was written. text: the statement."""
+        part = quote(text, self.part, ())
+        if part is not None:
+            self.args = (not_answered(part, str(self)),)
+
+
+def not_answered(part: str | None, reason: str) -> str:
+    """A reason after the part of the statement that it is about."""
+    return reason if part is None else f"{part} cannot be answered. {reason}"
 
 
 def remember(written: Node, copy: Node) -> list[Node]:

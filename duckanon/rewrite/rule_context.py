@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, literal, spelled
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import PolicyRefusal
@@ -28,7 +28,7 @@ from duckanon.rewrite.quote import takes_over
 from duckanon.rewrite.recognize import Finding
 from duckanon.rewrite.recognize.aggregates import aggregates
 from duckanon.rewrite.recognize.classify import findings
-from duckanon.rewrite.recognize.findings import Aggregates, Role, Unknown
+from duckanon.rewrite.recognize.findings import Aggregates, Role, Unanswered, Unknown
 
 T = TypeVar("T", bound=Finding)
 R = TypeVar("R")
@@ -60,6 +60,10 @@ class Releases(Protocol):
 
     def call(self, context: RuleContext, call: Call, name: TableName) -> None:
         """Answer a call on a protected table, or refuse it."""
+        ...
+
+    def cells(self, question: Any) -> int | None:
+        """The number of cells of an answer, which follows from the domains; None if these are not at hand."""
         ...
 
     def offers(self, context: RuleContext, name: TableName, kind: str) -> str:
@@ -132,6 +136,8 @@ class RuleContext:
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
         found = aggregates(core)
+        if isinstance(found, Unanswered):
+            raise NotFollowed(found.reason, why=found)
         if isinstance(found, str):
             raise NotFollowed(found)
         if found.table not in self.catalog.protected:
@@ -250,8 +256,7 @@ class RuleContext:
     def written(self, name: TableName) -> str:
         """The name as it is written in a call, in quotes where needed."""
         _, schema, own = self.path(name)
-        parts = [own] if schema == "main" else [schema, own]
-        return ".".join(one if one.isidentifier() and one.isascii() else quoted([one]) for one in parts)
+        return spelled([own] if schema == "main" else [schema, own])
 
     def label(self, name: TableName) -> str:
         """The name for people."""
@@ -310,11 +315,6 @@ def type_of_count(written: Node | None) -> str:
 def has(names: object, column: str) -> bool:
     """Whether a column is among names, as DuckDB compares them."""
     return isinstance(names, list | tuple) and fold(column) in {fold(str(one)) for one in names}
-
-
-def literal(text: str) -> str:
-    """The text as a SQL string."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def literals(texts: object) -> str:

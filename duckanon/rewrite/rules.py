@@ -311,8 +311,11 @@ def anything_else(context: RuleContext) -> None:
 
 
 def _shortest(reasons: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The first reason; of several rules with the same sentence, the one that quotes the smallest part."""
-    kind, reason = reasons[0]
+    """The first reason that quotes a part of the query, else the first.
+
+    Of several rules with the same sentence it is the one that quotes the smallest part.
+    """
+    kind, reason = next((one for one in reasons if one[1].startswith("`")), reasons[0])
     same = [one for _, one in reasons if one.rpartition("` ")[2] == reason.rpartition("` ")[2]]
     return kind, min(same, key=len)
 

@@ -103,7 +103,12 @@ class UserFile:
         }
         new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         # O_EXCL: nobody else has put a file of that name there.
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except PermissionError as error:
+            raise InvalidInput(
+                f"{self.path} cannot be written: ask for permission to write in the folder of the database."
+            ) from error
         try:
             with os.fdopen(descriptor, "w") as file:
                 json.dump(whole, file, indent=1)

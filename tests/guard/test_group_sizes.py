@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -90,6 +91,28 @@ JOINED = (
 def test_all_units_with_the_records_they_have(con: duckanon.Analyst, sql: str) -> None:
     """As DuckDB counts them, units without records too; what stands around it is kept."""
     assert told(con, sql) == told(con._con.cursor(), sql)
+
+
+LISTED = (
+    "SELECT n, count(*) FROM (SELECT t.k, count(o_orderkey) AS n FROM {} AS t LEFT JOIN orders ON t.k = o_custkey "
+    "GROUP BY t.k) GROUP BY n ORDER BY n"
+)
+
+
+def test_groups_are_those_of_the_open_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of units that it does not list count in no group; units without records have size 0."""
+    path = made(tmp_path / "x.duckdb", *PROTECTED)
+    with duckanon.connect(path, role="steward") as con:
+        for name, rows in (("few", "range(3)"), ("many", "range(200)"), ("none", "range(900, 905)")):
+            con.execute(f"CREATE TABLE {name} AS SELECT i::INTEGER AS k FROM {rows} t(i)")
+            con.execute("SELECT open_table(?)", [name]).fetchall()
+    monkeypatch.setattr(mechanisms, "draw", truth)
+    monkeypatch.setattr(answers, "STRICT", True)
+    with duckanon.connect(path, role="analyst") as con:
+        for name in ("few", "many", "none"):
+            for sql in (LISTED.format(name), LISTED.format(name).replace("count(o_orderkey)", "count(o_custkey)")):
+                assert told(con, sql) == told(con._con.cursor(), sql)
+            assert "each once" in con.explain(LISTED.format(name)).steps[0].reason
 
 
 def test_statistics_of_all_units(con: duckanon.Analyst) -> None:
@@ -231,3 +254,20 @@ def test_units_that_nobody_knows_and_records_of_nobody(tmp_path: Path, monkeypat
 def test_units_from_a_query_are_refused_in_one_sentence(con: duckanon.Analyst, units: str) -> None:
     with pytest.raises(DuckanonError, match="The groups are joined with another table, which the release does not"):
         con.execute(JOINED.format("").replace("FROM customer", f"FROM {units}"))
+
+
+def test_what_is_said_of_intervals_can_be_done(con: duckanon.Analyst) -> None:
+    """The call that is named has them, and is free then; where there are none, none are named."""
+    sizes = "SELECT n, count(*) FROM (SELECT o_custkey, count(*) AS n FROM orders{} GROUP BY o_custkey) GROUP BY n"
+    con.execute(sizes.format("")).fetchall()
+    assert con.decision is not None
+    said = con.decision.steps[0].reason
+    call = re.search(r"FROM dp_group_sizes\(.*?\)(?=, for free)", said)
+    assert call is not None
+    assert not re.search("low and high", said)
+    con.execute(call[0]).fetchall()
+    assert {"groups", "low", "high"} <= {one[0] for one in con.description}
+    assert con.decision.steps[0].drawn is not None
+    con.execute(sizes.format(" WHERE o_orderpriority = '1'")).fetchall()
+    assert "have no intervals" in con.decision.steps[0].reason
+    assert not re.search("low and high|dp_group_sizes", con.decision.steps[0].reason)

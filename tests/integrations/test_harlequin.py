@@ -68,7 +68,7 @@ def test_what_an_analyst_cannot_have_is_said(people: Path) -> None:
         adapter.connect()
     with pytest.raises(HarlequinConfigError, match="role must be steward or analyst"):
         DuckanonAdapter([str(people)], role="root")
-    with pytest.raises(HarlequinConnectionError, match="Cannot open"):
+    with pytest.raises(HarlequinConnectionError, match="cannot be made, since its folder does not exist"):
         DuckanonAdapter(["/nowhere/at/all.duckdb"]).connect()
 
 

@@ -45,16 +45,19 @@ class Table:
 class Number:
     """A number that is asked for. beside: a further column, so that conditions are none of all.
 
-    rolled: whether it is the total of all kinds of a place, by ROLLUP.
+    rolled: whether it is the total of all kinds of a place, by ROLLUP. apart: whether it is that of the first kind of a
+    place, among rows of all.
     """
 
     sql: str
     beside: str = ""
     rolled: bool = False
+    apart: bool = False
 
     def query(self, name: str) -> str:
         """The query for it, by places, from a table."""
-        keys, group = ("place, kind", "place, ROLLUP (kind)") if self.rolled else ("place", "place")
+        keys = "place, kind" if self.rolled or self.apart else "place"
+        group = "place, ROLLUP (kind)" if self.rolled else keys
         shown = f"{keys}, {self.sql} AS x, low({self.sql}) AS low, high({self.sql}) AS high"
         return f"SELECT {shown}{', ' * bool(self.beside)}{self.beside} FROM {name} GROUP BY {group}"
 
@@ -103,7 +106,7 @@ class Chosen:
         order = np.argsort(np.asarray(self._form.column(self._place)), kind="stable")
         by_cell = np.empty((len(order), totals.shape[2]), dtype=np.int64)
         by_cell[order] = totals.reshape(-1, totals.shape[2])
-        total = "AND kind IS NULL" if self._number.rolled else ""
+        total = "AND kind IS NULL" if self._number.rolled else "AND kind = 1" if self._number.apart else ""
         with duckdb.connect() as con:
             noise_widths.register(Instance(con))
             con.register("chosen", mechanisms.answer(self.question, self._form, [by_cell]))

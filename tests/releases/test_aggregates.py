@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from duckanon.governance.locations import Location
 from duckanon.releases import measures, mechanisms
 from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units, shared
-from duckanon.releases.paid_questions import AggregatesQuestion, Key
+from duckanon.releases.paid_questions import AggregatesQuestion, DomainFilter, Key
 from tests.releases.plain import Typed, in_order
 
 NUMBER = Number("x", "-2", "1/2", 12)
@@ -169,8 +169,9 @@ def con() -> duckdb.DuckDBPyConnection:
 
 def exact(con: duckdb.DuckDBPyConnection, case: Case) -> list[np.ndarray]:
     con.execute("CREATE OR REPLACE TABLE t (unit INTEGER, a VARCHAR, x DOUBLE, y INTEGER)").fetchall()
-    for one in case.records:
-        con.execute("INSERT INTO t VALUES (?, ?, ?, ?)", [one[name] for name in ("unit", "a", "x", "y")]).fetchall()
+    rows = [[one[name] for name in ("unit", "a", "x", "y")] for one in case.records]
+    if rows:
+        con.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
     return mechanisms.exact(con, case.question)
 
 
@@ -187,6 +188,39 @@ def test_one_unit_moves_each_measure_by_its_sensitivity(con: duckdb.DuckDBPyConn
     for (measure, _), mine, other in zip(case.question.measures, exact(con, case), exact(con, rest), strict=True):
         whole = measure.whole if isinstance(measure, Sums) else 1
         assert np.abs(mine - other).sum() <= case.question.sensitivity(measure) * whole
+
+
+@pytest.mark.parametrize("contributions", [1, 2, 3, 4, 6, 9])
+@pytest.mark.parametrize("grouped", [(), ('system.main.upper("k0")',)])
+@pytest.mark.parametrize(
+    "filters", [(), (DomainFilter("(\"k0\" <> 'q')", (0,)),), (DomainFilter("(\"k0\" = 'p')", (0,)),)]
+)
+@pytest.mark.parametrize("events", [(), (EVENTS,)])
+def test_the_units_that_one_unit_moves(
+    con: duckdb.DuckDBPyConnection,
+    contributions: int,
+    grouped: tuple[str, ...],
+    filters: tuple[DomainFilter, ...],
+    events: tuple[tuple[str, ...], ...],
+) -> None:
+    """Over tables with and without a unit of up to nine records, wherever they lie: no more than it says, and as much.
+
+    So a smaller scale is too small, and a larger one is noise for nothing.
+    """
+    bare = question(contributions=contributions, keys=(KEY,), domain_filters=filters, grouped=grouped, events=events)
+    cells = mechanisms.cells(con, bare)
+    asked = replace(bare, measures=((Units(cells if cells < contributions else None), Fraction(1)),))
+    places = [(a, y) for a in DOMAIN for y in ((1, 2, 3) if events else (3,))]
+    others = [{"unit": 2, "a": a, "x": None, "y": y} for a, y in places]
+    (before,) = exact(con, Case(asked, others))
+    moved = []
+    for many in range(1, 10):
+        for first in range(len(places)):
+            own = [places[(first + at) % len(places)] for at in range(many)]
+            (after,) = exact(con, Case(asked, [*others, *({"unit": 1, "a": a, "x": None, "y": y} for a, y in own)]))
+            moved.append(int(np.abs(after - before).sum()))
+            assert np.abs(after - before).max() <= 1
+    assert max(moved) == asked.sensitivity(asked.measures[0][0]) == min(contributions, cells)
 
 
 @given(cases())

@@ -384,6 +384,13 @@ def test_a_note_says_what_intervals_leave_out() -> None:
             " Intervals do not cover values clamped to their bounds."
         )
     assert not_covered(replace(aggregates(1, Records()), privacy_unit=None)) == ""
+    regions = replace(sizes(1), is_unit=True)
+    assert not_covered(regions) == (
+        f" Each unit counts in one region by state only, with its records there. Intervals do not cover {cut} or "
+        "records in other regions."
+    )
+    # Without regions all its records are in one place.
+    assert not_covered(replace(regions, hierarchy=())) == f" Intervals do not cover {cut}."
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=" ".join)

@@ -105,7 +105,7 @@ def test_parameters_and_calls_are_told() -> None:
     assert bound("SELECT $a").has_parameters
     assert bound("SELECT ?").has_parameters
     assert not bound("SELECT 1").has_parameters
-    assert [name for name, _ in bound("FROM dp_group_sizes('persons', 'hid', epsilon := 1)").calls] == [
+    assert [name for name, *_ in bound("FROM dp_group_sizes('persons', 'hid', epsilon := 1)").calls] == [
         "dp_group_sizes"
     ]
 

@@ -380,3 +380,28 @@ def test_other_types_are_not_compared(kind: str) -> None:
             )
     if kind:
         decide(admit("SELECT count(*) FROM t WHERE c IS NULL"), catalog, table_functions(), AvailableReleases(), TODAY)
+
+
+@pytest.mark.parametrize(
+    ("constant", "said"),
+    [
+        ("TIMESTAMPTZ '2024-03-31 00:30:00+00'", "A constant has a type that filters do not compare: TIMESTAMPTZ."),
+        ("'x'::BLOB", "A constant has a type that filters do not compare: BLOB."),
+        ("DATE '2024-3-1'", "A constant of the type DATE must be written as in DATE '2024-03-31'."),
+        ("'nan'::DOUBLE", "A constant of the type DOUBLE must be a finite number."),
+        ("1.5::DECIMAL(3,0)", "A constant of the type DECIMAL must be a number that it holds without loss."),
+        ("5::VARCHAR", "A constant of the type VARCHAR must be a text in quotes."),
+    ],
+)
+def test_a_constant_that_duckdb_reads_and_the_guard_does_not(constant: str, said: str) -> None:
+    """DuckDB casts each of them: so it is not called no value of its type."""
+    duckdb.execute(f"SELECT {constant}").fetchall()
+    with pytest.raises(DuckanonError) as refused:
+        decide(
+            admit(f"SELECT count(*) FROM t WHERE c0a = {constant}"),
+            CATALOG,
+            table_functions(),
+            AvailableReleases(),
+            TODAY,
+        )
+    assert said in str(refused.value)

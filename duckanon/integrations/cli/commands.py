@@ -297,7 +297,7 @@ def audit(
         from duckanon.integrations.audit.corpus import corpus
         from duckanon.integrations.audit.findings import Verdict, unmentioned
         from duckanon.integrations.audit.findings import audit as audited
-        from duckanon.integrations.terminal.output import say
+        from duckanon.integrations.terminal.output import answer, say, write_table
 
         read = corpus(paths, database)
         listed = audited(read, split(table))
@@ -306,16 +306,17 @@ def audit(
         if form is AuditFormat.SARIF:
             from duckanon.integrations.audit.sarif import as_sarif
 
-            as_sarif(listed, sys.stdout)
+            with answer() as out:
+                as_sarif(listed, out)
         elif form is AuditFormat.JSON:
             from duckanon.integrations.cli.audit_tables import as_json
 
-            as_json(listed, sys.stdout)
+            with answer() as out:
+                as_json(listed, out)
         else:
             from duckanon.integrations.cli.audit_tables import listing
-            from duckanon.integrations.terminal.output import answers
 
-            answers().print(listing(listed, len(read.scripts)))
+            write_table(listing(listed, len(read.scripts)))
     if any(one.verdict is Verdict.UNSAFE for one in listed):
         raise typer.Exit(1)
 
@@ -379,9 +380,9 @@ def _over(path: Path, table: str | None, work: Callable[[Connection, str], T], o
 def _print(result: Result, form: Format, as_table: Callable[[Sequence[Mapping[str, Any]]], Table]) -> None:
     """Write a result to stdout; as a table in the words of `as_table`."""
     from duckanon.integrations.cli.script import show
-    from duckanon.integrations.terminal.output import answers
+    from duckanon.integrations.terminal.output import write_table
 
     if form is Format.TABLE:
-        answers().print(as_table(result.records()))
+        write_table(as_table(result.records()))
     else:
         show(result, form)

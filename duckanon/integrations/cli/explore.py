@@ -9,6 +9,7 @@ import typer
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.terminal.errors import one_sentence
+from duckanon.integrations.terminal.output import inform
 
 _EXTRA = ("anyio", "h11", "starlette", "uvicorn")
 
@@ -37,7 +38,7 @@ def explore(
             raise InvalidInput("The page needs its extra: pip install 'duckanon[explore]'.") from None
 
         def started(address: str) -> None:
-            print(f"Exploring {path} at {address}", flush=True)
+            inform(f"Exploring {path} at {address}")
             print("The address works once, on this machine only. Ctrl-C ends it.", flush=True)
             if browser:
                 open_browser(address)

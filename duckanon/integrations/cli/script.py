@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.result_tables import ROWS_SHOWN, rendered
 from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
-from duckanon.integrations.terminal.output import answers, say
+from duckanon.integrations.terminal.output import answer, answers, inform, say, write, write_table
 from duckanon.integrations.terminal.session import Session
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
         result = session.run("Running", partial(_execute, statement=statement, form=form))
         if _is_acknowledgement(statement, result):
             if chatty:
-                print(f"{result.rows[0][0]:,} rows." if result.rows else "Done.")
+                inform(f"{result.rows[0][0]:,} rows." if result.rows else "Done.")
         elif _is_plan(statement):
-            print(*(row[-1] for row in result.rows), sep="\n")
+            write("".join(f"{row[-1]}\n" for row in result.rows))
         else:
             show(result, form)
         _tell(getattr(session.con, "decision", None), result, chatty=chatty)
@@ -48,13 +47,13 @@ def _tell(decision: Decision | None, result: Result, *, chatty: bool) -> None:
         return
     for step in decision.steps:
         if chatty:
-            print(f"-- {step.line}")
+            inform(f"-- {step.line}")
         elif step.verdict != "runs":
             say(f"-- {step.line}")
     # What a statement without rows gives has other columns.
     small = decision.small_numbers(result.rows) if decision.target is None else None
     if small is not None:
-        (print if chatty else say)(f"-- {small}")
+        (inform if chatty else say)(f"-- {small}")
 
 
 def _is_unicode(text: str) -> bool:
@@ -68,13 +67,11 @@ def _is_unicode(text: str) -> bool:
 
 def show(result: Result, form: Format) -> None:
     """Write a result to stdout."""
-    if form is Format.JSON:
-        as_json(result, sys.stdout)
-    elif form is Format.CSV:
-        as_csv(result, sys.stdout)
-    else:
-        console = answers()
-        console.print(rendered(result, console.width))
+    if form is Format.TABLE:
+        write_table(rendered(result, answers().width))
+        return
+    with answer() as out:
+        (as_json if form is Format.JSON else as_csv)(result, out)
 
 
 def _execute(con: Connection, statement: Any, form: Format) -> Result:

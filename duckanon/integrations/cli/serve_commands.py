@@ -12,6 +12,7 @@ import typer
 
 from duckanon.errors import InvalidInput
 from duckanon.integrations.terminal.errors import one_sentence
+from duckanon.integrations.terminal.output import inform, write
 
 user = typer.Typer(no_args_is_help=True, help="The users of a served database.")
 Database = Annotated[Path, typer.Argument(metavar="PATH", help="The DuckDB database.")]
@@ -78,7 +79,7 @@ def serve(
 
         def started(host: str, port: int) -> None:
             how = "over TLS" if tls_cert else "without TLS, to this machine only"
-            print(f"Serving {path} at {host}:{port}, {how}. Ctrl-C stops it.", flush=True)
+            inform(f"Serving {path} at {host}:{port}, {how}. Ctrl-C stops it.")
 
         try:
             asyncio.run(service.serve(started))
@@ -123,7 +124,7 @@ def add(
             _allot(path, name, epsilon, of)
         is_new = UserFile(path).add(name, role.value, password)
         limit = f", who may spend epsilon {epsilon} on {of}" if epsilon is not None else ""
-        print(f"{name} {'is added as' if is_new else 'is now'} {role.value}{limit}.")
+        inform(f"{name} {'is added as' if is_new else 'is now'} {role.value}{limit}.")
 
 
 @user.command()
@@ -133,7 +134,7 @@ def remove(path: Database, name: Name) -> None:
         from duckanon.server.users import UserFile
 
         UserFile(path).remove(name)
-        print(f"{name} is removed. Connections that are open stay until they end.")
+        inform(f"{name} is removed. Connections that are open stay until they end.")
 
 
 @user.command("list")
@@ -142,8 +143,8 @@ def listed(path: Database) -> None:
     with one_sentence():
         from duckanon.server.users import UserFile
 
-        for one in sorted(UserFile(path).read().users.values(), key=lambda one: one.name):
-            print(f"{one.name}\t{one.role}")
+        users = sorted(UserFile(path).read().users.values(), key=lambda one: one.name)
+        write("".join(f"{one.name}\t{one.role}\n" for one in users))
 
 
 def _password(name: str) -> str:
@@ -157,18 +158,12 @@ def _password(name: str) -> str:
 
 
 def _allot(path: Path, name: str, epsilon: str, population: str) -> None:
-    import duckdb
-
     from duckanon.accounting import epsilon as exactly
     from duckanon.connection import connect
     from duckanon.functions.udf import Instance
     from duckanon.governance.instance import governance_of
 
-    try:
-        con = connect(path, role="steward")
-    except duckdb.IOException:
-        raise InvalidInput(f"{path} is open elsewhere, perhaps in a server: stop that first.") from None
-    with con:
+    with connect(path, role="steward") as con:
         ((database,),) = con.execute("SELECT current_database()").fetchall()
         governance = governance_of(Instance(con._con).identity, con._con)
         governance.decisions.allot(database, name, population, exactly(epsilon, "--epsilon"))

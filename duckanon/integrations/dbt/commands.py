@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from duckanon.integrations.terminal.errors import one_sentence
+from duckanon.integrations.terminal.output import inform
 
 app = typer.Typer(
     name="dbt", no_args_is_help=True, help="Put duckanon's macros into a dbt project, or make an example."
@@ -37,7 +38,7 @@ def example(
         from duckanon.integrations.dbt.project import example as write
 
         write(folder)
-        print(f"Wrote {folder}. Next: cd {folder} && dbt build")
+        inform(f"Wrote {folder}. Next: cd {folder} && dbt build")
 
 
 @app.command()
@@ -48,4 +49,4 @@ def macros(
     with one_sentence():
         from duckanon.integrations.dbt.project import macros as write
 
-        print(_NEXT.format(folder=write(project)), end="")
+        inform(_NEXT.format(folder=write(project)).rstrip())

@@ -233,8 +233,16 @@ def _typed(value: Value, kind: str) -> Value | None:
         return None
     found = of_type(value, kind)
     if found is None:
-        raise NotTotal(f"A constant is no value of the type {plain(kind)} to which it is cast: write it so.")
+        raise NotTotal(_unread(kind))
     return Value(found, kind)
+
+
+def _unread(kind: str) -> str:
+    """Why a constant that is cast to a type is not read."""
+    written = _WRITTEN.get(kind) or ("a number that it holds without loss" if is_exact(kind) else None)
+    if written is None:
+        return f"A constant has a type that filters do not compare: {plain(kind)}."
+    return f"A constant of the type {plain(kind)} must be {written}."
 
 
 def _interval(value: Value, unit: str) -> Value | None:
@@ -364,6 +372,17 @@ def _uuid(text: str) -> UUID | None:
 
 
 _READERS = {"DATE": _date, "TIMESTAMP": _timestamp, "TIME": _time, "UUID": _uuid}
+# How constants of a type are written so that they are read; whole numbers and decimals are told alike.
+_WRITTEN = {
+    "DATE": "written as in DATE '2024-03-31'",
+    "TIMESTAMP": "written as in TIMESTAMP '2024-03-31 00:30:00'",
+    "TIME": "written as in TIME '00:30:00'",
+    "UUID": "written as in UUID '5c3a0f2e-9d1b-4c7a-8e6f-0123456789ab'",
+    "BOOLEAN": "true or false",
+    "FLOAT": "a finite number that it holds without loss",
+    "DOUBLE": "a finite number",
+    "VARCHAR": "a text in quotes",
+}
 # The types whose constants can be written.
 SIMPLE = frozenset({*WHOLE, *_READERS, "BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR"})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import sqlglot
 from sqlglot import exp
@@ -18,33 +19,82 @@ from duckanon.rewrite.algebra.aggregates import AGGREGATES
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.normalize.quotients import Quotient, guarded, inner, quotient
 from duckanon.rewrite.normalize.split import may_be
 
-# Functions around an aggregate for the ends of its interval.
+# Functions around a number for the ends of its interval.
 ENDS = ("low", "high")
+_OTHER_END = {"low": "high", "high": "low"}
+_NO_END = (
+    "low and high are the ends of the interval of a count, a sum, a mean or a share, also rounded or beside constants; "
+    "a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / count(*)."
+)
+NOT_GROUPED = "The query shows a column by which it does not group"
+_TOTAL_OF_TOTALS = (
+    "With ROLLUP, CUBE or GROUPING SETS this total adds up totals too, so it is no share: ask for the shares without "
+    "these."
+)
 _CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets, exp.Tuple, exp.Paren)
 
 
 class NotFollowed(Exception):
-    """Why a part of the query cannot be written over another table, in a sentence. part: its node, if it is known."""
+    """Why a part of the query cannot be written over another table, in a sentence. part: its node, if it is known.
 
-    def __init__(self, reason: str, part: Node | None = None) -> None:
+    why: the same with what may be asked instead, if that is known.
+    """
+
+    def __init__(self, reason: str, part: Node | None = None, why: object = None) -> None:
         super().__init__(reason)
-        self.part = part
+        self.part, self.why = part, why
+
+
+class Interval(Protocol):
+    """A number over the other table, and the ends of its interval."""
+
+    @property
+    def value(self) -> str:
+        """It, as SQL."""
+
+    def end(self, side: str) -> str:
+        """As SQL. side: `low` or `high`."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A quotient of two aggregates. above, below: their places. windows: what adds each of them up, None for one row.
+
+    The windows are written over the other table.
+    """
+
+    quotient: Quotient
+    above: int
+    below: int
+    windows: tuple[Node | None, Node | None]
+
+    def added(self, side: int, number: str) -> str:
+        """A number of each row, as SQL, added up over the rows of a side: 0 for above, 1 for below."""
+        window = self.windows[side]
+        if window is None:
+            return number
+        copy = window.copy()
+        copy.this.set("this", sqlglot.parse_one(number, read=DIALECT))
+        return str(copy.sql(DIALECT))
 
 
 @dataclass(frozen=True)
 class Over:
     """What stands for keys and aggregates in the new query: SQL, by their places.
 
-    ends: gives the ends of an aggregate's interval: its place, and `low` or `high`. Raises NotFollowed.
+    ends: gives the ends of an aggregate's interval: its place, and `low` or `high`. Raises NotFollowed. quotient: one
+    of two aggregates as a number with an interval; None if it is none.
     """
 
     source: str
     keys: Sequence[str]
     aggregates: Sequence[str]
     ends: Callable[[int, str], str]
+    quotient: Callable[[Rows], Interval | None]
 
 
 class Grouped:
@@ -172,9 +222,15 @@ class _Writer:
         if isinstance(node, exp.Column):
             return self._column(node)
         if name_of(node) in ENDS and isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
-            return self._end(node)
+            return self._end(node, node.expressions[0], name_of(node))
+        shown = self._quotient(node)
+        if shown is not None:
+            return self._sql(shown.value)
         if isinstance(node, exp.Query | exp.Star):
-            raise NotFollowed("A subquery or a star beside statistics is not followed: ask for it by itself.", node)
+            total = ", or write a total of all rows as sum(count(*)) OVER ()" if isinstance(node, exp.Query) else ""
+            raise NotFollowed(
+                f"A subquery or a star beside statistics is not followed: ask for it by itself{total}.", node
+            )
         copy = node.copy()
         for key, value in node.args.items():
             if isinstance(value, list):
@@ -193,19 +249,47 @@ class _Writer:
             return self._sql(self._over.keys[same[0]])
         if not same and not node.table and fold(node.name) in self._grouped.aliases:
             return node.copy()
-        raise NotFollowed("The query shows a column by which it does not group: name it in GROUP BY.", node)
+        raise NotFollowed(NOT_GROUPED, node)
 
-    def _end(self, node: Node) -> Node:
-        inner = node.expressions[0].unnest()
-        if isinstance(inner, exp.Column) and not inner.table:
-            inner = self._grouped.aliases.get(fold(inner.name), inner).unnest()
-        if inner not in self._grouped.aggregates:
-            raise NotFollowed(
-                "low and high are the ends of the interval of a count, a sum or a mean, as in low(count(*)), not of "
-                "what is computed from them.",
-                node,
-            )
-        return self._sql(self._over.ends(self._grouped.aggregates.index(inner), name_of(node)))
+    def _quotient(self, node: Node) -> Interval | None:
+        """A quotient of two aggregates as a number with an interval; None for something else."""
+        found = quotient(node, self._grouped.aggregates)
+        if found is None or self._adds_totals(found):
+            return None
+        above, below = (self._grouped.aggregates.index(one.aggregate) for one in (found.above, found.below))
+        of_above, of_below = (None if one.window is None else self(one.window) for one in (found.above, found.below))
+        return self._over.quotient(Rows(found, above, below, (of_above, of_below)))
+
+    def _adds_totals(self, found: Quotient) -> bool:
+        """Whether a total of rows is added to the rows that it adds up."""
+        return self._grouped.has_sets and found.below.window is not None
+
+    def _end(self, call: Node, node: Node, side: str, named: frozenset[str] = frozenset()) -> Node:
+        """An end of the interval of a number. call: of `low` or `high`. named: aliases that stand for this number.
+
+        Raises NotFollowed.
+        """
+        grouped = self._grouped
+        if isinstance(node, exp.Column) and not node.table and fold(node.name) in grouped.aliases.keys() - named:
+            return self._end(call, grouped.aliases[fold(node.name)], side, named | {fold(node.name)})
+        if node in grouped.aggregates:
+            return self._sql(self._over.ends(grouped.aggregates.index(node), side))
+        shown = self._quotient(node)
+        if shown is not None:
+            return self._sql(shown.end(side))
+        only = guarded(node)
+        if only is not None:
+            return self._end(call, only, side, named)
+        computed = inner(node)
+        if computed is None:
+            divided = quotient(node, grouped.aggregates)
+            raise NotFollowed(_NO_END if divided is None or not self._adds_totals(divided) else _TOTAL_OF_TOTALS, call)
+        part, falls = computed
+        copy = node.copy()
+        (place,) = (other for one, other in zip(node.walk(), copy.walk(), strict=True) if one is part)
+        end = self._end(call, part, _OTHER_END[side] if falls else side, named)
+        place.replace(exp.Paren(this=end))
+        return copy
 
 
 def _is_aggregate(node: Node) -> bool:

@@ -23,9 +23,12 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.relations import Block, Table, is_protected
 from duckanon.rewrite.algebra.rows import is_clean, is_closed, watched
-from duckanon.rewrite.recognize.findings import Aggregates, Statistic
+from duckanon.rewrite.recognize.findings import Aggregates, Statistic, Unanswered
 from duckanon.rewrite.recognize.measures import Measure, measure, number, share
 
+_TOLD = "count, sum, avg, variance, stddev, median and quantiles"
+# What is said of a condition with a subquery of protected records, without the way out.
+ASKS_OTHERS = "A condition on single records cannot ask other protected records"
 # The aggregates of numbers that can be answered with noise: DuckDB's names, and the name of the statistic.
 _OF_NUMBERS = {
     **{one: one for one in ("avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop")},
@@ -37,15 +40,18 @@ _OF_NUMBERS = {
 # The positions of quantiles are whole thousandths: the ranks of records are multiplied by the denominator.
 _FINEST_PLACE = 1000
 SEVERAL = (
-    "Statistics are of one protected table at a time: ask for those of each by the columns by which they are joined, "
-    "and join the answers."
+    "Statistics are of one protected table at a time: ask for those of each by itself; where the columns by which they "
+    "are joined are public with domains, by these, and join the answers."
 )
-JOINED = "Statistics are of one table: ask for them by the columns by which it is joined, and join the answer."
+JOINED = (
+    "Statistics are of one table: ask for them by themselves; where the columns by which it is joined are public with "
+    "domains, by these, and join the answer."
+)
 _QUANTILES = {"quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc", "quantile", "approx_quantile"}
 
 
-def aggregates(block: Block) -> Aggregates | str:
-    """The aggregates of a block, if each of its columns is a key or a statistic; else why not, in a sentence."""
+def aggregates(block: Block) -> Aggregates | Unanswered | str:
+    """The aggregates of a block, if each of its columns is a key or a statistic; else why not."""
     keys = block.keys
     if keys is None or block.spread or not is_closed(block):
         return "The query is no count, sum or other statistic by keys that is followed."
@@ -88,10 +94,7 @@ def _unclear(exprs: Sequence[Expr]) -> str | None:
     found = sorted((one for expr in exprs for one in walk(expr)), key=lambda one: type(one).__name__)
     queries = [one.query for one in found if isinstance(one, Nested)]
     if any(map(is_protected, queries)):
-        return (
-            "A condition on single records cannot ask other protected records: ask for the statistic in it by itself, "
-            "and write its value out; a test of single records with IN or EXISTS is not answered at all."
-        )
+        return ASKS_OTHERS
     if any(isinstance(one, Block) and not is_closed(one) for one in queries):
         return "A subquery that depends on the record around it is not followed: join the table that it reads."
     if queries:
@@ -103,34 +106,49 @@ def _unclear(exprs: Sequence[Expr]) -> str | None:
     return None
 
 
-def _unanswered(expr: Expr) -> str:
+def _unanswered(expr: Expr) -> Unanswered | str:
     """Why an aggregate has no answer with noise, and what may be asked instead."""
     if not isinstance(expr, Aggregate):
         return f"Told with noise are {_TOLD}: ask for one of these."
+    found = [one.name for operand in expr.operands for one in walk(operand) if isinstance(one, Column)]
+    columns = tuple(dict.fromkeys(reversed(found)))
     if expr.distinct:
-        return "Different values are only counted, and of one column as it stands, as in count(DISTINCT column)."
-    if expr.name in ("sum", *_OF_NUMBERS, "median", *_QUANTILES):
-        operand, place = _quantile(expr)
-        if expr.name in _QUANTILES and isinstance(operand, Column) and place is None:
-            return "The place of a quantile is a constant from 0 to 1."
-        if expr.name in _QUANTILES and isinstance(operand, Column):
-            return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
-        what = "A sum" if expr.name == "sum" else "This statistic"
-        return (
-            f"{what} is told of one column with bounds as it stands, not of what is computed from columns: ask for it "
-            "of each column."
+        return Unanswered(
+            "Different values are only counted, and of one column as it stands",
+            columns,
+            ("count(DISTINCT {})",),
+            otherwise="ask for count(*)",
         )
+    if expr.name in ("sum", *_OF_NUMBERS, "median", *_QUANTILES):
+        return _of_computed(expr, columns)
     if expr.name in ("min", "max"):
-        return (
-            f"{expr.name} shows the value of a single record: ask for a quantile of a column with bounds, as in "
-            f"quantile_cont(column, {'0.01' if expr.name == 'min' else '0.99'})."
+        return Unanswered(
+            f"{expr.name} shows the value of a single record",
+            columns,
+            (f"quantile_cont({{}}, {'0.01' if expr.name == 'min' else '0.99'})",),
+            keys=True,
+            otherwise="quantiles are of numbers with bounds, which the steward may declare",
         )
     if expr.name in SHOWING or expr.name in ("bool_or", "bool_and"):
         return f"This shows something of single records. Told with noise are {_TOLD}: ask for one of these."
     return f"Told with noise are {_TOLD}, and no other statistics: ask for one of these."
 
 
-_TOLD = "count, sum, avg, variance, stddev, median and quantiles"
+def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
+    """Why a statistic of numbers is not answered."""
+    operand, place = _quantile(expr)
+    if expr.name in _QUANTILES and isinstance(operand, Column) and place is None:
+        return "The place of a quantile is a constant from 0 to 1."
+    if expr.name in _QUANTILES and isinstance(operand, Column):
+        return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
+    what = "A sum" if expr.name == "sum" else "This statistic"
+    further = f", {float(place):g}" if place is not None else ""
+    return Unanswered(
+        f"{what} is told of one column with bounds as it stands, not of what is computed from columns",
+        columns,
+        (f"{expr.name}({{}}{further})",),
+        otherwise="ask the steward for a column with bounds that holds it",
+    )
 
 
 def _statistic(expr: Aggregate, block: Block) -> Statistic | None:

@@ -146,6 +146,22 @@ class Aggregates(Found):
     statistics: tuple[Statistic, ...] = ()
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """Why an aggregate is not answered, and what may be asked instead, as far as the policy has it.
+
+    reason: without its full stop. columns: that it is of, folded. instead: aggregates to be asked of these, as SQL with
+    {} for a column; `keys` if also numbers of records by these. otherwise: the end of the sentence where none of them
+    is answered.
+    """
+
+    reason: str
+    columns: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
+    keys: bool = False
+    otherwise: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecordReads(Found):
     """A read of records, or of values of single records."""

@@ -15,6 +15,7 @@ from duckanon.specification import sql_root
 
 VOTERS = str(sql_root() / "examples" / "voters.csv")
 ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def run(*arguments: str, stdin: str | bytes | None = None, columns: int | None = None) -> Result:
@@ -23,9 +24,8 @@ def run(*arguments: str, stdin: str | bytes | None = None, columns: int | None =
 
 
 def process(*arguments: str, **more: Any) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "duckanon.integrations.cli", *arguments]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
     return subprocess.Popen(command, **(pipes | more))
 
 

@@ -317,7 +317,7 @@ def test_a_failed_write_leaves_nothing(here, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     result = run("k-anonymize", VOTERS, "out.csv", "--qi", "age")
     assert result.exit_code == 1
-    assert result.stderr == "[Errno 28] No space left on device\n"
+    assert result.stderr == "out.csv cannot be written, since the disk is full: make room, or choose another one.\n"
     assert os.listdir(here) == []
 
 

@@ -5,8 +5,10 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from duckanon.integrations.roles import ROLES
-from tests.integrations.cli.commandline import process, run
+from tests.integrations.cli.commandline import ENVIRONMENT, process, run
 from tests.integrations.protected import COUNT, RECORDS, make
 
 
@@ -45,6 +47,40 @@ def test_a_real_pipe():
         out, err = child.communicate("SELECT 'é' AS x;", timeout=30)
     assert (child.returncode, err) == (0, "")
     assert "é" in out
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_an_answer_that_the_output_cannot_hold_is_not_begun(form):
+    """Not even its first rows are written, and the sentence names no character of it."""
+    for encoding, name in (("ascii", "ascii"), ("latin-1", "iso8859-1")):
+        command = ["sql", "--format", form, "-c", "SELECT unnest(['glad', 'sad', 'ł']) AS mood"]
+        with process(*command, env={**ENVIRONMENT, "PYTHONIOENCODING": encoding}) as child:
+            out, err = child.communicate(timeout=60)
+        assert (child.returncode, out) == (1, "")
+        assert err == (
+            f"The answer has characters that cannot be written in {name}, the encoding of the output: set the "
+            "environment variable PYTHONIOENCODING=utf-8.\n"
+        )
+
+
+def test_what_every_command_prints_fits_the_output(here):
+    """Plans, listings and tables of figures are answers too; a line about what was done is escaped instead."""
+    (here / "asks.sql").write_text("SELECT count(*) FROM größen;\n")
+    (here / "people.csv").write_text("größe\n" + "180\n" * 9)
+    for command in (
+        ["sql", "-c", "EXPLAIN SELECT 1"],
+        ["k-subsets", "people.csv", "--qi", "größe", "--format", "json"],
+        ["audit", "asks.sql", "--table", "größen"],
+        ["audit", "asks.sql", "--table", "größen", "--format", "json"],
+    ):
+        with process(*command, env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}) as child:
+            out, err = child.communicate(timeout=60)
+        assert (child.returncode, out) == (1, ""), command
+        assert err.startswith("The answer has characters that cannot be written in ascii"), command
+    with process("dbt", "example", "größen", env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}) as child:
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, "")
+    assert out == "Wrote gr\\xf6\\xdfen. Next: cd gr\\xf6\\xdfen && dbt build\n"
 
 
 def test_nothing_to_run():

@@ -1,10 +1,11 @@
 """Text files that cannot be read: the sentence names the line, the column and the type, and never a value."""
 
 import gzip
+from collections import Counter
 
 import pytest
 
-from tests.integrations.cli.commandline import run
+from tests.integrations.cli.commandline import rows_of, run
 
 # More records than DuckDB looks at before it chooses types.
 MANY = 25_000
@@ -20,6 +21,7 @@ LATIN = f"33,4,M\xfcller {SECRET}\n".encode("latin-1")
 ENCODE = "is not UTF-8. Save it as UTF-8; a file in Latin-1 becomes that by iconv -f ISO-8859-1 -t UTF-8."
 FIELDS = "Correct the line; a value that holds the delimiter stands in double quotes."
 BINARY = "it is binary data and no text. Save it as text, or give it its own suffix, such as .xlsx or .parquet."
+QUOTE = "a double quote is not closed, or text follows it. Write a double quote inside a value twice."
 CAST = "the value cannot be cast to BIGINT, the type of the values before it. Correct it, or leave it empty."
 
 
@@ -45,13 +47,18 @@ CAST = "the value cannot be cast to BIGINT, the type of the values before it. Co
         (lines(MANY, f"{SECRET},4,flu"), f'line {MANY + 2}, column "age": {CAST}'),
         (
             lines(MANY).replace(b"flu", b'"flu"') + f'33,4,"{SECRET}\n'.encode(),
-            f"line {MANY + 2}: a double quote is not closed, or text follows it. "
-            "Write a double quote inside a value twice.",
+            f"line {MANY + 2}: {QUOTE}",
         ),
+        (
+            b"age,zip,illness\n" + b'30,"1","flu"\n30,1,flu\n' * 20 + f'33,4,"{SECRET}\n34,5,flu\n'.encode(),
+            f"line 42: {QUOTE}",
+        ),
+        (lines(20, f'33,4,"{SECRET}" twice', "34,5,flu"), f"line 22: {QUOTE}"),
+        (lines(20, f'33,4,"\\"{SECRET}\\""', "34,5,flu"), f"line 22: {QUOTE}"),
     ],
     ids=(
         "a field too many, early; too few; a field too many, late; latin early; latin late; latin names; utf-16; "
-        "a workbook; zeros; empty; no number; an open quote"
+        "a workbook; zeros; empty; no number; an open quote; an open quote, early; text after a quote; a backslash"
     ).split("; "),
 )
 def test_what_is_wrong_with_a_file(here, content, said):
@@ -101,3 +108,18 @@ def test_a_column_whose_name_holds_the_delimiter_is_read(here):
     (here / "ages.csv").write_text('"age, in years"\n' + "".join(f"{20 + i % 3}\n" for i in range(30)))
     result = run("k-anonymize", "ages.csv", "out.csv", "--qi", '"age, in years"')
     assert result.exit_code == 0, result.output
+
+
+def test_a_value_does_not_decide_how_other_values_are_read(here):
+    """Quotes within a value and lines that begin alike say nothing about the file: DuckDB would guess by them."""
+    rows = ['"44143",flu,5 foot 9"', "44143,flu,'tall'", "#44143,flu,tall"] * 20
+    (here / "stays.csv").write_text("\n".join(["zip,illness,height", *rows, '44143,flu,"5 foot ""9"""', ""]))
+    result = run("k-anonymize", "stays.csv", "out.csv", "--qi", "zip", "--categorical", "zip", "--k", "5")
+    assert result.exit_code == 0, result.output
+    released = Counter((one["zip_set"], one["height"]) for one in rows_of(here / "out.csv"))
+    assert released == {
+        ('["44143"]', '5 foot 9"'): 20,
+        ('["44143"]', "'tall'"): 20,
+        ('["#44143"]', "tall"): 20,
+        ('["44143"]', '5 foot "9"'): 1,
+    }

@@ -1,0 +1,134 @@
+"""Quotients of two statistics over the cells of an answer that have an interval: shares and means.
+
+A count by another is a share if the records that it counts are among those of the other. A sum by another is one, too,
+of values that are not negative. A sum by a count is a mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from duckanon.releases.intervals import Quotient
+from duckanon.releases.statistics import OTHER_SIDE, Count, Counted, Mean, Sum, Told, double, times
+from duckanon.rewrite.normalize.grouped import Interval, Rows
+
+
+@dataclass(frozen=True)
+class Between:
+    """A quotient that lies in a range: `start` and `reach` say which, before it is multiplied by `factor`.
+
+    above, below: SQL, such that above / below is how far it is on the way through the range. enough: a condition,
+    without which it is NULL. counts: as SQL, how many totals there are of each value of the noise.
+    """
+
+    above: str
+    below: str
+    enough: str
+    noise: Quotient
+    counts: Sequence[str]
+    factor: Fraction
+    start: Fraction = Fraction(0)
+    reach: Fraction = Fraction(1)
+
+    @property
+    def value(self) -> str:
+        way = f"least(greatest(CAST({self.above} AS DOUBLE) / {self.below}, 0), 1)"
+        return f"(CASE WHEN {self.enough} THEN {self._placed(way)} END)"
+
+    def end(self, side: str) -> str:
+        turned = side if self.factor > 0 else OTHER_SIDE[side]
+        return self._placed(self.noise.end_sql(turned, self.above, self.below, self.counts))
+
+    def _placed(self, way: str) -> str:
+        is_all = self.start == 0 and self.reach == 1
+        there = way if is_all else f"({double(self.start)} + {double(self.reach)} * {way})"
+        return times(there, self.factor)
+
+
+@dataclass(frozen=True)
+class Multiplied:
+    """A number with an interval, times a factor."""
+
+    of: Mean
+    factor: Fraction
+
+    @property
+    def value(self) -> str:
+        return times(self.of.value, self.factor)
+
+    def end(self, side: str) -> str:
+        return times(self.of.end(side if self.factor > 0 else OTHER_SIDE[side]), self.factor)
+
+
+def divided(above: Told, below: Told, rows: Rows) -> Interval | None:
+    """The quotient of two statistics as a number with an interval; None if it has none that is known."""
+    if below.asked.factor <= 0:
+        return None
+    factor = rows.quotient.factor * above.asked.factor / below.asked.factor
+    if isinstance(above, Sum) and isinstance(below, Count):
+        return _mean(above, below, factor) if rows.windows == (None, None) else None
+    if not below.asked.where <= above.asked.where:
+        return None
+    if isinstance(above, Count) and isinstance(below, Count):
+        return _share_of_counts(above, below, rows, factor)
+    if isinstance(above, Sum) and isinstance(below, Sum):
+        return _share_of_sums(above, below, rows, factor)
+    return None
+
+
+def _share_of_counts(above: Count, below: Count, rows: Rows, factor: Fraction) -> Interval | None:
+    """The records that are counted above are among those below, so they are counted by the same noisy totals."""
+    noise, whole = above.by.noise, below.by.noise
+    if not set(above.by.columns) <= set(below.by.columns):
+        return None
+    counts = [
+        rows.added(at, f"{len(one.by.noise.weights)} * {one.cells.count(one.where)}")
+        for at, one in enumerate((above, below))
+    ]
+    part, of = (rows.added(at, one.by.sql(one.cells, one.where)) for at, one in enumerate((above, below)))
+    share = Quotient(whole.scale, whole.weights[0], _SHARE)
+    assert (noise.scale, noise.weights[0]) == (whole.scale, whole.weights[0])
+    return Between(part, of, f"{of} >= 1", share, _apart(*counts), factor)
+
+
+def _share_of_sums(above: Sum, below: Sum, rows: Rows, factor: Fraction) -> Interval | None:
+    """In records of the largest value: its total is all that is added up, if the least value is 0."""
+    measure = above.found.measure
+    if above.found != below.found or measure.squares or Fraction(measure.number.low) or above.error:
+        return None
+    part, of = (
+        rows.added(at, f"({one.total} / {double(measure.number.high)})") for at, one in enumerate((above, below))
+    )
+    counts = [rows.added(at, one.cells.count(one.asked.where)) for at, one in enumerate((above, below))]
+    noise = Quotient(measure.parts(above.found.scale), Fraction(1, measure.whole), _SHARE)
+    return Between(part, of, f"{of} > 0", noise, _apart(*counts), factor)
+
+
+# The values of totals in a share: of those in the part, and of the rest.
+_SHARE = (Fraction(1), Fraction(0))
+
+
+def _apart(part: str, whole: str) -> list[str]:
+    """How many totals there are in the part, and in the rest."""
+    return [f"CAST({part} AS BIGINT)", f"CAST({whole} - {part} AS BIGINT)"]
+
+
+def _mean(above: Sum, below: Count, factor: Fraction) -> Interval | None:
+    """The mean of those that have a value, or of all, where the others count as 0."""
+    found, measure = above.found, above.found.measure
+    if below.by == Counted.by(found) and not above.asked.where and not below.where:
+        return Multiplied(Mean(above.asked, above.node, above.cells, found, above.type), factor)
+    if not measure.missing or below.by != Counted.beside(found) or below.where != above.asked.where:
+        return None
+    if above.error or measure.squares:
+        return None
+    low, high = Fraction(measure.number.low), measure.number.high
+    start, end = min(low, Fraction(0)), max(high, Fraction(0))
+    of = below.by.sql(below.cells, below.where)
+    way = f"(({above.total} - {double(start)} * {of}) / {double(end - start)})"
+    values = tuple((one - start) / (end - start) for one in (low, high, Fraction(0)))
+    noise = Quotient(measure.parts(found.scale), Fraction(1, measure.whole), values)
+    cells = above.cells.count(above.asked.where)
+    return Between(way, of, f"{of} >= 1", noise, [cells] * 3, factor, start, end - start)
