@@ -24,7 +24,7 @@ from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
 from duckanon.rewrite.decision import Decision, Verdict, told_small
-from duckanon.rewrite.normalize.pivot_values import with_values
+from duckanon.rewrite.normalize.desugar import with_values
 from duckanon.rewrite.rule_context import Refused
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other

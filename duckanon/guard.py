@@ -35,10 +35,10 @@ from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.algebra.nodes import Node, name_of
 from duckanon.rewrite.decide import decide
 from duckanon.rewrite.decision import Decision, Step, Verdict
+from duckanon.rewrite.dialect import Reading
 from duckanon.rewrite.empty import with_relations, without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
 from duckanon.rewrite.quote import let_quote, quote
-from duckanon.rewrite.readings import Reading
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
 from duckanon.rewrite.verify import Allowed, call, verify
@@ -476,7 +476,7 @@ class Guard:
 
     def _name_columns(self, query: exp.Expression) -> None:
         """Columns of the result that have no name get DuckDB's, which follows from how they are written."""
-        items = column_names.unnamed(query)
+        items = column_names.without_names(query)
         if not items:
             return
         named = ", ".join([f"system.main.json_deserialize_sql({_SERIALIZED})"] * len(items))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -137,3 +138,25 @@ LISTS = ("hierarchy", "public", "quasi_identifiers", "sensitive", "drop")
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
 _MAPPINGS = ("domains", "bounds")
 _ALWAYS = ("epsilon", "population")
+
+
+# Strings and quoted names of a CREATE TABLE statement.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
+# What a table cannot have that is protected.
+_UNFIT = (
+    (
+        re.compile(r"\bGENERATED\s+ALWAYS\s+AS\b", re.IGNORECASE),
+        "has a generated column, which may fail on a record, and that would tell about it: make the table with a "
+        "column of values in its place.",
+    ),
+    (
+        re.compile(r"\bCOLLATE\b", re.IGNORECASE),
+        "has a column with COLLATE, under which a record may have two keys: make the table without it.",
+    ),
+)
+
+
+def obstacle(sql: str) -> str | None:
+    """Why a table cannot be protected, by the statement that made it; None if it can."""
+    bare = _QUOTED.sub(" ", sql)
+    return next((why for found, why in _UNFIT if found.search(bare)), None)

@@ -13,8 +13,7 @@ import duckdb
 
 from duckanon.catalog import domain_values
 from duckanon.catalog.names import TableName, fold, search_path
-from duckanon.catalog.policy import Domain
-from duckanon.catalog.protectable import obstacle
+from duckanon.catalog.policy import Domain, obstacle
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
 
 _SEARCH = """

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.errors import InvalidInput, MachineFailure
-from duckanon.governance.keyed_locks import KeyedLocks
+from duckanon.governance.concurrency import KeyedLocks
 from duckanon.governance.ledger import Ledger, WriteToo, affordable, charge_line, schema_of
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location

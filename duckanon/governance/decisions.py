@@ -9,8 +9,7 @@ from typing import Any
 
 from duckanon.accounting import written
 from duckanon.catalog.names import fold, literal
-from duckanon.catalog.policy import Policy
-from duckanon.catalog.protectable import obstacle
+from duckanon.catalog.policy import Policy, obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains

@@ -17,7 +17,7 @@ from duckanon.catalog.names import fold, literal, parts
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
-from duckanon.governance.cursors import Cursors
+from duckanon.governance.concurrency import Cursors
 from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, Line, Population, TablePolicy

@@ -23,8 +23,7 @@ import duckdb
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import identifier
 from duckanon.errors import BudgetExhausted, InvalidInput
-from duckanon.governance.asker import Askers
-from duckanon.governance.cursors import Cursors
+from duckanon.governance.concurrency import Askers, Cursors
 from duckanon.governance.ledger_state import LedgerState, Line
 from duckanon.governance.locations import Location
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 from duckanon.accounting import Charge
 from duckanon.errors import MachineFailure
 from duckanon.governance.answers import not_stored, now_stored
-from duckanon.governance.cursors import Cursors
-from duckanon.governance.keyed_locks import KeyedLocks
+from duckanon.governance.concurrency import Cursors, KeyedLocks
 from duckanon.governance.ledger import Ledger, affordable, charge_line, schema_of
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Location

@@ -66,8 +66,10 @@ class AvailableReleases:
         found = context.alone(node)
         if len(found) != 1 or not isinstance(found[0], Counts):
             return False
-        counts = found[0]
-        text = published.counts(counts, self.publications.get(counts.table, ()), counts.table.catalog)
+        counts, published_of = found[0], self.publications.get(found[0].table)
+        if not published_of:
+            return False
+        text = published.counts(counts, published_of, counts.table.catalog)
         put = published.count_columns(context, counts, node, f"({text}) AS _dk_counts") if text is not None else None
         if put is None or not order_limit(node, put):
             return False

@@ -17,7 +17,7 @@ from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.releases.noise import in_one_region, left_out_of, not_covered
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key, basis, key
-from duckanon.rewrite.bind import table
+from duckanon.rewrite.bind import full_name
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.rule_context import RuleContext, literals
@@ -90,7 +90,7 @@ def of_call(context: RuleContext, call: Call, name: TableName) -> str | None:
     reason = check(question, policy)
     if reason is not None:
         return reason
-    for part, value in table(question.path).args.items():
+    for part, value in full_name(question.path).args.items():
         if part in ("this", "db", "catalog"):
             call.node.set(part, value)
     settle(context, name, question, Verdict.RELEASED, words(question))

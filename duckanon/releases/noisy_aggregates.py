@@ -69,13 +69,12 @@ from duckanon.rewrite.algebra.expressions import (
     walk,
 )
 from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
-from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, sql, within
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, sources, sql, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.order import sort_key
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.eager_aggregation import sources
 from duckanon.rewrite.normalize.grouped import NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_column

@@ -20,11 +20,9 @@ from duckanon.catalog.names import fold
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
-from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.pivot_values import grouped
-from duckanon.rewrite.parameters import numbered
+from duckanon.rewrite.dialect import DIALECT, Reading, reading
+from duckanon.rewrite.normalize.desugar import pivots
 from duckanon.rewrite.quote import let_quote, of_part, quote
-from duckanon.rewrite.readings import Reading, reading
 
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
@@ -154,7 +152,7 @@ def _parsed(text: str) -> Statement:
     try:
         for one in nodes_of(tree, exp.Fetch):
             _as_limit(one)
-        found = _kind(grouped(tree))
+        found = _kind(pivots(tree))
     except UnsupportedQuery as no:
         let_quote(no, quote(written, no.about, ()))
         raise
@@ -185,6 +183,23 @@ def _refuse(text: str, tree: Node | None = None) -> NoReturn:
         f"An analyst's connection does not run {word[:20]} statements: it answers queries, and keeps results in "
         "temporary tables (CREATE TEMP TABLE name AS query)."
     ) from None
+
+
+def numbered(text: str) -> str:
+    """The text with $1, $2, ... in place of its question marks, in their order.
+
+    Text that cannot be read stays as it is.
+    """
+    if "?" not in text:
+        return text
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        return text
+    marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
+    for number, one in reversed(list(enumerate(marks, 1))):
+        text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
+    return text
 
 
 def _readings(text: str, tree: Node) -> tuple[Reading, ...]:
@@ -232,7 +247,7 @@ def _kind(tree: Node) -> Statement | None:
 def known(query: Node) -> Node:
     """The query, if it is made of known parts and not nested too deeply. Raises UnsupportedQuery."""
     level = {id(query): 1}
-    for node in query.walk(bfs=True):
+    for node in nodes_of(query, ROOT):
         above = node.parent
         level[id(node)] = 1 + (level.get(id(above), 0) if above is not None else 0)
         if level[id(node)] > _DEEPEST:

@@ -6,8 +6,8 @@ with the name of a table is renamed, so that neither can be taken for the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import sqlglot
@@ -19,11 +19,11 @@ from duckanon.catalog.snapshot import Catalog, Home, Macro, View
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite import macros, metadata
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import Node, arg, copied, given, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, given, name_of, nodes_of
+from duckanon.rewrite.algebra.relations import Opaque, Relation, Table
 from duckanon.rewrite.allowed import TABLE_FUNCTIONS
-from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.dialect import DIALECT, Reading, reading
 from duckanon.rewrite.quote import not_answered, quote, remember, takes_over
-from duckanon.rewrite.readings import Reading, reading
 
 T = TypeVar("T")
 _NOT_SEEN = (
@@ -33,6 +33,8 @@ _NOT_SEEN = (
 _INSIDE = "A view or macro in its definition cannot be checked: ask the steward to write it plainly."
 # The most levels of views in views, or of macros in macros.
 _DEEPEST = 20
+# More views and macros than any statement uses: twenty levels of views that read the last one twice are a million.
+_MOST_DEFINITIONS = 1000
 
 
 @dataclass
@@ -72,13 +74,13 @@ def bind(query: Node, catalog: Catalog, functions: frozenset[str], text: str = "
     """
     copy = copied(query)
     bound = Bound(copy, text=text, origins=remember(query, copy))
-    _Binder(catalog, functions, bound).within(bound.query, {}, None, 0)
+    _Guarded(catalog, functions, bound).within(bound.query, Place())
     bound.has_parameters = bool(nodes_of(bound.query, exp.Placeholder, exp.Parameter))
     return bound
 
 
-def table(path: tuple[str, str, str]) -> Node:
-    """A table's full name, in quotes."""
+def full_name(path: tuple[str, str, str]) -> Node:
+    """A table by its full name, in quotes."""
     catalog, schema, name = (exp.to_identifier(part, quoted=True) for part in path)
     return exp.Table(this=name, db=schema, catalog=catalog)
 
@@ -88,31 +90,97 @@ def named(node: Node) -> TableName:
     return TableName(fold(node.catalog), fold(node.db), fold(node.name))
 
 
-class _Binder:
-    def __init__(self, catalog: Catalog, functions: frozenset[str], bound: Bound) -> None:
-        self._catalog, self._functions, self._bound = catalog, functions, bound
-        self._renamed = 0
-        # The node of the statement that is replaced by a view's or macro's definition at this moment.
-        self._opened: list[Node] = []
+@dataclass(frozen=True)
+class Place:
+    """Where a name is written.
 
-    def within(self, node: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
-        """Resolve all names in `node`.
+    ctes: the CTEs that can be seen there, with what they are called from now on; None: as they are written. home:
+    of the steward's view or macro around it. within: the views and macros whose definitions it stands in, the
+    outermost first.
+    """
 
-        ctes: the visible CTEs with their new names. home: of the steward's view or macro around it.
-        """
-        given = arg(node, "with")
-        if given is not None:
-            ctes = self._common(given, ctes, home, depth)
+    ctes: Mapping[str, str | None] = field(default_factory=dict)
+    home: Home | None = None
+    within: tuple[TableName, ...] = ()
+
+    def inside(self, definition: TableName, home: Home | None) -> Place:
+        """The place inside the definition of a view or macro, which sees no CTE of the query that reads it."""
+        return Place({}, home, (*self.within, definition))
+
+
+class Binder:
+    """Walks through a query once and gives each name its meaning: those of WITH here, all others in a subclass."""
+
+    def called(self, name: str) -> str | None:
+        """What a CTE is called from now on; None: as it is written."""
+        raise NotImplementedError
+
+    def table(self, node: Node, alias: Node, place: Place) -> None:
+        """Resolve the name of a table or view. alias: its own, or its name."""
+        raise NotImplementedError
+
+    def function(self, node: Node, place: Place) -> None:
+        """Resolve the call of a table function."""
+        raise NotImplementedError
+
+    def expands(self, node: Node, place: Place) -> bool:
+        """Whether a node is the call of a macro, which is now replaced by the macro's definition."""
+        raise NotImplementedError
+
+    def within(self, node: Node, place: Place) -> None:
+        """Resolve all names in a node."""
+        clause = arg(node, "with")
+        self._parts(node, place if clause is None else self._common(clause, place), clause)
+
+    def _parts(self, node: Node, place: Place, without: Node | None) -> None:
         for value in list(node.args.values()):
-            for child in value if isinstance(value, list) else [value]:
-                if not isinstance(child, _NODE) or child is given:
+            for child in list(value) if isinstance(value, list) else [value]:
+                if not isinstance(child, ROOT) or child is without:
                     continue
                 if isinstance(child, exp.Table):
-                    self._table(child, ctes, home, depth)
-                elif isinstance(child, exp.Anonymous) and self._macro(child, is_table=False) is not None:
-                    self._expanded(child, ctes, home, depth)
-                else:
-                    self.within(child, ctes, home, depth)
+                    self._source(child, place)
+                elif not self.expands(child, place):
+                    self.within(child, place)
+
+    def _common(self, clause: Node, place: Place) -> Place:
+        ctes = dict(place.ctes)
+        for one in clause.expressions:
+            name, new = fold(one.alias), self.called(one.alias)
+            inside = {**ctes, name: new} if clause.args.get("recursive") else dict(ctes)
+            self._parts(one, replace(place, ctes=inside), None)
+            if new is not None:
+                one.args["alias"].set("this", exp.to_identifier(new, quoted=True))
+            ctes[name] = new
+        return replace(place, ctes=ctes)
+
+    def _source(self, node: Node, place: Place) -> None:
+        """Resolve a table or a table function in FROM, and what is joined with it in brackets."""
+        self._parts(node, place, node.this)
+        if not isinstance(node.this, exp.Identifier):
+            self.function(node, place)
+            return
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+        cte = "" if node.db or node.catalog else place.ctes.get(fold(node.name), "")
+        if cte == "":
+            self.table(node, alias, place)
+        elif cte is not None:
+            becomes(node, exp.Table(this=exp.to_identifier(cte, quoted=True)), alias)
+
+
+class _Guarded(Binder):
+    """What names mean for an analyst, who sees nothing but what the catalog lists."""
+
+    def __init__(self, catalog: Catalog, functions: frozenset[str], bound: Bound) -> None:
+        self._catalog, self._functions, self._bound = catalog, functions, bound
+        # The nodes of the statement that are replaced by a view's or macro's definition at this moment.
+        self._opened: list[Node] = []
+        self._renamed = self._definitions = 0
+
+    def called(self, name: str) -> str:
+        if fold(name) not in self._catalog.objects and fold(name) not in _SYSTEM:
+            return name
+        self._renamed += 1
+        return f"_dk_with_{self._renamed}"
 
     def _refusal(self, node: Node, reason: str) -> UnsupportedQuery:
         """A refusal that quotes the statement's own text, not that of definitions.
@@ -133,125 +201,95 @@ class _Binder:
         # Raised outside of `except`, so that the other error is not its context.
         raise self._refusal(node, _INSIDE)
 
-    def _common(self, given: Node, ctes: dict[str, str], home: Home | None, depth: int) -> dict[str, str]:
-        ctes = dict(ctes)
-        for one in given.expressions:
-            name = fold(one.alias)
-            taken = name in self._catalog.objects or name in _SYSTEM
-            mine = f"_dk_with_{self._number()}" if taken else one.alias
-            inside = {**ctes, name: mine} if given.args.get("recursive") else ctes
-            self.within(one.this, inside, home, depth)
-            one.args["alias"].set("this", exp.to_identifier(mine, quoted=True))
-            ctes[name] = mine
-        return ctes
-
-    def _macro(self, call: Node, *, is_table: bool) -> Macro | None:
-        found = self._catalog.definitions.get(fold(str(call.name)))
-        return found if found is not None and found.is_table == is_table else None
-
-    def _expanded(self, call: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
-        """Replace a call of a scalar macro by the macro's expression."""
-        macro = self._macro(call, is_table=False)
-        assert macro is not None
-        self.within(call, ctes, home, depth)
-        body = self._behind(macro, call, call.expressions, home, depth).expressions[0].this
-        takes_over(body, call)
-        call.replace(body)
-
-    def _behind(self, macro: Macro, call: Node, given: list[Node], home: Home | None, depth: int) -> Node:
-        if depth >= _DEEPEST:
-            raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
-        values = self._defined(call, home, lambda: macros.arguments(macro, given))
-        body, read = self._defined(call, home, lambda: macros.body(macro))
-        self._bound.readings.append(read)
-        if home is None:
-            self._bound.opened.append(macro.name)
-        holder = exp.Subquery(this=body)
-        # A macro has no more rights than its caller: it cannot read closed tables.
-        self._opened.append(call)
-        self.within(holder, {}, home or Home(*self._catalog.search[0]), depth + 1)
-        self._opened.pop()
-        return macros.filled(holder, values).this
-
-    def _number(self) -> int:
-        self._renamed += 1
-        return self._renamed
-
-    def _table(self, node: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
-        for child in node.args.get("joins") or []:
-            self.within(child, ctes, home, depth)
-        if not isinstance(node.this, exp.Identifier):
-            self._function(node, ctes, home, depth)
-            return
+    def table(self, node: Node, alias: Node, place: Place) -> None:
         written = named(node)
-        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
-        if not written.schema and not written.catalog and written.object in ctes:
-            _becomes(node, exp.Table(this=exp.to_identifier(ctes[written.object], quoted=True)), alias)
-            return
         if written.schema == metadata.SCHEMA and written.object in metadata.VIEWS:
-            _holds(node, metadata.VIEWS[written.object](self._catalog), alias)
+            put(node, exp.Subquery(this=metadata.VIEWS[written.object](self._catalog), alias=alias))
             return
-        found = self._catalog.find(written, home)
+        found = self._catalog.find(written, place.home)
         if found is None and written.object in metadata.FUNCTIONS and (written.catalog, written.schema) in _THEIRS:
-            _holds(node, metadata.FUNCTIONS[written.object](self._catalog), alias)
+            put(node, exp.Subquery(this=metadata.FUNCTIONS[written.object](self._catalog), alias=alias))
             return
         if found is None:
             raise self._refusal(node, _NOT_SEEN)
-        if found in self._catalog.protected:
-            if home is not None and home.reads_closed:
-                raise self._refusal(node, "The statement reads a view over a protected table: ask the table itself.")
-            _becomes(node, table(self._path(found)), alias)
-            self._bound.protected.append((found, node))
-            return
         view = self._catalog.views.get(found) or self._catalog.behind.get(found)
-        if isinstance(view, View):
-            self._view(node, view, alias, home, depth)
+        if found in self._catalog.protected:
+            if place.home is not None and place.home.reads_closed:
+                raise self._refusal(node, "The statement reads a view over a protected table: ask the table itself.")
+            becomes(node, full_name(self._path(found)), alias)
+            self._bound.protected.append((found, node))
+        elif isinstance(view, View):
+            self._view(node, found, view, alias, place)
         else:
-            _becomes(node, table(self._path(found)), alias)
+            becomes(node, full_name(self._path(found)), alias)
             self._bound.tables.add(found)
 
     def _path(self, name: TableName) -> tuple[str, str, str]:
         stored = self._catalog.stored(name)
         return (name.catalog, name.schema, name.object) if stored is None else stored.path
 
-    def _function(self, node: Node, ctes: dict[str, str], home: Home | None, depth: int) -> None:
-        name = fold(_called(node.this))
-        path = (fold(node.catalog), fold(node.db))
+    def _view(self, node: Node, name: TableName, view: View, alias: Node, place: Place) -> None:
+        if self._is_too_deep(place):
+            raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
+        query, columns, read = self._defined(node, place.home, lambda: _definition(view))
+        self._bound.readings.append(read)
+        catalog, schema, own = view.path
+        if place.home is None and not view.own:
+            self._bound.opened.append(own if schema == "main" else f"{schema}.{own}")
+        # An analyst's own view has no more rights than the analyst: it cannot read closed tables.
+        inside = place.inside(name, None if view.own else Home(fold(catalog), fold(schema), reads_closed=True))
+        self._opened.append(node)
+        holder = exp.Subquery(this=query)
+        self.within(holder, inside)
+        self._opened.pop()
+        listed = alias.args.get("columns") or []
+        if len(columns) > len(listed):
+            alias.set("columns", [*listed, *columns[len(listed) :]])
+        holder.set("alias", alias)
+        put(node, holder)
+
+    def _is_too_deep(self, place: Place) -> bool:
+        self._definitions += 1
+        return len(place.within) >= _DEEPEST or self._definitions > _MOST_DEFINITIONS
+
+    def function(self, node: Node, place: Place) -> None:
+        name, path = fold(_called(node.this)), (fold(node.catalog), fold(node.db))
         if name in self._functions and path in _OURS:
             node.set("catalog", exp.to_identifier("temp", quoted=True))
             node.set("db", exp.to_identifier("main", quoted=True))
-            self._bound.calls.append((name, node, home))
+            self._bound.calls.append((name, node, place.home))
             return
         macro = self._macro(node.this, is_table=True)
         if macro is not None and path in _THEIRS:
-            self.within(node.this, ctes, home, depth)
-            holder = exp.Subquery(this=self._behind(macro, node, node.this.expressions, home, depth))
-            named = exp.TableAlias(this=exp.to_identifier(macro.name, quoted=True))
-            holder.set("alias", node.args.get("alias") or named)
-            _replaced(node, holder)
+            self.within(node.this, place)
+            holder = exp.Subquery(this=self._body(macro, node, node.this.expressions, place))
+            own = exp.TableAlias(this=exp.to_identifier(macro.name, quoted=True))
+            holder.set("alias", node.args.get("alias") or own)
+            put(node, holder)
             return
-        if path in _THEIRS and self._metadata(node, name, home):
+        if path in _THEIRS and self._metadata(node, name, place.home):
             return
         if name not in TABLE_FUNCTIONS or path not in _THEIRS:
             called = "this function" if self._opened else f"the function {name[:40]}"
             raise self._refusal(
                 node, f"An analyst cannot read from {called}: ask the steward for a table or a release."
             )
-        self.within(node.this, ctes, home, depth)
+        self.within(node.this, place)
 
     def _metadata(self, node: Node, name: str, home: Home | None) -> bool:
         """Replace a call of a function that lists the catalog. Returns whether it is one."""
         passed = node.this.expressions
         if name in metadata.FUNCTIONS and not passed:
-            found = metadata.FUNCTIONS[name](self._catalog)
+            listed = metadata.FUNCTIONS[name](self._catalog)
         elif name == "pragma_table_info" and len(passed) == 1 and isinstance(passed[0], exp.Literal):
-            found = metadata.table_info(self._catalog, self._found(str(passed[0].this), home))
+            listed = metadata.table_info(self._catalog, self._in_text(str(passed[0].this), home))
         else:
             return False
-        _holds(node, found, node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+        put(node, exp.Subquery(this=listed, alias=alias))
         return True
 
-    def _found(self, text: str, home: Home | None) -> TableName:
+    def _in_text(self, text: str, home: Home | None) -> TableName:
         """The table or view that a name in a text means. Raises UnsupportedQuery for more than a name, too."""
         try:
             trees = sqlglot.parse(f"FROM {text}", read=DIALECT)
@@ -267,40 +305,79 @@ class _Binder:
             raise UnsupportedQuery(_NOT_SEEN)
         return name
 
-    def _view(self, node: Node, view: View, alias: Node, home: Home | None, depth: int) -> None:
-        if depth >= _DEEPEST:
-            raise UnsupportedQuery("The statement reads views of views that are nested too deeply.")
-        query, columns, read = self._defined(node, home, lambda: _behind(view))
+    def _macro(self, call: Node, *, is_table: bool) -> Macro | None:
+        found = self._catalog.definitions.get(fold(str(call.name)))
+        return found if found is not None and found.is_table == is_table else None
+
+    def expands(self, node: Node, place: Place) -> bool:
+        macro = self._macro(node, is_table=False) if isinstance(node, exp.Anonymous) else None
+        if macro is None:
+            return False
+        self.within(node, place)
+        body = self._body(macro, node, node.expressions, place).expressions[0].this
+        takes_over(body, node)
+        node.replace(body)
+        return True
+
+    def _body(self, macro: Macro, call: Node, passed: list[Node], place: Place) -> Node:
+        """The definition of a macro with the arguments of a call, whose names are resolved already."""
+        if self._is_too_deep(place):
+            raise UnsupportedQuery("The statement calls macros of macros that are nested too deeply.")
+        values = self._defined(call, place.home, lambda: macros.arguments(macro, passed))
+        body, read = self._defined(call, place.home, lambda: macros.body(macro))
         self._bound.readings.append(read)
-        catalog, schema, name = view.path
-        if home is None and not view.own:
-            self._bound.opened.append(name if schema == "main" else f"{schema}.{name}")
-        holder = exp.Subquery(this=query)
-        # An analyst's own view has no more rights than the analyst: it cannot read closed tables.
-        self._opened.append(node)
-        self.within(holder, {}, None if view.own else Home(fold(catalog), fold(schema), reads_closed=True), depth + 1)
+        if place.home is None:
+            self._bound.opened.append(macro.name)
+        holder = exp.Subquery(this=body)
+        # A macro has no more rights than its caller: it cannot read closed tables.
+        self._opened.append(call)
+        catalog, schema = macro.home
+        name = TableName(fold(catalog), fold(schema), fold(macro.name))
+        self.within(holder, place.inside(name, place.home or Home(*self._catalog.search[0])))
         self._opened.pop()
-        if columns and not alias.args.get("columns"):
-            alias.set("columns", columns)
-        holder.set("alias", alias)
-        _replaced(node, holder)
+        return macros.filled(holder, values).this
 
 
-def _holds(node: Node, query: Node, alias: Node) -> None:
-    """Replace a table or a call by a query."""
-    holder = exp.Subquery(this=query, alias=alias)
-    _replaced(node, holder)
+class BoundTables:
+    """What the catalog says of the tables in a bound query, for the resolver.
+
+    A macro that still stands there has no definition that is known: `verify` refuses it.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.macros: Mapping[str, Sequence[Table]] = dict.fromkeys(catalog.macros, ())
+
+    def relation(self, node: Node) -> Table | None:
+        if not node.db:
+            return None
+        name = named(node)
+        stored, is_protected = self._catalog.stored(name), any(name.may_be(one) for one in self._catalog.protected)
+        return Table(name, None, is_protected) if stored is None else Table.of(name, stored, protected=is_protected)
+
+    def mentioned(self, text: str) -> list[Table]:
+        folded = fold(text)
+        return [Table(one, None, protected=True) for one in sorted(self._catalog.protected) if one.object in folded]
+
+    def function_reads(self, node: Node, queries: Sequence[Relation]) -> Opaque:
+        texts = [
+            one.name for one in nodes_of(node, exp.Literal, exp.Column) if isinstance(one, exp.Column) or one.is_string
+        ]
+        reads = (*queries, *(table for text in texts for table in self.mentioned(text)))
+        return Opaque(f"the function {name_of(node)} is not followed", reads, None, node)
 
 
-def _replaced(node: Node, holder: Node) -> None:
-    """Put a subquery where a table was, with the table's joins and sample."""
-    for part in ("joins", "sample"):
-        holder.set(part, node.args.get(part))
+def put(node: Node, holder: Node) -> None:
+    """Put a subquery where a table was, with what is joined to it, its sample and its pivots."""
+    for part in ("joins", "laterals", "pivots", "sample"):
+        if node.args.get(part):
+            holder.set(part, node.args[part])
     takes_over(holder, node)
     node.replace(holder)
 
 
-def _becomes(node: Node, to: Node, alias: Node) -> None:
+def becomes(node: Node, to: Node, alias: Node) -> None:
+    """Give a table in a query another name."""
     for part in ("this", "db", "catalog"):
         node.set(part, to.args.get(part))
     node.set("alias", alias)
@@ -315,7 +392,7 @@ def _called(node: Node) -> str:
     return str(node.key)
 
 
-def _behind(view: View) -> tuple[Node, list[Node], Reading]:
+def _definition(view: View) -> tuple[Node, list[Node], Reading]:
     """The query of a view as a new tree, the column names that the view lists, and the query's reading."""
     said = (
         f"The view {view.path[2]} cannot be understood, so it cannot be checked: ask the steward to write it plainly."
@@ -336,7 +413,6 @@ def _behind(view: View) -> tuple[Node, list[Node], Reading]:
     return query, columns, reading(view.sql, query, is_within=True)
 
 
-_NODE = getattr(exp, "Expr", exp.Expression)
 _OURS = {("", ""), ("temp", "main"), ("", "temp"), ("", "main")}
 _THEIRS = {("", ""), ("system", "main"), ("", "main")}
 _SYSTEM = frozenset({"tables", "duckdb_tables", "sqlite_master"})

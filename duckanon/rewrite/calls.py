@@ -10,7 +10,7 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Home
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.specification import functions
 
@@ -125,7 +125,7 @@ def qualify(call: Call, paths: Mapping[TableName, tuple[str, str, str]]) -> str:
 
 def written(node: Node) -> str:
     """A call in a table node, as SQL without its alias."""
-    bare = node.copy()
+    bare = copied(node)
     for part in ("alias", "joins"):
         bare.set(part, None)
     return str(bare.sql(DIALECT, comments=False, normalize_functions=False))

@@ -1,4 +1,4 @@
-"""The columns of a query's result that have no name of their own. DuckDB names them by its text of the expression."""
+"""The names of columns without a name of their own: DuckDB names them by its text of the expression."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, sql
 from duckanon.rewrite.dialect import DIALECT
 
 
-def unnamed(query: Node) -> list[Node]:
+def default_name(node: Node) -> str:
+    """The name that DuckDB gives to a column without an alias."""
+    rows = isinstance(node, exp.Count) and (node.this is None or isinstance(node.this, exp.Star))
+    return "count_star()" if rows else sql(node).lower().replace("(distinct ", "(DISTINCT ")
+
+
+def without_names(query: Node) -> list[Node]:
     """The items without a name in the SELECT by which a query's columns are named."""
     while isinstance(query, exp.Subquery | exp.Union | exp.Except | exp.Intersect):
         query = query.this

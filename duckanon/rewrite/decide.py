@@ -19,7 +19,7 @@ from duckanon.rewrite.calls import Call, read
 from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.empty import empty, is_empty
-from duckanon.rewrite.normalize import quantile_lists, staging
+from duckanon.rewrite.normalize.desugar import quantile_lists, staging
 from duckanon.rewrite.parameters import Parameters, filled
 from duckanon.rewrite.rule_context import Releases, RuleContext
 from duckanon.rewrite.rules import RULES
@@ -58,8 +58,8 @@ def decide(
     query: Node = statement.query
     bound = bind(query, catalog, frozenset(functions), statement.text)
     if bound.protected:
-        quantile_lists.split(bound.query)
-        staging.move(bound.query, lambda node: named(node) in catalog.protected)
+        quantile_lists(bound.query)
+        staging(bound.query, lambda node: named(node) in catalog.protected)
         tables = nodes_of(bound.query, exp.Table)
         bound.protected = [(named(one), one) for one in tables if named(one) in catalog.protected]
     calls = [_call(name, node, functions[name], catalog, home) for name, node, home in bound.calls]

@@ -12,7 +12,7 @@ from typing import Any
 from duckanon.accounting import written
 from duckanon.catalog.names import TableName
 from duckanon.catalog.snapshot import View
-from duckanon.rewrite.readings import Reading
+from duckanon.rewrite.dialect import Reading
 
 
 class Verdict(StrEnum):

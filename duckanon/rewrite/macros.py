@@ -16,9 +16,8 @@ from duckanon.catalog.names import fold
 from duckanon.catalog.snapshot import Macro
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.admit import known
-from duckanon.rewrite.algebra.nodes import Node, nodes_of
-from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.readings import Reading, reading
+from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of
+from duckanon.rewrite.dialect import DIALECT, Reading, reading
 
 
 def body(macro: Macro) -> tuple[Node, Reading]:
@@ -50,7 +49,7 @@ def filled(tree: Node, given: Mapping[str, Node]) -> Node:
     """The definition with its parameters replaced by arguments."""
     for one in nodes_of(tree, exp.Column):
         if not one.table and not isinstance(one.this, exp.Star) and fold(one.name) in given:
-            one.replace(exp.Paren(this=given[fold(one.name)].copy()))
+            one.replace(exp.Paren(this=copied(given[fold(one.name)])))
     return tree
 
 

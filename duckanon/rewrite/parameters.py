@@ -11,34 +11,15 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 from uuid import UUID
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.algebra.nodes import ROOT, Node, nodes_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.quote import stands_for
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _LONGEST = 10_000
-
-
-def numbered(text: str) -> str:
-    """The text with $1, $2, ... in place of its question marks, in their order.
-
-    Text that cannot be read stays as it is.
-    """
-    if "?" not in text:
-        return text
-    try:
-        tokens = sqlglot.tokenize(text, read=DIALECT)
-    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        return text
-    marks = [one for one in tokens if one.token_type.name == "PLACEHOLDER" and text[one.start : one.end + 1] == "?"]
-    for number, one in reversed(list(enumerate(marks, 1))):
-        text = f"{text[: one.start]}${number}{text[one.end + 1 :]}"
-    return text
 
 
 def filled(query: Node, parameters: Parameters) -> Node:
@@ -47,7 +28,7 @@ def filled(query: Node, parameters: Parameters) -> Node:
         raise UnsupportedQuery("The statement has parameters: give their values beside it, or write them out.")
     if not is_given(parameters):
         raise UnsupportedQuery("Values of parameters are a list, for ? and $1, or a dictionary, for $name.")
-    found = query.copy()
+    found = copied(query)
     nodes = nodes_of(found, exp.Placeholder, exp.Parameter)
     if len({_name(node) for node in nodes}) < len(parameters):
         raise UnsupportedQuery("There are more values than parameters in the statement: give one for each.")

@@ -54,10 +54,9 @@ def not_answered(part: str | None, reason: str) -> str:
 def remember(written: Node, copy: Node) -> list[Node]:
     """Mark the nodes of a copied query that the guard may change. Returns what was written there, by mark."""
     origins: list[Node] = []
-    for one, other in zip(written.walk(), copy.walk(), strict=True):
-        if isinstance(one, _RESOLVED):
-            other.meta[_ORIGIN] = len(origins)
-            origins.append(one)
+    for one, other in zip(nodes_of(written, *_RESOLVED), nodes_of(copy, *_RESOLVED), strict=True):
+        other.meta[_ORIGIN] = len(origins)
+        origins.append(one)
     return origins
 
 
@@ -96,7 +95,7 @@ def _as_written(node: Node, origins: Sequence[Node]) -> Node:
     copy = copied(origins[node.meta[_ORIGIN]] if _ORIGIN in node.meta else node)
     for one in _outermost(copy):
         one.replace(copied(origins[one.meta[_ORIGIN]]))
-    for one in list(copy.walk()):
+    for one in nodes_of(copy, ROOT):
         if _PLACE in one.meta:
             one.replace(sqlglot.parse_one(one.meta[_PLACE], read=DIALECT))
     return copy

@@ -13,22 +13,22 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, literal, spelled
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.snapshot import Catalog, Stored
+from duckanon.catalog.snapshot import Catalog
 from duckanon.errors import PolicyRefusal
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column
-from duckanon.rewrite.algebra.nodes import Node, arg, nodes_of, queries_in, within
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, TooComplex
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, within
 from duckanon.rewrite.algebra.relations import Block
-from duckanon.rewrite.algebra.scope import Scope
 from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.bind import Bound
+from duckanon.rewrite.bind import Bound, BoundTables, named
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.normalize.grouped import Grouped, NotFollowed
 from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.quote import takes_over
-from duckanon.rewrite.recognize import Finding, Schema, findings_in
+from duckanon.rewrite.recognize import Finding
 from duckanon.rewrite.recognize.aggregates import aggregates
-from duckanon.rewrite.recognize.findings import Aggregates, Role, Unanswered
+from duckanon.rewrite.recognize.classify import findings
+from duckanon.rewrite.recognize.findings import Aggregates, Role, Unanswered, Unknown
 
 T = TypeVar("T", bound=Finding)
 R = TypeVar("R")
@@ -96,9 +96,10 @@ class RuleContext:
     answers: list[Any] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
-    # By a node's identity, with the node, so that it stays alive: findings about it, and what its FROM lets names mean.
-    _alone: dict[int, tuple[Node, Sequence[Finding]]] = field(default_factory=dict)
-    _read: dict[int, tuple[Node, Scope | None]] = field(default_factory=dict)
+    # As long as the query stays as it is: its resolver, and the findings about its parts by the identity of their
+    # nodes, which are kept alive.
+    _resolver: Resolver | None = None
+    _findings: dict[int, tuple[Node, Sequence[Finding]]] = field(default_factory=dict)
 
     def found(self, kind: type[T]) -> list[T]:
         """The findings of a kind about protected tables."""
@@ -124,19 +125,11 @@ class RuleContext:
 
     def recognise(self) -> None:
         """Find what the statement asks of protected tables."""
-        query = self.bound.query
-        self.findings = self.recognised(query)
-        if isinstance(query, exp.Select):
-            self._alone[id(query)] = query, self.findings
+        self.findings = self.recognised(self.bound.query, self.bound.query)
 
     def alone(self, part: Node) -> Sequence[Finding]:
-        """The findings about a SELECT inside the query, taken by itself; none if one is about a part of it only.
-
-        They are kept as long as the query stays as it is.
-        """
-        if id(part) not in self._alone:
-            self._alone[id(part)] = part, self.recognised(part, part)
-        found = self._alone[id(part)][1]
+        """The findings about a SELECT inside the query, taken by itself; none if one is about a part of it only."""
+        found = self.recognised(part, part)
         return found if all(one.node is part for one in found) else ()
 
     def aggregates(self, grouped: Grouped, place: Node) -> Aggregates:
@@ -164,7 +157,7 @@ class RuleContext:
         around = part.find_ancestor(exp.Select)
         if around is None:
             return None
-        inside = {id(one) for query in queries_in(part) for one in query.walk()}
+        inside = {id(one) for query in queries_in(part) for one in nodes_of(query, ROOT)}
         for column in part.find_all(exp.Column, bfs=False):
             if id(column) in inside or isinstance(column.this, exp.Star):
                 continue
@@ -181,50 +174,72 @@ class RuleContext:
 
     def _is_column_of(self, column: Node, query: Node, place: Node) -> bool | None:
         """Whether a column is one of what a SELECT reads; None if that is not known. place: where the SELECT stands."""
-        if id(query) not in self._read:
-            self._read[id(query)] = query, self._resolved(lambda resolver: resolver.reads(query, place), None)
-        scope = self._read[id(query)][1]
-        if scope is None:
-            return None
-        expr = self._resolved(lambda _: translate(column, scope), None)
+
+        def meant(resolver: Resolver) -> Expr | None:
+            scope, where = resolver.opened(query, place)
+            return None if where is None else translate(column, scope)
+
+        expr = self._resolved(meant, None)
         return expr.source != SOMEWHERE if isinstance(expr, Column) else None
 
-    def recognised(self, query: Node, place: Node | None = None) -> Sequence[Finding]:
+    def recognised(self, query: Node, place: Node) -> Sequence[Finding]:
         """The findings of the recognisers about a query; none if one of them fails, and then nothing is released.
 
-        place: where it stands in the query, whose common table expressions it sees; None: it is a whole query.
+        place: where it stands, whose common table expressions it sees.
         """
-        return self._resolved(lambda resolver: findings_in(query, self.schema, resolver, place), ())
+        if id(query) not in self._findings:
+            self._findings[id(query)] = query, self._resolved(lambda resolver: self._found(resolver, query, place), ())
+        return self._findings[id(query)][1]
+
+    def _found(self, resolver: Resolver, query: Node, place: Node) -> Sequence[Finding]:
+        try:
+            return findings(resolver.alone(query, place))
+        except (TooComplex, RecursionError):
+            read = dict.fromkeys(named(one) for one in nodes_of(query, exp.Table))
+            return [
+                Unknown(table=name, tables=(name,), node=query, reason="the query is too complex to be followed")
+                for name in read
+                if name in self.catalog.protected
+            ]
+
+    @cached_property
+    def _tables(self) -> BoundTables:
+        return BoundTables(self.catalog)
 
     def _resolved(self, run: Callable[[Resolver], R], otherwise: R) -> R:
         """What a recogniser finds; otherwise if it fails."""
         try:
-            return run(Resolver(self.schema))
+            self._resolver = self._resolver or Resolver(self._tables)
+            return run(self._resolver)
         except Exception:
             if STRICT:
                 raise
             _LOG.error(_FAILED)
             return otherwise
 
-    @cached_property
-    def schema(self) -> Schema:
-        """The catalog for the recognisers. In the query names are full, and views are replaced by their queries."""
-        stored = {name: one for name, one in self.catalog.behind.items() if isinstance(one, Stored)}
-        held = {name: one.stored for name, one in self.catalog.protected.items() if one.stored is not None}
-        tables = {**stored, **self.catalog.tables, **held}
-        return Schema(
-            tables=tables, macros=dict.fromkeys(self.catalog.macros, ""), protected=frozenset(self.catalog.protected)
-        )
+    def changed(self) -> None:
+        """Forget what was found in the query, of which a part is changed."""
+        self._resolver, self._findings = None, {}
 
     def put(self, node: Node, by: Node) -> None:
         """Replace a part of the query by another, which stands for the same text."""
         takes_over(by, node)
-        self._alone.clear()
-        self._read.clear()
+        self.changed()
         if node is self.bound.query:
             self.bound.query = by
         else:
             node.replace(by)
+
+    def tried(self, node: Node, by: Node) -> Callable[[], None]:
+        """Replace a part of the query by another for now. Returns what takes it back: then what was found holds."""
+        before = self._resolver, self._findings
+        self.put(node, by)
+
+        def take_back() -> None:
+            self.put(by, node)
+            self._resolver, self._findings = before
+
+        return take_back
 
     def replace(self, node: Node, by: Node) -> None:
         """Replace a part of the query by a release, and remove what is no longer read from WITH."""

@@ -15,7 +15,7 @@ import duckdb
 from duckanon.analyst import Analyst
 from duckanon.catalog.names import fold
 from duckanon.connection import Connection
-from duckanon.governance.asker import Asker, Askers, asking
+from duckanon.governance.concurrency import Asker, Askers, asking
 from duckanon.rewrite.decision import Decision
 from duckanon.server import types
 from duckanon.server.catalog_names import as_postgresql

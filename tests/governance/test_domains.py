@@ -12,8 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from duckanon.catalog.policy import Policy
-from duckanon.catalog.protectable import obstacle
+from duckanon.catalog.policy import Policy, obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger_state import LedgerState, Line

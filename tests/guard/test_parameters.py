@@ -13,7 +13,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import UnsupportedQuery
-from duckanon.rewrite.parameters import numbered
+from duckanon.rewrite.admit import numbered
 from tests.amounts import sampled
 from tests.guard.residents import analyst, decide
 

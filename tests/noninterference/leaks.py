@@ -191,7 +191,7 @@ def sizes_in_metadata(patch: Patch) -> None:
 
 def did_you_mean(patch: Patch) -> None:
     """A name that is not to be seen gets the nearest one that there is, closed ones too."""
-    real = bind._Binder._table
+    real = bind._Guarded.table
 
     def table(self: Any, node: Any, *more: Any) -> None:
         try:
@@ -200,12 +200,12 @@ def did_you_mean(patch: Patch) -> None:
             names = sorted(one.object for one in self._catalog.behind)
             raise UnsupportedQuery(f"{error} Did you mean {names}?") from None
 
-    patch.setattr(bind._Binder, "_table", table)
+    patch.setattr(bind._Guarded, "table", table)
 
 
 def closed_or_missing(patch: Patch) -> None:
     """A closed table has another sentence than one that is not there."""
-    real = bind._Binder._table
+    real = bind._Guarded.table
 
     def table(self: Any, node: Any, *more: Any) -> None:
         try:
@@ -215,4 +215,4 @@ def closed_or_missing(patch: Patch) -> None:
                 raise UnsupportedQuery("The table is closed.") from None
             raise
 
-    patch.setattr(bind._Binder, "_table", table)
+    patch.setattr(bind._Guarded, "table", table)

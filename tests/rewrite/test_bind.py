@@ -11,6 +11,7 @@ from duckanon.rewrite.admit import admit
 from duckanon.rewrite.bind import Bound, bind
 from tests.rewrite.guarded import CATALOG, PERSONS
 
+VIEW_OF_ONE = View(("x", "main", "v19"), "CREATE VIEW v19 AS SELECT 1")
 ADULTS = TableName("x", "main", "adults")
 
 
@@ -125,3 +126,25 @@ def test_views_and_macros_may_be_nested_twenty_deep() -> None:
         bind(deepest, tower, frozenset())
         with pytest.raises(UnsupportedQuery, match=f"{why} that are nested too deeply"):
             bind(deeper, tower, frozenset())
+
+
+def test_views_that_read_each_other_twice_have_an_end() -> None:
+    """Twenty levels of them would be a million views."""
+    views = {
+        TableName("x", "main", f"v{at}"): View(
+            ("x", "main", f"v{at}"), f"CREATE VIEW v{at} AS FROM v{at + 1} a, v{at + 1} b"
+        )
+        for at in range(19)
+    }
+    query = admit("FROM v0").query
+    assert query is not None
+    with pytest.raises(UnsupportedQuery, match="nested too deeply"):
+        bind(query, replace(CATALOG, views={**views, TableName("x", "main", "v19"): VIEW_OF_ONE}), frozenset())
+
+
+def test_a_name_for_the_first_column_of_a_view_leaves_the_others_theirs() -> None:
+    both = View(("x", "main", "both"), "CREATE VIEW both (a, b) AS SELECT shop, state FROM shops")
+    query = admit("SELECT c, b FROM both AS v(c)").query
+    assert query is not None
+    text = bind(query, replace(CATALOG, views={TableName("x", "main", "both"): both}), frozenset()).query.sql("duckdb")
+    assert text.endswith('AS v(c, "b")')

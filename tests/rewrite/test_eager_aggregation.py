@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from duckanon.errors import UnsupportedQuery
 from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.normalize.desugar import pivots
 from duckanon.rewrite.normalize.eager_aggregation import aggregated_first
 from duckanon.rewrite.normalize.grouped import NotFollowed
-from duckanon.rewrite.normalize.pivot_values import grouped
 
 COLUMNS = {"a": "a", "b": "b", "x": "x"}
 AGGREGATES = [
@@ -136,7 +136,7 @@ def test_pivot_is_the_group_by_that_it_means(
     con: duckdb.DuckDBPyConnection, sql: str, p: list[tuple[object, ...]], s: list[tuple[object, ...]]
 ) -> None:
     fill(con, p, s)
-    mine = grouped(sqlglot.parse_one(sql, read="duckdb")).sql("duckdb")
+    mine = pivots(sqlglot.parse_one(sql, read="duckdb")).sql("duckdb")
     assert rows(con, mine) == rows(con, sql), mine
 
 
@@ -151,7 +151,7 @@ def test_pivot_is_the_group_by_that_it_means(
 )
 def test_other_pivots_are_refused_with_what_to_write(sql: str) -> None:
     with pytest.raises((UnsupportedQuery, sqlglot.ParseError), match=r"write|Unexpected"):
-        grouped(sqlglot.parse_one(sql, read="duckdb"))
+        pivots(sqlglot.parse_one(sql, read="duckdb"))
 
 
 # By where the counted table p stands, the joins after which each of its rows is still there once for each partner, and

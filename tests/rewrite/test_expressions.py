@@ -48,8 +48,7 @@ from duckanon.rewrite.algebra.expressions import (
 from duckanon.rewrite.algebra.order import sort_key
 from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.render import Renderer
-from duckanon.rewrite.algebra.schema import Schema
-from duckanon.rewrite.recognize.classify import relation
+from duckanon.rewrite.recognize import Schema, relation
 from tests.rewrite.guarded import decided
 
 COLUMNS = {"a": "INTEGER", "b": "INTEGER", "c": "BOOLEAN", "s": "VARCHAR", "d": "DATE", "r": "STRUCT(f INTEGER)"}

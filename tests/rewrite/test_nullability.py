@@ -12,8 +12,7 @@ from duckanon.catalog.snapshot import Stored
 from duckanon.rewrite.algebra.expressions import Column, Expr, conjuncts, rebuilt
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.relations import Block
-from duckanon.rewrite.algebra.schema import Schema
-from duckanon.rewrite.recognize.classify import relation
+from duckanon.rewrite.recognize import Schema, relation
 
 RECORDS = list(product([None, 1, 5], [None, 2, 5], [None, True, False], [None, "x", "y"]))
 EXPRESSIONS = [

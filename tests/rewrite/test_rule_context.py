@@ -6,14 +6,15 @@ import duckdb
 import pytest
 from sqlglot import exp, parse_one
 
+from duckanon.catalog.names import TableName
+from duckanon.catalog.snapshot import Catalog, Stored
 from duckanon.releases.available import AvailableReleases
 from duckanon.rewrite.admit import admit
 from duckanon.rewrite.algebra.expressions import Constant, Expr
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Block
-from duckanon.rewrite.bind import bind
+from duckanon.rewrite.bind import BoundTables, bind
 from duckanon.rewrite.normalize.resolve import Resolver
-from duckanon.rewrite.recognize import Schema
 from duckanon.rewrite.rule_context import RuleContext
 from tests.rewrite.guarded import CATALOG, TODAY
 
@@ -83,7 +84,7 @@ def test_a_table_of_a_with_is_by_itself_without_its_own_name() -> None:
 
 def _shown(query: Node, place: Node = None) -> Expr:
     """The one expression that a query shows."""
-    resolver = Resolver(Schema.of({"one": {"z": "INTEGER"}}, protected=[]))
-    found = resolver.top(query) if place is None else resolver.query(query, resolver.around(place))
+    resolver = Resolver(BoundTables(Catalog(tables={TableName("", "", "one"): Stored(columns={"z": "INTEGER"})})))
+    found = resolver.alone(query, query if place is None else place)
     assert isinstance(found, Block)
     return found.outputs[0].expr

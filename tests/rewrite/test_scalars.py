@@ -15,8 +15,7 @@ from duckanon.catalog.snapshot import Stored
 from duckanon.rewrite.algebra import filters
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.relations import Block
-from duckanon.rewrite.algebra.schema import Schema
-from duckanon.rewrite.recognize.classify import relation
+from duckanon.rewrite.recognize import Schema, relation
 from tests.rewrite.test_filters import ENUM, VALUES, WHOLE, quote
 
 TODAY = date(2026, 2, 28)

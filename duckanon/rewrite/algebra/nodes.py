@@ -110,6 +110,12 @@ def queries_in(node: Node) -> list[Node]:
     return found
 
 
+def sources(query: Node) -> list[Node]:
+    """What stands in FROM, each source without the condition by which it is joined."""
+    given = arg(query, "from")
+    return [] if given is None else [given.this, *(one.this for one in query.args.get("joins") or [])]
+
+
 def within(node: Node, whole: Node) -> bool:
     """Whether a node is part of a tree."""
     one = node

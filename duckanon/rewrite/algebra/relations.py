@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from duckanon.catalog.names import TableName, fold
+from duckanon.catalog.snapshot import Stored
 from duckanon.rewrite.algebra.expressions import Column, Expr, Nested, Star, is_aggregated, is_windowed, walk
 
 Change: TypeAlias = Callable[[Expr], Expr]
@@ -21,6 +22,12 @@ class Table:
     protected: bool
     keys: tuple[frozenset[str], ...] = ()
     types: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, name: TableName, stored: Stored, *, protected: bool) -> Table:
+        """The table of that name, as it is known."""
+        types = stored.types
+        return cls(name, tuple(types) if stored.complete else None, protected, stored.keys, tuple(types.items()))
 
     def rebuilt(self, _: Change) -> Table:
         return self

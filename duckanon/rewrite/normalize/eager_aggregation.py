@@ -13,21 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node, arg, copied, name_of, nodes_of, queries_in, sql
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, name_of, nodes_of, queries_in, sources, sql
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.grouped import ENDS, NotFollowed, aggregates_of
-from duckanon.rewrite.normalize.select_list import unnamed
 
 _OTHER = "Told of a join are count, sum and avg: ask for other statistics of the table by itself."
 _JOINED = "The query is joined in a way that is not followed: use inner joins, or LEFT JOIN after the protected table."
 # Of the columns of the inner query that have aggregates.
 _MADE = "_dk_part"
 _VOLATILE = frozenset("rand random uuid uuidv4 uuidv7 gen_random_uuid".split())
-
-
-def sources(query: Node) -> list[Node]:
-    """What stands in FROM, each source without the condition by which it is joined."""
-    given = arg(query, "from")
-    return [] if given is None else [given.this, *(one.this for one in query.args.get("joins") or [])]
 
 
 def aggregated_first(
@@ -66,7 +60,7 @@ def _check_names(query: Node, shared: Collection[str]) -> None:
     """
     known = {fold(one.alias) for one in query.expressions if one.alias}
     known |= {fold(one.name) for join in query.args.get("joins") or [] for one in join.args.get("using") or []}
-    inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in one.walk()}
+    inside = {id(node) for one in [*sources(query), *queries_in(query)] for node in nodes_of(one, ROOT)}
     for one in nodes_of(query, exp.Column):
         if id(one) not in inside and not one.table and fold(one.name) in shared and fold(one.name) not in known:
             raise NotFollowed("A column's name is in several of the joined tables: write its table before it.", one)
@@ -97,7 +91,7 @@ class SourceColumns:
         """
         above = arg(self._query, "with")
         apart = [*sources(self._query), *([] if above is None else [above])]
-        inside = {id(node) for one in apart for node in one.walk()}
+        inside = {id(node) for one in apart for node in nodes_of(one, ROOT)}
         for call in nodes_of(self._query, exp.Func):
             if id(call) not in inside and name_of(call) in _VOLATILE:
                 raise NotFollowed("Random values beside statistics are not followed: leave them out.", call)
@@ -141,14 +135,14 @@ class _Eager:
             if name_of(end) in ENDS:
                 raise NotFollowed("low and high are told of a table by itself, not of a join.", end)
         keys = self._source.used()
-        source.replace(exp.Subquery(this=self.inner, alias=source.args["alias"].copy()))
+        source.replace(exp.Subquery(this=self.inner, alias=copied(source.args["alias"])))
         self._fill(source, keys, where)
 
     def _name_outputs(self) -> None:
         """Give aggregates the names that DuckDB would give them, before they are written in another way."""
         for one in self._query.expressions:
             if not isinstance(one, exp.Alias) and any(True for _ in aggregates_of(one)):
-                one.replace(exp.alias_(one.copy(), unnamed(one), quoted=True))
+                one.replace(exp.alias_(copied(one), default_name(one), quoted=True, copy=False))
 
     def _aggregates(self) -> Iterator[Node]:
         parts = [*self._query.expressions, *(self._query.args.get(one) for one in ("having", "qualify", "order"))]
@@ -164,7 +158,7 @@ class _Eager:
             both = where
             if isinstance(aggregate, exp.Filter):
                 aggregate, both = aggregate.this, exp.and_(where, aggregate.expression.this)
-            aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=both.copy()))
+            aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=copied(both)))
         text = sql(aggregate)
         name = f"{_MADE}{list(self._told).index(text) if text in self._told else len(self._told)}"
         self._told[text] = aggregate
@@ -195,22 +189,25 @@ class _Eager:
             return []
         parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
         mine = [one for one in parts if one.find(exp.Column) is not None and self._is_of_source(one)]
-        rest = [one.copy() for one in parts if not any(one is each for each in mine)]
+        rest = [copied(one) for one in parts if not any(one is each for each in mine)]
         self._query.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
-        return [one.copy() for one in mine]
+        return [copied(one) for one in mine]
 
     def _fill(self, source: Node, keys: list[str], where: list[Node]) -> None:
         """Write the inner query."""
         shown = [exp.column(exp.to_identifier(one, quoted=True), table=self._alias) for one in keys]
-        names = [exp.alias_(one.copy(), one.name, quoted=True) for one in shown]
-        counted = [exp.alias_(one.copy(), f"{_MADE}{at}", quoted=True) for at, one in enumerate(self._told.values())]
+        names = [exp.alias_(copied(one), one.name, quoted=True, copy=False) for one in shown]
+        counted = [
+            exp.alias_(copied(one), f"{_MADE}{at}", quoted=True, copy=False)
+            for at, one in enumerate(self._told.values())
+        ]
         self.inner.set("expressions", [*names, *counted])
         key = "from_" if "from_" in exp.Select.arg_types else "from"
         self.inner.set(key, exp.From(this=source))
         if where:
             self.inner.set("where", exp.Where(this=exp.and_(*where, copy=False)))
         if shown:
-            self.inner.set("group", exp.Group(expressions=[one.copy() for one in shown]))
+            self.inner.set("group", exp.Group(expressions=[copied(one) for one in shown]))
 
 
 def _operand(aggregate: Node) -> Node | None:
@@ -229,27 +226,27 @@ def _sum_of_parts(aggregate: Node, operand: Node | None, told: Callable[[Node], 
         condition = _condition(operand)
         if condition is not None:
             return _share(condition, told, where)
-        values = _sum(told(exp.Sum(this=operand.copy())), where)
-        return _quotient(values, _sum(told(exp.Count(this=operand.copy())), where))
-    total = _sum(told(aggregate.copy()), where)
+        values = _sum(told(exp.Sum(this=copied(operand))), where)
+        return _quotient(values, _sum(told(exp.Count(this=copied(operand))), where))
+    total = _sum(told(copied(aggregate)), where)
     return _count(total) if isinstance(aggregate, exp.Count) else total
 
 
 def _weighted(aggregate: Node, operand: Node, count: Node, where: Node | None) -> Node:
     """An aggregate of something else than the source's columns: each value counts as often as there are rows of it."""
-    present = exp.Not(this=exp.Is(this=exp.Paren(this=operand.copy()), expression=exp.Null()))
+    present = exp.Not(this=exp.Is(this=exp.Paren(this=copied(operand)), expression=exp.Null()))
     if not isinstance(aggregate, exp.Count):
-        values = _sum(exp.Mul(this=exp.Paren(this=operand.copy()), expression=count.copy()), where)
+        values = _sum(exp.Mul(this=exp.Paren(this=copied(operand)), expression=copied(count)), where)
         if isinstance(aggregate, exp.Sum):
             return values
-    here: Node = present if where is None else exp.and_(where.copy(), present)
+    here: Node = present if where is None else exp.and_(copied(where), present, copy=False)
     total = _sum(count, here)
     return _count(total) if isinstance(aggregate, exp.Count) else _quotient(values, total)
 
 
 def _sum(node: Node, where: Node | None) -> Node:
     total = exp.Sum(this=node)
-    return total if where is None else exp.Filter(this=total, expression=exp.Where(this=where.copy()))
+    return total if where is None else exp.Filter(this=total, expression=exp.Where(this=copied(where)))
 
 
 def _count(total: Node) -> Node:
@@ -258,7 +255,7 @@ def _count(total: Node) -> Node:
 
 def _quotient(values: Node, number: Node) -> Node:
     """A mean; NULL where the noisy number of values is below one."""
-    told = exp.Div(this=values, expression=number.copy())
+    told = exp.Div(this=values, expression=copied(number))
     return exp.Paren(
         this=exp.Case(ifs=[exp.If(this=exp.GTE(this=number, expression=exp.Literal.number(1)), true=told)])
     )
@@ -266,14 +263,14 @@ def _quotient(values: Node, number: Node) -> Node:
 
 def _share(condition: Node, told: Callable[[Node], Node], where: Node | None) -> Node:
     """The share of the rows where a condition holds among those where it holds or not, without NULL."""
-    known = exp.or_(condition.copy(), exp.not_(condition.copy()))
+    known = exp.or_(copied(condition), exp.not_(copied(condition), copy=False), copy=False)
     part, whole = (_sum(told(_counted(one)), where) for one in (condition, known))
     least = exp.Greatest(this=_quotient(part, whole), expressions=[exp.Literal.number(0)])
     return exp.Least(this=least, expressions=[exp.Literal.number(1)])
 
 
 def _counted(condition: Node) -> Node:
-    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition.copy()))
+    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=copied(condition)))
 
 
 def _condition(operand: Node) -> Node | None:

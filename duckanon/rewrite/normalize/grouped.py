@@ -17,9 +17,9 @@ from sqlglot import exp
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.aggregates import AGGREGATES
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.quotients import Quotient, guarded, inner, quotient
-from duckanon.rewrite.normalize.select_list import unnamed
 from duckanon.rewrite.normalize.split import may_be
 
 # Functions around a number for the ends of its interval.
@@ -209,7 +209,7 @@ class Grouped:
         if isinstance(given, exp.Alias):
             name = given.alias
         else:
-            name = stored(given.name) if isinstance(given, exp.Column) else unnamed(given)
+            name = stored(given.name) if isinstance(given, exp.Column) else default_name(given)
         return exp.alias_(node, name, quoted=True)
 
 

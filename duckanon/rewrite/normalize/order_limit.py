@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckanon.catalog.names import fold
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, copied
 
 _CARRIED = ("limit", "offset")
 _NOT = ("having", "qualify", "distinct", "windows")
@@ -53,7 +53,7 @@ def order_limit(old: Node, new: Node) -> bool:
         if old.args.get(part) is not None:
             if old.args[part].find(exp.Select) is not None:
                 return False
-            new.set(part, old.args[part].copy())
+            new.set(part, copied(old.args[part]))
     return True
 
 

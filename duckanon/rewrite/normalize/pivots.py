@@ -10,8 +10,7 @@ from sqlglot import exp
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Comparison, Expr, walk
 from duckanon.rewrite.algebra.nodes import Node
 from duckanon.rewrite.algebra.relations import Block, Output, Source
-from duckanon.rewrite.algebra.scope import Scope
-from duckanon.rewrite.algebra.translate import translate
+from duckanon.rewrite.algebra.translate import Scope, translate
 
 
 def pivoted(pivot: Node, source: Source, scope: Scope, known: tuple[str, ...] | None) -> Block | None:

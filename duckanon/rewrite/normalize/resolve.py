@@ -1,17 +1,14 @@
-"""From sqlglot's queries to relations: names are looked up, and CTEs, views and subqueries resolved."""
+"""From queries with resolved names to relations: CTEs and subqueries are followed, and columns found in sources."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
-from typing import Any
+from itertools import chain, combinations, product
 
-import sqlglot
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold
-from duckanon.catalog.snapshot import View
+from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     Column,
@@ -24,19 +21,18 @@ from duckanon.rewrite.algebra.expressions import (
     conjuncts,
     is_aggregated,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, nodes_of, queries_in, reads_itself, within
-from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Table, Union, columns, groups
-from duckanon.rewrite.algebra.schema import Schema, query_of
-from duckanon.rewrite.algebra.scope import Scope, Visible
-from duckanon.rewrite.algebra.translate import translate
-from duckanon.rewrite.normalize.grouping import grouping
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, reads_itself, within
+from duckanon.rewrite.algebra.relations import Block, Opaque, Output, Relation, Source, Union, columns, groups
+from duckanon.rewrite.algebra.translate import Scope, Tables, Visible, translate
+from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.normalize.pivots import pivoted
-from duckanon.rewrite.normalize.select_list import outputs as select_list
 from duckanon.rewrite.normalize.simplify import simplified
-from duckanon.rewrite.normalize.unparsed_names import aliased, mentioned, released
 
 # More than any query written by hand. A chain of views that each read the last one twice would have more.
 _MOST_SOURCES = 1000
+Keys = tuple[Expr, ...]
+Sets = tuple[frozenset[int], ...] | None
+_MOST_SETS = 4096
 _LIMITS = ("limit", "offset", "sample")
 # Clauses of other dialects.
 _FOREIGN = ("into", "match", "connect", "distribute", "cluster", "sort", "kind")
@@ -44,28 +40,45 @@ _JOINS = {"": "inner", "INNER": "inner", "CROSS": "inner", "LEFT": "left", "RIGH
 
 
 class Resolver:
-    """Resolves one statement. Raises TooComplex if it has too many sources."""
+    """Resolves a query and its parts; what a part reads is resolved once. The query stays as it is meanwhile.
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self.macros = {name: tuple(mentioned(self.schema, text)) for name, text in schema.macros.items()}
-        self._numbers = count(1)
+    Raises TooComplex for a part with too many sources.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._number = self._most = 0
+        # What SELECTs taken by themselves read, by the identity of their nodes, which are kept alive.
+        self._opened: dict[int, tuple[Node, Scope, frozenset[Expr] | None]] = {}
 
     def number(self) -> int:
-        number = next(self._numbers)
-        if number > 20 * _MOST_SOURCES:
+        self._number += 1
+        if self._number > self._most:
             raise TooComplex
-        return number
+        return self._number
 
-    def scope(self, **rest: Any) -> Scope:
-        given = {"home": self.schema.home, "macros": self.macros, **rest}
-        return Scope(self.query, self.number, **given)
+    def scope(self, outer: Scope | None = None) -> Scope:
+        return Scope(self.query, self.number, self._tables.macros, outer)
 
-    def top(self, node: Node) -> Relation:
-        """The relation of a whole query."""
-        return self.query(node, self.scope())
+    def alone(self, node: Node, place: Node) -> Relation:
+        """The relation of a query taken by itself, which sees the CTEs that can be seen at a place."""
+        if not isinstance(node, exp.Select):
+            self._most = self._number + 20 * _MOST_SOURCES
+            return self.query(node, self._around(place))
+        scope, where = self.opened(node, place)
+        return simplified(self._select(node, scope, where), self.number)
 
-    def around(self, place: Node) -> Scope:
+    def opened(self, node: Node, place: Node) -> tuple[Scope, frozenset[Expr] | None]:
+        """What names mean in a SELECT at a place, and the conditions of its joins; None for joins of other kinds."""
+        self._most = self._number + 20 * _MOST_SOURCES
+        if id(node) not in self._opened:
+            scope = self.scope(self._around(place))
+            self._ctes(node, scope)
+            self._opened[id(node)] = node, scope, self._from(node, scope)
+        _, scope, where = self._opened[id(node)]
+        return scope.without_aliases(), where
+
+    def _around(self, place: Node) -> Scope:
         """The scope of a SELECT taken by itself: it sees the CTEs that can be seen at a place in the query."""
         scope, clauses = self.scope(), []
         holder = place.parent
@@ -78,23 +91,12 @@ class Resolver:
             self._common(clause, seen, scope)
         return scope
 
-    def reads(self, node: Node, place: Node) -> Scope | None:
-        """What the FROM of a SELECT lets its columns mean; None for a join that is not analysed.
-
-        place: where the SELECT stands.
-        """
-        scope = self.scope(outer=self.around(place))
-        self._ctes(node, scope)
-        return None if self._from(node, scope) is None else scope
-
     def shown(self, node: Node, place: Node, keys: Sequence[Node], others: Sequence[Node]) -> Block | Opaque:
         """The relation of a SELECT that shows keys, by which it groups, and then other expressions.
 
         node: what it reads and filters. place: where it stands.
         """
-        scope = self.scope(outer=self.around(place))
-        self._ctes(node, scope)
-        where = self._from(node, scope)
+        scope, where = self.opened(node, place)
         if where is None:
             return self._opaque("this kind of join is not followed", node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
@@ -112,12 +114,12 @@ class Resolver:
 
     def query(self, node: Node, around: Scope) -> Relation:
         """The relation of a query inside the scope `around`."""
-        scope = self.scope(outer=around, home=around.home, opened=around.opened)
+        scope = self.scope(around)
         self._ctes(node, scope)
         if isinstance(node, exp.Subquery):
             return self._subquery(node, scope)
         if isinstance(node, exp.Select):
-            return simplified(self._select(node, scope), self.number)
+            return simplified(self._select(node, scope, self._from(node, scope)), self.number)
         if isinstance(node, exp.SetOperation):
             return self._union(node, scope)
         if isinstance(node, exp.Pivot):
@@ -137,7 +139,7 @@ class Resolver:
         """Let a scope see CTEs of a WITH."""
         for cte in ctes:
             # Each CTE can read those before it. A recursive one that reads itself is not analysed.
-            seen = self.scope(outer=scope.outer, home=scope.home, opened=scope.opened)
+            seen = self.scope(scope.outer)
             seen.ctes = dict(scope.ctes)
             name = fold(cte.alias)
             if clause.args.get("recursive"):
@@ -222,12 +224,13 @@ class Resolver:
                 relation = self.query(node, scope)
         else:
             relation = self._function(node, scope)
-        relation, number = aliased(self.schema, node, relation), self.number()
+        relation, number = self._aliased(node, relation), self.number()
         if names:
-            relation = self._renamed(relation, names)
+            relation = self.renamed(relation, names)
         return Visible(called, Source(number, relation), columns(relation))
 
-    def _renamed(self, relation: Relation, names: tuple[str, ...]) -> Relation:
+    def renamed(self, relation: Relation, names: tuple[str, ...]) -> Relation:
+        """A relation whose first columns have other names."""
         old = columns(relation)
         if old is None or len(old) < len(names):
             return Opaque("its columns get new names, and nobody told how many it has", (relation,), None)
@@ -239,24 +242,14 @@ class Resolver:
     def _table(self, node: Node, scope: Scope) -> Relation:
         if not isinstance(node.this, exp.Identifier):
             return self._function(node.this, scope)
-        name = TableName(fold(node.catalog), fold(node.db), fold(node.name))
-        if not node.db and (cte := scope.cte(node.name)) is not None:
-            return self._cte(*cte)
-        # A name is looked up in the view's own schema, then in the default one, then anywhere if it is unique.
-        places = (name.within(scope.home), name.within(self.schema.home), name)
-        known = next((found for one in places if (found := self.schema.table(one)) is not None), None)
-        view = next((shown for one in places if (shown := self.schema.view(one)) is not None), None)
-        if view is not None and (known is None or known[0] == view[0]):
-            followed = self._view(*view, scope)
-            watched = self.schema.protected is not None and self.schema.is_protected(view[0])
-            return Table(view[0], columns(followed), protected=True) if watched else followed
-        if known is None:
-            # An unknown name could be any table of that name.
-            return Table(places[0], None, self.schema.is_protected(name))
-        full, stored = known
-        types = tuple(stored.types.items())
-        named = tuple(stored.types) if stored.complete else None
-        return Table(full, named, self.schema.is_protected(full), stored.keys, types)
+        known = self._tables.relation(node)
+        if known is not None:
+            return known
+        cte = scope.cte(node.name)
+        return self._cte(*cte) if cte is not None else self._unresolved(node)
+
+    def _unresolved(self, node: Node) -> Opaque:
+        return Opaque("a name that is not resolved", tuple(self._tables.mentioned(node.name)), None, node)
 
     def _cte(self, cte: Node | None, written: Scope) -> Relation:
         if cte is None:
@@ -268,41 +261,26 @@ class Resolver:
         names = tuple(fold(one.name) for one in (alias.args.get("columns") or []))
         if any(one is None for one, _ in written.ctes.values()) and reads_itself(cte):
             return Opaque("a recursive query is not followed", (relation,), names or columns(relation), cte)
-        return self._renamed(relation, names) if names else relation
-
-    def _view(self, full: TableName, view: View, scope: Scope) -> Relation:
-        if full in scope.opened:
-            return Opaque("a view that reads itself is not followed")
-        try:
-            tree, names = query_of(view)
-        except sqlglot.errors.SqlglotError:
-            watched = self.schema.is_protected(full)
-            return Opaque("a view whose text cannot be read", (Table(full, None, watched),))
-        home = TableName(full.catalog or scope.home.catalog, full.schema or scope.home.schema, "")
-        inner = self.query(tree, self.scope(home=home, opened=(*scope.opened, full)))
-        return self._renamed(inner, names) if names else inner
+        return self.renamed(relation, names) if names else relation
 
     def _function(self, node: Node, scope: Scope) -> Relation:
-        """A table function. Its texts may name tables, as in query_table('persons') or query('FROM persons')."""
-        name = name_of(node)
-        if name in self.schema.releases:
-            return released(self.schema, node)
-        texts = [one.this for one in nodes_of(node, exp.Literal) if one.is_string]
-        texts += [one.name for one in nodes_of(node, exp.Column)]  # a table may be an argument by its name
-        reads = [self.query(one, scope) for one in queries_in(node)]
-        reads += self.macros.get(name, ())
-        plain = len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Literal)
-        if name in ("query", "query_table") and not plain:
-            # A text that is computed may name any protected table.
-            reads += [Table(one, None, protected=True) for one in sorted(self.schema.protected or ())]
-        for text in texts:
-            reads += mentioned(self.schema, text)
-        return Opaque(f"the function {name} is not followed", tuple(reads), None, node)
+        return self._tables.function_reads(node, [self.query(one, scope) for one in queries_in(node)])
+
+    def _aliased(self, node: Node, relation: Relation) -> Relation:
+        """The relation of an item of FROM; not analysed if its alias is no plain name.
+
+        sqlglot 26 reads DuckDB's `FROM alias: persons` as a table `alias` with a placeholder behind it.
+        """
+        alias = node.args.get("alias")
+        said = alias.this if isinstance(alias, exp.TableAlias) else None
+        if said is None or isinstance(said, exp.Identifier):
+            return relation
+        return Opaque("an alias that is no name", (relation, *self._tables.mentioned(str(said.name))))
 
     def _pivot(self, pivot: Node, inner: Relation, scope: Scope) -> Relation:
         number = self.number()
         source = Source(number, inner)
-        own = self.scope(outer=scope, home=scope.home, opened=scope.opened)
+        own = self.scope(scope)
         own.visible = [Visible("", source, columns(inner))]
         block = pivoted(pivot, source, own, columns(inner))
         if block is None:
@@ -311,14 +289,14 @@ class Resolver:
 
     # SELECT
 
-    def _select(self, node: Node, scope: Scope) -> Block | Opaque:
+    def _select(self, node: Node, scope: Scope, where: frozenset[Expr] | None) -> Block | Opaque:
+        """The relation of a SELECT. where: the conditions of its joins, see `opened`."""
         scope.windows = {fold(one.name): one for one in node.args.get("windows") or []}
-        where = self._from(node, scope)
         if where is None:
             return self._opaque("this kind of join is not followed", node, scope)
         if any(node.args.get(name) for name in _FOREIGN):
             return self._opaque("a clause is not DuckDB's", node, scope)
-        outputs = select_list(node, scope)
+        outputs = _outputs(node, scope)
         for output in outputs:
             scope.aliases.setdefault(fold(output.name), output.expr)
         where = self._filtered(node, scope, where)
@@ -419,7 +397,7 @@ class Resolver:
                 ):
                     found.append(output.expr)
             return tuple(found), None
-        return grouping(group, lambda one: self._positioned(one, scope, outputs))
+        return _grouping(group, lambda one: self._positioned(one, scope, outputs))
 
     def _positioned(self, node: Node, scope: Scope, outputs: list[Output]) -> Expr:
         if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
@@ -451,3 +429,89 @@ class Resolver:
                 continue
             found.append(alias if alias is not None else self._positioned(inner, scope, outputs))
         return tuple(found)
+
+
+def _outputs(node: Node, scope: Scope) -> list[Output]:
+    """The outputs of a SELECT with stars expanded. Each alias is added to the scope for what follows."""
+    found: list[Output] = []
+    for one in node.expressions:
+        bare = one.this if isinstance(one, exp.Alias) else one
+        stars: list[Output] | None = None
+        if isinstance(bare, exp.Star):
+            stars = scope.expanded(None, *_star_changes(bare, scope))
+        elif isinstance(bare, exp.Column) and isinstance(bare.this, exp.Star):
+            stars = scope.expanded(fold(bare.table), *_star_changes(bare.this, scope))
+        if stars is not None:
+            found += stars
+            continue
+        expr = translate(one, scope)
+        told = one.alias or (bare.name if isinstance(bare, exp.Column) else "")
+        name = told or default_name(bare)
+        found.append(Output(name, expr))
+        scope.aliases.setdefault(fold(name), expr)
+    return found
+
+
+def _star_changes(star: Node, scope: Scope) -> tuple[frozenset[str], dict[str, Expr]]:
+    excluded = arg(star, "except") or []
+    without = frozenset(fold(one.name) for one in (excluded if isinstance(excluded, list) else [excluded]))
+    replaced = {fold(one.alias): translate(one.this, scope) for one in star.args.get("replace") or []}
+    # A renamed column keeps its value. Its new name is found only if the columns are known.
+    for one in star.args.get("rename") or []:
+        without |= {fold(one.this.name)}
+        replaced[fold(one.alias)] = translate(one.this, scope)
+    return without, replaced
+
+
+def _grouping(group: Node, translate: Callable[[Node], Expr]) -> tuple[Keys, Sets]:
+    """The keys, each once, and the grouping sets as positions in them; None if there is only the set of all.
+
+    Raises TooComplex for more than 4096 sets.
+    """
+    elements = list(group.expressions)
+    for name in ("grouping_sets", "rollup", "cube"):  # versions of sqlglot keep them in different arguments
+        value = group.args.get(name)
+        elements += [one for one in value if one is not None] if isinstance(value, list) else []
+    factors = [_sets(element) for element in elements]
+    total = 1
+    for factor in factors:
+        total *= len(factor)
+        if total > _MOST_SETS:
+            raise TooComplex
+    keys: list[Expr] = []
+
+    def place(node: Node) -> int:
+        key = translate(node)
+        if key not in keys:
+            keys.append(key)
+        return keys.index(key)
+
+    sets = [frozenset(place(node) for node in chain.from_iterable(choice)) for choice in product(*factors)]
+    if len(sets) == 1 and len(sets[0]) == len(keys):
+        return tuple(keys), None
+    return tuple(keys), tuple(sets)
+
+
+def _sets(element: Node) -> list[list[Node]]:
+    """The sets of expressions that one element of GROUP BY stands for."""
+    if isinstance(element, exp.Rollup):
+        items = [_items(one) for one in element.expressions]
+        return [list(chain.from_iterable(items[:end])) for end in range(len(items), -1, -1)]
+    if isinstance(element, exp.Cube):
+        items = [_items(one) for one in element.expressions]
+        if len(items) > 12:
+            raise TooComplex
+        return [
+            list(chain.from_iterable(chosen))
+            for size in range(len(items), -1, -1)
+            for chosen in combinations(items, size)
+        ]
+    if isinstance(element, exp.GroupingSets):
+        return list(chain.from_iterable(_sets(one) for one in element.expressions))
+    return [_items(element)]
+
+
+def _items(node: Node) -> list[Node]:
+    if isinstance(node, exp.Paren):
+        return _items(node.this)
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, copied, nodes_of
-from duckanon.rewrite.normalize.select_list import unnamed
+from duckanon.rewrite.column_names import default_name
 
 _CORE = "_dk_core"
 _MOVED = ("having", "qualify", "order", "limit", "offset", "windows", "distinct", "expressions")
@@ -38,8 +38,8 @@ def split(query: Node) -> tuple[Node, Node] | None:
     names = [(one, f"_dk_k{at}") for at, one in enumerate(keys)] + [
         (one, f"_dk_a{at}") for at, one in enumerate(counted)
     ]
-    core.set("expressions", [exp.alias_(one.copy(), name, quoted=True) for one, name in names])
-    core.set("group", exp.Group(expressions=[one.copy() for one in keys]) if keys else None)
+    core.set("expressions", [exp.alias_(copied(one), name, quoted=True, copy=False) for one, name in names])
+    core.set("group", exp.Group(expressions=[copied(one) for one in keys]) if keys else None)
     write = _Writer(dict(names), _aliases(query))
     told = [write(one.unalias()) for one in shown]
     if any(one is None for one in told):
@@ -81,7 +81,7 @@ class _Writer:
             return None
         if isinstance(node, exp.AggFunc) and not isinstance(node.parent, exp.Window):
             return None
-        copy = node.copy()
+        copy = copied(node)
         for key, value in node.args.items():
             if isinstance(value, list):
                 parts = [self(one, within=within) if isinstance(one, ROOT) else one for one in value]
@@ -150,7 +150,7 @@ def _named(node: Node, given: Node) -> Node:
     if isinstance(given, exp.Alias):
         name = given.alias
     else:
-        name = given.name if isinstance(given, exp.Column) else unnamed(given)
+        name = given.name if isinstance(given, exp.Column) else default_name(given)
     return exp.alias_(node, name, quoted=True)
 
 
@@ -169,7 +169,7 @@ def _ended(query: Node, around: Node, write: _Writer) -> bool:
             if alias is not None:
                 new = exp.Literal.number(alias)
             elif isinstance(by, exp.Literal) or by.sql().upper() == "ALL":
-                new = by.copy()
+                new = copied(by)
             else:
                 new = write(by)
             if new is None:
@@ -180,7 +180,7 @@ def _ended(query: Node, around: Node, write: _Writer) -> bool:
         if query.args.get(part) is not None:
             if query.args[part].find(exp.Select) is not None:
                 return False
-            around.set(part, query.args[part].copy())
+            around.set(part, copied(query.args[part]))
     return True
 
 

@@ -7,9 +7,8 @@ proven to be, else as a read of records or as unknown.
 
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.snapshot import Stored, View
-from duckanon.rewrite.algebra.schema import Schema
+from duckanon.rewrite.bind_scripts import Schema
 from duckanon.rewrite.recognize.canonical import canonical
-from duckanon.rewrite.recognize.classify import findings_in, relation
 from duckanon.rewrite.recognize.findings import (
     Aggregates,
     Conditional,
@@ -19,6 +18,7 @@ from duckanon.rewrite.recognize.findings import (
     RecordReads,
     Unknown,
 )
+from duckanon.rewrite.recognize.scripts import findings_in, relation
 from duckanon.rewrite.recognize.summary import summary
 
 __all__ = [

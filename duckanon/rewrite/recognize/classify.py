@@ -1,17 +1,10 @@
-"""The findings about a whole statement: each use of a protected table once, as the kind that it is proven to be."""
+"""The findings about a query: each use of a protected table once, as the kind that it is proven to be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
-from duckanon.catalog.names import TableName, fold
-from duckanon.catalog.snapshot import View
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
     Column,
@@ -20,111 +13,20 @@ from duckanon.rewrite.algebra.expressions import (
     Nested,
     ScalarQuery,
     Star,
-    TooComplex,
     walk,
 )
-from duckanon.rewrite.algebra.nodes import ROOT, Node, nodes_of, sql
 from duckanon.rewrite.algebra.relations import Block, Opaque, Relation, Table, Union, is_protected, nested, tables
 from duckanon.rewrite.algebra.rows import is_closed
-from duckanon.rewrite.algebra.schema import Schema, query_of
-from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.resolve import Resolver
 from duckanon.rewrite.recognize.conditional import conditionals
 from duckanon.rewrite.recognize.counts import counts
 from duckanon.rewrite.recognize.findings import Finding, GroupSizes, RecordReads, Unknown
 from duckanon.rewrite.recognize.group_size import group_sizes, levels_in_union
 from duckanon.rewrite.recognize.record_reads import record_reads
 
-# Statements that only wrap a query, by the argument that holds it.
-_WRITES = {"create", "insert", "drop", "alter", "altertable", "truncatetable"}
-_WRAPPERS: tuple[tuple[Any, str], ...] = ((exp.Create, "expression"), (exp.Insert, "expression"), (exp.Copy, "this"))
 
-
-def findings_in(
-    statement: Node | str, schema: Schema, resolver: Resolver | None = None, place: Node | None = None
-) -> tuple[Finding, ...]:
-    """What a statement asks of protected tables; empty if it uses none.
-
-    place: where a query stands in a statement, whose common table expressions it sees; None: it stands by itself.
-    Raises sqlglot.errors.SqlglotError for text that cannot be parsed as one statement.
-    """
-    tree = sqlglot.parse_one(statement, read=DIALECT) if isinstance(statement, str) else statement
-    resolver = resolver or Resolver(schema)
-    try:
-        if place is not None:
-            return tuple(_once(_relation(resolver.query(tree, resolver.around(place)))))
-        return tuple(_once(_statement(tree, schema)))
-    except (TooComplex, RecursionError):
-        return tuple(_mentions(tree, schema, "the statement is too complex to be followed"))
-
-
-def relation(statement: Node | str, schema: Schema) -> Relation:
-    """The resolved form of a query, as the recognisers see it."""
-    tree = sqlglot.parse_one(statement, read=DIALECT) if isinstance(statement, str) else statement
-    return Resolver(schema).top(tree)
-
-
-def _statement(tree: Node, schema: Schema) -> Iterator[Finding]:
-    if isinstance(tree, exp.Query | exp.Pivot | exp.Values):
-        yield from _relation(Resolver(schema).top(tree))
-        return
-    queries: list[Node] = []
-    for kind, name in _WRAPPERS:
-        inner = tree.args.get(name) if isinstance(tree, kind) else None
-        if isinstance(inner, exp.Query | exp.Subquery) and not tree.args.get("returning"):
-            queries.append(inner)
-    if queries and not (isinstance(tree, exp.Insert) and tree.args.get("with")):
-        for query in queries:
-            yield from _relation(Resolver(schema).top(query))
-        yield from _written(tree, schema)
-    elif tree.key in _WRITES and not tree.args.get("returning") and tree.find(exp.Query) is None:
-        yield from _written(tree, schema)
-    else:
-        yield from _mentions(tree, schema, f"a statement of this kind ({tree.key.upper()}) is not followed")
-
-
-def _written(tree: Node, schema: Schema) -> Iterator[Finding]:
-    """A finding for the protected table that a statement writes to."""
-    target = (
-        tree.this
-        if isinstance(tree.this, exp.Table)
-        else tree.this.find(exp.Table)
-        if isinstance(tree.this, ROOT)
-        else None
-    )
-    if isinstance(target, exp.Table) and target.this is not None and schema.protected is not None:
-        name = TableName(fold(target.catalog), fold(target.db), fold(target.name)).within(schema.home)
-        if schema.is_protected(name):
-            yield Unknown(table=name, tables=(name,), node=tree, reason="it writes to it", writes=True)
-
-
-def _mentions(tree: Node, schema: Schema, reason: str) -> Iterator[Finding]:
-    """One finding for each protected table that a statement names, or that stands anywhere in its text."""
-    named = [
-        TableName(fold(one.catalog), fold(one.db), fold(one.name)).within(schema.home)
-        for one in nodes_of(tree, exp.Table)
-        if one.this is not None
-    ]
-    found = [name for name in named if schema.is_protected(name)]
-    if schema.protected is not None:
-        text = fold(sql(tree))
-        found += [name for name in sorted(schema.protected) if name.object in text]
-        for full, view in schema.views.items():
-            if any(name.may_be(full) for name in named) or full.object in text:
-                found += [name for name in sorted(schema.protected) if name.object in _text(view)]
-    told: list[TableName] = []
-    for name in found:
-        if not any(name.may_be(one) for one in told):
-            told.append(name)
-            yield Unknown(table=name, tables=(name,), node=tree, reason=reason)
-
-
-def _text(view: View) -> str:
-    """The folded text of a view's query."""
-    try:
-        return fold(sql(query_of(view)[0]))
-    except SqlglotError:
-        return fold(view.sql)
+def findings(relation: Relation) -> tuple[Finding, ...]:
+    """What a query asks of protected tables; empty if it uses none."""
+    return tuple(_once(_relation(relation)))
 
 
 def _relation(one: Relation) -> Iterator[Finding]:
@@ -233,6 +135,3 @@ def _once(found: Iterator[Finding]) -> Iterator[Finding]:
         if key not in seen:
             seen.add(key)
             yield one
-
-
-__all__ = ["findings_in", "relation"]

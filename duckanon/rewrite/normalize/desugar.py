@@ -1,0 +1,264 @@
+"""Spellings that are written as others before anything looks for a meaning: PIVOT, lists of quantiles, WITH.
+
+Each becomes the plain SQL that it stands for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from itertools import product
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckanon.catalog.names import fold
+from duckanon.errors import UnsupportedQuery
+from duckanon.rewrite.algebra.nodes import Node, arg, copied, nodes_of, sources
+from duckanon.rewrite.column_names import default_name
+from duckanon.rewrite.dialect import DIALECT
+from duckanon.rewrite.normalize.grouped import aggregates_itself
+from duckanon.rewrite.quote import takes_over
+
+# The most columns: nobody reads a wider table.
+_MOST_VALUES = 1_000
+_KEY = "from_" if "from_" in exp.Select.arg_types else "from"
+_UNLISTED = (
+    "PIVOT is followed with its values written out, as in PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state: "
+    "write them out, or use GROUP BY."
+)
+_UNPIVOTED = "UNPIVOT is not followed: write a UNION ALL of the columns."
+
+
+def pivots(tree: Node) -> Node:
+    """The statement with its PIVOTs written as GROUP BY; it is changed in place. Raises UnsupportedQuery.
+
+    PIVOT t ON sex IN ('f', 'm') USING count(*) GROUP BY state becomes
+    SELECT state, count(*) FILTER (WHERE sex = 'f') AS f, count(*) FILTER (WHERE sex = 'm') AS m FROM t GROUP BY state.
+    """
+    for one in nodes_of(tree, exp.Pivot):
+        holder = one.parent
+        if holder is None:
+            tree = _select(one, one.this)
+            given = arg(one, "with")
+            if given is not None:
+                tree.set("with_" if _KEY == "from_" else "with", given)
+        elif one.arg_key == "pivots":
+            _replace_source(holder, one)
+        else:
+            one.replace(_select(one, one.this))
+    return tree
+
+
+def _replace_source(source: Node, pivot: Node) -> None:
+    """Replace a source of FROM with a PIVOT behind it by a subquery."""
+    if len(source.args["pivots"]) != 1:
+        raise UnsupportedQuery("One PIVOT is followed at a time: use a subquery.")
+    bare = copied(source)
+    bare.set("pivots", None)
+    bare.set("joins", None)
+    alias = pivot.args.get("alias")
+    source.replace(exp.Subquery(this=_select(pivot, bare), alias=alias, joins=source.args.get("joins")))
+
+
+def _select(pivot: Node, source: Node) -> Node:
+    """The grouping query of a PIVOT of a source."""
+    if pivot.args.get("unpivot"):
+        raise UnsupportedQuery(_UNPIVOTED)
+    fields = list(pivot.args.get("fields") or [])
+    field = pivot.args.get("field")
+    fields += [] if field is None else [field]
+    using = list(pivot.args.get("using") or [])
+    axes, aggregates = (fields, list(pivot.expressions)) if fields else (list(pivot.expressions), using)
+    aggregates = aggregates or [exp.Count(this=exp.Star())]
+    if not axes or not all(map(_is_listed, axes)) or pivot.args.get("include_nulls"):
+        raise UnsupportedQuery(_UNLISTED)
+    group = pivot.args.get("group")
+    keys = [copied(one) for one in group.expressions] if group is not None else _others(source, [*axes, *aggregates])
+    query = exp.Select(expressions=[*keys, *_columns(axes, aggregates)])
+    query.set(_KEY, exp.From(this=copied(source)))
+    query.set("group", exp.Group(all=True))
+    return query
+
+
+def with_values(text: str, ask: Callable[[str], Sequence[object]]) -> str:
+    """The statement with the values of its PIVOTs written out, where it leaves them out.
+
+    ask: gives the values of a query of one column. As DuckDB does, each column's values are asked for first. A text
+    that is not one statement stays as it is. Raises UnsupportedQuery for too many values.
+    """
+    try:
+        trees = sqlglot.parse(text, read=DIALECT)
+    except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        return text
+    if len(trees) != 1 or trees[0] is None:
+        return text
+    tree = trees[0]
+    pivots = [one for one in nodes_of(tree, exp.Pivot) if not one.args.get("unpivot") and not one.args.get("fields")]
+    # Inside out: the source of a PIVOT may have another one.
+    for pivot in reversed(pivots):
+        for axis in [one for one in pivot.expressions if isinstance(one, exp.Column) and pivot.args.get("using")]:
+            found = ask(_values_of(axis, pivot))
+            if len(found) > _MOST_VALUES:
+                raise UnsupportedQuery(f"PIVOT would make more than {_MOST_VALUES:,} columns: write out which.")
+            axis.replace(exp.In(this=copied(axis), expressions=list(map(_literal, found))))
+    return str(tree.sql(DIALECT)) if pivots else text
+
+
+def _values_of(axis: Node, pivot: Node) -> str:
+    """The query for the values of a PIVOT's column, with the common table expressions that can be seen there."""
+    query = exp.Select(expressions=[copied(axis)], distinct=exp.Distinct())
+    query.set(_KEY, exp.From(this=copied(pivot.this)))
+    query = query.where(exp.Not(this=exp.Is(this=copied(axis), expression=exp.Null()))).order_by("1")
+    above: list[Node] = []
+    holder: Node | None = pivot
+    while holder is not None:
+        given = arg(holder, "with")
+        seen = given.expressions if given is not None else []
+        above = [copied(one) for one in seen if all(part is not pivot for part in one.walk())] + above
+        holder = holder.parent
+    if above:
+        query.set("with_" if _KEY == "from_" else "with", exp.With(expressions=above))
+    return str(query.sql(DIALECT))
+
+
+def _literal(value: object) -> Node:
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int | Decimal):
+        return exp.Literal.number(str(value))
+    return exp.Literal.string(str(value))
+
+
+def _is_listed(axis: Node) -> bool:
+    values = axis.expressions if isinstance(axis, exp.In) and isinstance(axis.this, exp.Column) else []
+    return bool(values) and all(isinstance(one, exp.Literal | exp.Boolean) for one in values)
+
+
+def _columns(axes: Sequence[Node], aggregates: Sequence[Node]) -> list[Node]:
+    """An aggregate of each combination of values, under DuckDB's name for it."""
+    found = []
+    for values in product(*(one.expressions for one in axes)):
+        pairs = zip(axes, values, strict=True)
+        where = exp.and_(
+            *(exp.EQ(this=copied(axis.this), expression=copied(value)) for axis, value in pairs), copy=False
+        )
+        label = "_".join(str(one.this).lower() if isinstance(one, exp.Boolean) else str(one.this) for one in values)
+        for one in aggregates:
+            name = one.alias or (default_name(one) if len(aggregates) > 1 else "")
+            told = exp.Filter(this=copied(one.unalias()), expression=exp.Where(this=copied(where)))
+            found.append(exp.alias_(told, f"{label}_{name}" if name else label, quoted=True))
+    return found
+
+
+def _others(source: Node, used: Sequence[Node]) -> list[Node]:
+    """The columns of the source that a PIVOT without GROUP BY groups by: all that are not used otherwise."""
+    names = {column.name.lower() for one in used for column in nodes_of(one, exp.Column)}
+    query = source.this if isinstance(source, exp.Subquery) else None
+    if isinstance(query, exp.Select) and not query.is_star and all(one.alias_or_name for one in query.expressions):
+        shown = [one.alias_or_name for one in query.expressions]
+        return [exp.column(exp.to_identifier(one, quoted=True)) for one in shown if one.lower() not in names]
+    key = "except_" if "except_" in exp.Star.arg_types else "except"
+    return [exp.Star(**{key: [exp.to_identifier(one, quoted=True) for one in sorted(names)]})]
+
+
+# --- lists of quantiles -----------------------------------------------------------------------------------------------
+
+_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+
+
+def quantile_lists(query: Node) -> None:
+    """Write each quantile at a list of positions as a list of quantiles, in place; columns keep their names.
+
+    quantile_cont(pay, [0.25, 0.5]) becomes [quantile_cont(pay, 0.25), quantile_cont(pay, 0.5)].
+    """
+    for one in nodes_of(query, *_QUANTILES):
+        key = next((name for name in ("expression", "quantile") if isinstance(one.args.get(name), exp.Array)), None)
+        whole = one.parent if isinstance(one.parent, exp.Filter) else one
+        if key is None or isinstance(whole.parent, exp.Window | exp.WithinGroup):
+            continue
+        found = [_quantile_at(whole, one, key, place) for place in one.args[key].expressions]
+        new: Node = exp.Array(expressions=found)
+        if isinstance(whole.parent, exp.Select) and whole.arg_key == "expressions":
+            new = exp.alias_(new, default_name(whole), quoted=True)
+        whole.replace(new)
+
+
+def _quantile_at(whole: Node, quantile: Node, key: str, place: Node) -> Node:
+    """One of the quantiles, with the filter of them all."""
+    single = copied(quantile)
+    single.set(key, copied(place))
+    if whole is quantile:
+        return single
+    filtered = copied(whole)
+    filtered.set("this", single)
+    return filtered
+
+
+# --- WITH -------------------------------------------------------------------------------------------------------------
+
+_SHAPING = ("distinct", "limit", "offset", "order", "having", "qualify", "windows", "sample", "with", "with_")
+
+
+def staging(query: Node, is_read: Callable[[Node], bool]) -> None:
+    """Move the expressions of a query's WITH that show records into the later ones, and the joins, that read them.
+
+    So each query holds what it reads: WITH a AS (SELECT x FROM t), b AS (SELECT x, count(*) FROM a GROUP BY x) FROM b
+    becomes WITH b AS (SELECT x, count(*) FROM (SELECT x FROM t) AS a GROUP BY x) FROM b, in which b can be answered.
+    One that groups records is moved if it is read once: then it may be the groups whose sizes are asked for. is_read:
+    whether a node reads a protected table. Calls of table functions stay where they are.
+    """
+    given = arg(query, "with")
+    if given is None or given.args.get("recursive") or _shadowed(query):
+        return
+    for one in list(given.expressions):
+        if not _is_plain_query(one, is_read):
+            continue
+        reads = [node for node in nodes_of(query, exp.Table) if _names(node, one.alias)]
+        if aggregates_itself(one.this) and len(reads) != 1:
+            continue
+        later = [node for each in given.expressions if each is not one for node in nodes_of(each.this, exp.Table)]
+        for node in [*later, *_joined(query)]:
+            if _names(node, one.alias) and _is_plain(node):
+                alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
+                moved = exp.Subquery(this=copied(one.this), alias=copied(alias))
+                takes_over(moved, node)
+                node.replace(moved)
+        if not any(_names(node, one.alias) for node in nodes_of(query, exp.Table)):
+            given.set("expressions", [other for other in given.expressions if other is not one])
+    if not given.expressions:
+        query.set(given.arg_key, None)
+
+
+def _joined(query: Node) -> list[Node]:
+    """The tables in FROM of a query that joins several: records are counted before they are joined."""
+    found = sources(query) if isinstance(query, exp.Select) else []
+    return [one for one in found if isinstance(one, exp.Table)] if len(found) > 1 else []
+
+
+def _shadowed(query: Node) -> bool:
+    """Whether two common table expressions have the same name, so that a name may mean another one elsewhere."""
+    names = Counter(fold(one.alias) for one in nodes_of(query, exp.CTE))
+    return any(count > 1 for count in names.values())
+
+
+def _is_plain_query(one: Node, is_read: Callable[[Node], bool]) -> bool:
+    body = one.this
+    if not isinstance(body, exp.Select) or any(body.args.get(name) for name in _SHAPING):
+        return False
+    tables = nodes_of(body, exp.Table)
+    plain = all(isinstance(table.this, exp.Identifier) for table in tables) and not any(
+        True for _ in nodes_of(body, exp.Window)
+    )
+    return plain and not one.args["alias"].columns and not one.args.get("materialized") and any(map(is_read, tables))
+
+
+def _names(node: Node, name: str) -> bool:
+    return isinstance(node.this, exp.Identifier) and not node.db and fold(node.name) == fold(name)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a node of a table has nothing but its name and an alias."""
+    return not any(value for key, value in node.args.items() if key not in ("this", "alias"))

@@ -1,0 +1,351 @@
+"""The rules, in the order in which they are applied to a statement.
+
+Each settles the parts that it understands; no rule depends on another. The last one refuses what is left, so leaving
+out a rule makes the guard stricter, never weaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from duckanon.catalog.names import TableName, fold
+from duckanon.rewrite import metadata
+from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, given, nodes_of, queries_in, sources, within
+from duckanon.rewrite.bind import named
+from duckanon.rewrite.calls import qualify
+from duckanon.rewrite.normalize.eager_aggregation import SourceColumns, aggregated_first
+from duckanon.rewrite.normalize.grouped import NotFollowed, aggregates_itself, aggregates_of
+from duckanon.rewrite.normalize.split import split
+from duckanon.rewrite.recognize import Aggregates, Conditional, GroupSizes, RecordReads
+from duckanon.rewrite.rule_context import RuleContext
+
+Rule = Callable[[RuleContext], None]
+
+
+def open_calls(context: RuleContext) -> None:
+    """Settle calls that use no protected table: they run, with the tables' full names in them."""
+    for call in list(context.calls):
+        if not any(name in context.catalog.protected for name in call.tables.values()):
+            paths = {name: context.path(name) for name in call.tables.values()}
+            context.approved.append(qualify(call, paths))
+            context.calls.remove(call)
+            if call.function == "privacy_ledger":
+                _narrow(context, call.node)
+                context.changed()
+
+
+def _narrow(context: RuleContext, node: Node) -> None:
+    """Replace a call of privacy_ledger by a query for the lines about visible tables."""
+    alias, joins = node.args.get("alias"), node.args.get("joins")
+    whole = copied(node)
+    for part in ("alias", "joins"):
+        whole.set(part, None)
+    labels = [exp.Literal.string(one) for one in metadata.labels(context.catalog)]
+    seen = exp.In(this=exp.column("tbl"), expressions=labels or [exp.Null()])
+    holder = exp.Subquery(this=exp.select("*").from_(whole).where(seen))
+    holder.set("alias", alias or exp.TableAlias(this=exp.to_identifier("privacy_ledger")))
+    holder.set("joins", joins)
+    node.replace(holder)
+
+
+def calls_on_protected(context: RuleContext) -> None:
+    """Settle calls of duckanon's functions on protected tables: a release answers them.
+
+    Raises Refused for a call that the policy does not allow.
+    """
+    for call in list(context.calls):
+        name = next((name for name in call.tables.values() if name in context.catalog.protected), None)
+        if name is not None:
+            context.releases.call(context, call, name)
+            context.calls.remove(call)
+            context.changed()
+
+
+def group_size_queries(context: RuleContext) -> None:
+    """Answer group-size queries in ordinary SQL by the release of group sizes, or note why one is not answered."""
+    for found in context.found(GroupSizes):
+        context.settle([found], found.node)
+
+
+def conditional_tables(context: RuleContext) -> None:
+    """Answer conditional tables: shares within rows, those of one SELECT together. Note why one is not answered."""
+    together: dict[int, list[Conditional]] = {}
+    for found in context.found(Conditional):
+        together.setdefault(id(found.node), []).append(found)
+    for shares in together.values():
+        context.settle(shares, shares[0].node)
+
+
+def inner_parts(context: RuleContext) -> None:
+    """Answer the subqueries that can be released by themselves, the outermost first.
+
+    The query around them is then computed from the release. That needs no check: it sees nothing but the release.
+    """
+    for part in context.parts():
+        found = [one for one in context.alone(part) if one.table in context.catalog.protected]
+        if found:
+            context.releases.answer(context, found, part)
+
+
+def parts_of_queries(context: RuleContext) -> None:
+    """Answer HAVING, windows and arithmetic on group sizes and published counts: the rest is computed from these."""
+    for part in context.parts():
+        parts = split(part)
+        if parts is None:
+            continue
+        around, core = parts
+        # DuckDB takes `current_date AS "current_date"` for a column that refers to itself.
+        for day in nodes_of(around, exp.CurrentDate):
+            day.replace(exp.cast(exp.Literal.string(context.today.isoformat()), "DATE"))
+        take_back = context.tried(part, around)
+        found = [one for one in context.alone(core) if one.table in context.catalog.protected]
+        sizes = len(found) == 1 and isinstance(found[0], GroupSizes)
+        answered = sizes and context.releases.answer(context, found, core) is None
+        if not answered and not context.releases.follows(context, core):
+            take_back()
+
+
+def aggregate_queries(context: RuleContext) -> None:
+    """Answer counts, sums, means and quantiles by keys, whatever is computed from them: published, or with noise.
+
+    They are of records of one protected table. Notes why a SELECT of them is not answered.
+    """
+    for part in nodes_of(context.bound.query, exp.Select):
+        read = [name for name, node in context.reads if within(node, part)]
+        if read and within(part, context.bound.query) and not context.releases.follows(context, part):
+            reason = context.releases.with_noise(context, part) if _is_asked(part) else None
+            if reason is not None and aggregates_itself(part):
+                outer = context.outer_column(part)
+                if outer is not None:
+                    reason = context.not_answered(_comparison(outer), _CORRELATED)
+                context.reasons.append((Aggregates.shown, read[0], reason))
+
+
+def _is_asked(query: Node) -> bool:
+    """Whether a SELECT itself groups, or computes an aggregate or a window anywhere."""
+    rest = [part for part in (query.args.get(one) for one in ("having", "qualify", "order")) if part is not None]
+    computed = any(True for part in rest for _ in aggregates_of(part))
+    return aggregates_itself(query) or computed or bool(nodes_of(query, exp.Window))
+
+
+_CORRELATED = (
+    "It makes the subquery depend on the row around it, so there is no one answer: ask for the statistic by the "
+    "columns of the condition, with GROUP BY, and join the answer."
+)
+
+
+def _comparison(column: Node) -> Node:
+    """The comparison in which a column stands; the column itself if it stands in none."""
+    found = column.find_ancestor(exp.Predicate, exp.Select)
+    return found if isinstance(found, exp.Predicate) else column
+
+
+_ADDED = " The query adds these numbers up over what it joins, and their noise with them."
+
+
+def aggregates_over_joins(context: RuleContext) -> None:
+    """Answer counts, sums and means of protected records that are joined with what may be seen: they are counted first.
+
+    Notes why one is not answered.
+    """
+    for part in nodes_of(context.bound.query, exp.Select):
+        if within(part, context.bound.query) and aggregates_itself(part):
+            read = [(name, node) for name, node in context.reads if within(node, part)]
+            places = [at for at, one in enumerate(sources(part)) if any(within(node, one) for _, node in read)]
+            if len(read) == 1 and len(places) == 1 and (len(sources(part)) > 1 or queries_in(part)):
+                _count_first(context, part, read[0][0], places[0])
+
+
+def _count_first(context: RuleContext, part: Node, name: TableName, place: int) -> None:
+    try:
+        columns = _columns_of(context, sources(part)[place], name)
+        around, inner = aggregated_first(part, place, columns, _others(context, part, place))
+    except NotFollowed as no:
+        if len(sources(part)) == 1 and any(one[0] == Aggregates.shown for one in context.reasons):
+            return
+        reason = context.not_answered(no.part or part, str(no))
+    else:
+        take_back = context.tried(part, around)
+        if context.releases.follows(context, inner):
+            return
+        refused = context.releases.with_noise(context, inner)
+        if refused is None:
+            context.steps[-1] = replace(context.steps[-1], reason=context.steps[-1].reason + _ADDED)
+            return
+        take_back()
+        quoted = refused if refused.startswith("`") else context.not_answered(part, refused)
+        reason = _about_subquery(context, part, refused) or quoted
+    # This reason replaces the earlier one, which only says that there are several sources.
+    context.reasons = [one for one in context.reasons if one[0] != Aggregates.shown]
+    context.reasons.append((Aggregates.shown, name, reason))
+
+
+def _about_subquery(context: RuleContext, part: Node, reason: str) -> str | None:
+    """What is said where the column that a reason quotes stands in a condition with a subquery; None if in no such."""
+    where = part.args.get("where")
+    quoted = reason.partition("`")[2].partition("`")[0]
+    conditions = [] if where is None else [where.this] if not isinstance(where.this, exp.And) else where.this.flatten()
+    for one in conditions:
+        inside = {id(column) for query in queries_in(one) for column in nodes_of(query, exp.Column)}
+        names = [fold(column.name) for column in nodes_of(one, exp.Column) if id(column) not in inside]
+        if inside and fold(quoted) in names:
+            return context.not_answered(one, _WITH_QUERY)
+    return None
+
+
+_WITH_QUERY = (
+    "A condition with a subquery is followed for columns that the policy calls public and has domains for: ask for the "
+    "subquery by itself, and write its value out."
+)
+
+
+def _shows_all(query: Node) -> bool:
+    """Whether it is SELECT * of one table, perhaps with conditions, as staging models write it."""
+    if not isinstance(query, exp.Select) or len(sources(query)) != 1 or not isinstance(sources(query)[0], exp.Table):
+        return False
+    shown = query.expressions
+    return len(shown) == 1 and isinstance(shown[0], exp.Star) and not any(shown[0].args.values())
+
+
+def _columns_of(context: RuleContext, source: Node, name: TableName) -> dict[str, str]:
+    """The columns of a source that reads a protected table, as stored, by folded name. Raises NotFollowed."""
+    query = source.this if isinstance(source, exp.Subquery) else None
+    if isinstance(source, exp.Table) or (query is not None and _shows_all(query)):
+        return {fold(one): one for one in context.columns(name)}
+    if not isinstance(query, exp.Select) or query.is_star or any(not one.alias_or_name for one in query.expressions):
+        raise NotFollowed("Write the columns out that the query in FROM shows, with names.", source)
+    return {fold(one.alias_or_name): one.alias_or_name for one in query.expressions}
+
+
+def _others(context: RuleContext, part: Node, place: int) -> set[str]:
+    """The folded names of the columns that the other sources of a SELECT show, as far as its text has them.
+
+    What is on the right of a SEMI or ANTI JOIN is seen in its condition alone.
+    """
+    hidden = {id(one.this) for one in part.args.get("joins") or [] if one.args.get("kind") in ("SEMI", "ANTI")}
+    found: set[str] = set()
+    for at, source in enumerate(sources(part)):
+        if at != place and id(source) not in hidden:
+            if isinstance(source, exp.Table):
+                found |= set(map(fold, context.columns(named(source))))
+            elif isinstance(source.this, exp.Select):
+                found |= {fold(one.alias_or_name) for one in source.this.expressions}
+    return found
+
+
+def listed_values(context: RuleContext) -> None:
+    """Answer queries for the different values of public columns: the policy lists them, so no record is read."""
+    query = context.bound.query
+    if len(context.reads) == 1 and _shows_values(query):
+        name, node = context.reads[0]
+        reader = next((one for one in (query, *map(_projection, sources(query))) if _is_source(one, node)), None)
+        if reader is not None:
+            try:
+                columns = SourceColumns(reader, node, {fold(one): one for one in context.columns(name)}).used()
+            except NotFollowed:
+                return
+            context.releases.listed(context, name, columns, node)
+
+
+def _is_source(query: Node | None, node: Node) -> bool:
+    return query is not None and any(node is one for one in sources(query))
+
+
+def _projection(source: Node) -> Node | None:
+    """The SELECT in a source of FROM, if it shows columns of each of its rows and nothing else."""
+    query = source.this if isinstance(source, exp.Subquery) else None
+    plain = isinstance(query, exp.Select) and all(isinstance(one.unalias(), exp.Column) for one in query.expressions)
+    return query if plain and {one for one, _ in given(query)} <= {"expressions", "from", "from_", "where"} else None
+
+
+def _shows_values(query: Node) -> bool:
+    """Whether each combination of values comes out once, without a statistic of its records."""
+    if (
+        not isinstance(query, exp.Select)
+        or query.find(exp.Window) is not None
+        or any(queries_in(one) for name, one in given(query) if name not in ("from", "from_") and isinstance(one, ROOT))
+    ):
+        return False
+    distinct, group = query.args.get("distinct"), query.args.get("group")
+    once = group is not None or (distinct is not None and not distinct.args.get("on"))
+    parts = [*query.expressions, *(query.args.get(one) for one in ("having", "order"))]
+    return once and not any(True for part in parts if part is not None for _ in aggregates_of(part))
+
+
+def record_reads(context: RuleContext) -> None:
+    """Refuse reads of a protected table's records, with a published k-anonymous table or what else may be asked."""
+    for found in context.found(RecordReads):
+        if any(name == found.table for name, _ in context.reads):
+            plain = f"Records of {context.label(found.table)} are protected."
+            plain = context.not_answered(_part_that_shows(context, found.node), plain)
+            said = (why for kind, table, why in context.reasons if table == found.table and kind == Aggregates.shown)
+            offers = context.releases.offers(context, found.table, found.shown)
+            context.refuse(found.shown, found.table, f"{next(said, plain)} {offers}")
+
+
+def _part_that_shows(context: RuleContext, node: Node) -> Node:
+    """The first column of a SELECT that shows protected records; all of the SELECT if none does by itself."""
+    for one in node.expressions if isinstance(node, exp.Select) else ():
+        alone = copied(node)
+        for clause in ("having", "qualify", "order", "group", "distinct"):
+            alone.set(clause, None)
+        alone.set("expressions", [copied(one)])
+        reads = context.recognised(alone, node)
+        if any(isinstance(found, RecordReads) and found.columns for found in reads):
+            return one.unalias()
+    return node
+
+
+def anything_else(context: RuleContext) -> None:
+    """Refuse the statement if anything of it is still open, with the nearest release."""
+    for call in context.calls:
+        said = f"{call.function} cannot be called here: ask the steward."
+        context.refuse(f"call of {call.function}", None, context.not_answered(call.node, said))
+    for name, node in context.reads:
+        reasons = [(kind, reason) for kind, table, reason in context.reasons if table == name]
+        kind, reason = _shortest(reasons) if reasons else ("other use", _unknown(context, name, node))
+        context.refuse(kind, name, f"{reason} {context.releases.offers(context, name, kind)}")
+
+
+def _shortest(reasons: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The first reason; of several rules with the same sentence, the one that quotes the smallest part.
+
+    What is said of shares as a whole is left to the rule that computes them otherwise, if it quotes a part.
+    """
+    of_parts = (one for one in reasons if one[1].startswith("`"))
+    kind, reason = next(of_parts, reasons[0]) if reasons[0][0] == Conditional.shown else reasons[0]
+    same = [one for _, one in reasons if one.rpartition("` ")[2] == reason.rpartition("` ")[2]]
+    return kind, min(same, key=len)
+
+
+def _unknown(context: RuleContext, name: TableName, read: Node) -> str:
+    """Why a read of a protected table that no rule knows is refused."""
+    query = read.find_ancestor(exp.Select) or read
+    above = query.parent.parent if isinstance(query.parent, exp.Subquery) else query.parent
+    if isinstance(query.parent, exp.Exists | exp.In) or isinstance(above, exp.Exists | exp.In):
+        part = query.parent if isinstance(query.parent, exp.Exists | exp.In) else above
+        return context.not_answered(
+            part,
+            f"It tells whether {context.label(name)} has a certain record: count the records, which has an answer with "
+            "noise, and compare that.",
+        )
+    said = f"{context.label(name)} is protected, and this query is none of those that can be released."
+    return context.not_answered(query, said)
+
+
+RULES: tuple[Rule, ...] = (
+    open_calls,
+    calls_on_protected,
+    group_size_queries,
+    conditional_tables,
+    inner_parts,
+    parts_of_queries,
+    aggregate_queries,
+    aggregates_over_joins,
+    listed_values,
+    record_reads,
+    anything_else,
+)
