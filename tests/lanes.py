@@ -223,7 +223,9 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(f"There is no lane {name}: say one of {', '.join(lanes())}, or nothing for the list.")
     lane = lanes()[name]
     environment = {**os.environ, "HYPOTHESIS_PROFILE": lane.profile}
-    os.execve(sys.executable, [sys.executable, "-m", "pytest", *lane.arguments(), *rest], environment)
+    # Examples in docstrings of duckanon/ are the README's command's.
+    paths = [] if any(Path(each.split("::")[0]).exists() for each in rest) else ["tests"]
+    os.execve(sys.executable, [sys.executable, "-m", "pytest", *lane.arguments(), *paths, *rest], environment)
 
 
 if __name__ == "__main__":
