@@ -78,6 +78,7 @@ NOT_QUICK: Mapping[str, str] = {
     "tests/noninterference": "two databases with each question's twin",
     "tests/releases/test_paid.py": _DATABASES,
     "tests/releases/test_size_mechanisms.py": "all neighbours of tables are compared",
+    "tests/rewrite/test_closed_list.py": "each function of the list with the extreme values of each type",
     "tests/server": "servers, and clients that speak with them",
     "tests/test_docs.py": "every example of the pages is run",
     "tests/test_examples.py": "the examples' scripts are run",
