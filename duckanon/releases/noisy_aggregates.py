@@ -289,7 +289,6 @@ class _Plan:
     def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped) -> None:
         self._context, self._found, self._grouped = context, found, grouped
         self._table, self._protected = found.table, offering(context, found.table)
-        self._write = Renderer(found.sources)
         self._policy, self._types = self._protected.policy, context.types(found.table)
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
         self._choices: dict[Expr, _Choice] = {}
@@ -300,6 +299,10 @@ class _Plan:
         self._common = frozenset(one for one in frozenset.intersection(*wheres) if not self._is_of_keys(one))
         self._statistics = [self._without(one) for one in found.statistics]
         self._events = self._families()
+
+    @cached_property
+    def _write(self) -> Renderer:
+        return Renderer(self._found.sources)
 
     def _without(self, one: Statistic) -> Statistic:
         """The statistic without the conditions that all have; they become the question's filter."""
