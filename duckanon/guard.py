@@ -21,6 +21,7 @@ from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
 from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
+from duckanon.functions.sqltext import exactly
 from duckanon.governance.answers import Stale, day_charged
 from duckanon.governance.content_hash import described, fingerprint
 from duckanon.governance.instance import Governance
@@ -61,8 +62,8 @@ _INVENTED = ("NULL", "7", "1000003")
 _TRIES = 5
 # Of the values of a relation, in any order.
 _QUICK_HASH = (
-    "SELECT system.main.count(*), system.main.sum(system.main.hash(COLUMNS(*))), "
-    "system.main.sum(system.main.hash(system.main.hash(COLUMNS(*)), 1)) FROM {}"
+    f"SELECT system.main.count(*), system.main.sum({exactly('COLUMNS(*)')}), "
+    f"system.main.sum(system.main.hash({exactly('COLUMNS(*)')}, 1)) FROM {{}}"
 )
 # How many of the contents of open tables are kept.
 _MOST_CONTENTS = 500

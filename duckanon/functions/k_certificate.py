@@ -18,7 +18,7 @@ from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import NUMBER, PLACES, ROW, THREADS, absent, ascending, call, check, fill
+from duckanon.functions.sqltext import NUMBER, PLACES, ROW, THREADS, absent, ascending, call, check, exactly, fill
 from duckanon.functions.sqltext import struct as sql_struct
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
@@ -92,7 +92,7 @@ class KCertificate(_Records):
             found=call("_dk_k_certificate", request=self.literal, handle="collected", threads=THREADS),
             label=f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, 1)",
             columns=", ".join(columns),
-            in_order=ascending([*columns, *(f"system.main.hash({column})" for column in columns)]),
+            in_order=ascending([*columns, *map(exactly, columns)]),
         )
 
 

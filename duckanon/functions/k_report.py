@@ -17,7 +17,7 @@ from duckanon.functions.encoding import sensitive_columns, unit_codes
 from duckanon.functions.k_request import KRequest
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, call, check, fill, packed, units
+from duckanon.functions.sqltext import ROW, absent, call, check, fill, hashed, packed, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
@@ -53,8 +53,8 @@ class KReport(KRequest):
 
     def query(self) -> str:
         # The hash tells apart what a collation takes for equal and a reader does not.
-        groups = ", ".join(map(identifier, self.qi))
-        groups += f", system.main.hash({groups})"
+        keys = list(map(identifier, self.qi))
+        groups = ", ".join([*keys, hashed(keys)])
         counted, source, own = "NULL::BIGINT", f"_dk_source AS {ROW}", ""
         named = [] if self.unit is None else [self.unit]
         if self.population.table is not None:

@@ -20,7 +20,7 @@ from duckanon.functions.encoding import is_text as is_string
 from duckanon.functions.encoding import joined
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill
+from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill, hashed
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:
@@ -89,8 +89,10 @@ class KUtility(Request):
             ),
             before_values=_values(own),
             after_values=_values(released),
-            before_columns=_listed(own),
-            after_columns=_listed(released),
+            before_columns=", ".join(_columns(own)),
+            before_hash=hashed(_columns(own)),
+            after_columns=", ".join(_columns(released)),
+            after_hash=hashed(_columns(released)),
             before_absent=absent(own.values(), own=False),
             after_absent=absent(released.values(), own=False),
             answer=call(
@@ -114,8 +116,9 @@ def _values(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{literal(key)}: {ROW}.{identifier(name)}" for key, name in columns.items())
 
 
-def _listed(columns: Mapping[str, str]) -> str:
-    return ", ".join(f"{ROW}.{identifier(name)}" for name in dict.fromkeys(columns.values()))
+def _columns(columns: Mapping[str, str]) -> list[str]:
+    """Columns of a row as SQL, each once."""
+    return [f"{ROW}.{identifier(name)}" for name in dict.fromkeys(columns.values())]
 
 
 def _packed(source: str) -> str:

@@ -17,7 +17,7 @@ from duckanon.catalog.names import fold, identifier, literal
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import unit_of
+from duckanon.functions.sqltext import hashed, unit_of
 
 # Types of the ends of bands, whatever the column's.
 _BAND_ENDS = ("BIGINT", "DATE", "DECIMAL")
@@ -226,7 +226,7 @@ def _make_classes(con: duckdb.DuckDBPyConnection, name: str, relation: str, cell
 
 def _hash(alias: str, cells: Sequence[Cell]) -> str:
     """SQL: a hash of the cells of a row. It distinguishes what a collation takes for equal and a reader does not."""
-    return f"system.main.hash({', '.join(f'{alias}.{identifier(name)}' for cell in cells for name in cell.names)})"
+    return hashed(f"{alias}.{identifier(name)}" for cell in cells for name in cell.names)
 
 
 def _check_numbers(con: duckdb.DuckDBPyConnection, candidate: Candidate, cells: Sequence[Cell]) -> None:

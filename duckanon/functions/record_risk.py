@@ -18,7 +18,7 @@ from duckanon.functions.k_request import register_k
 from duckanon.functions.key_columns import Keyed
 from duckanon.functions.population import OTHERS, Population
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import LABEL, NUMBER, ROW, THREADS, absent, call, check, fill
+from duckanon.functions.sqltext import LABEL, NUMBER, ROW, THREADS, absent, call, check, exactly, fill, hashed
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 # What the engine finds of each class, and what it measures with that.
@@ -63,6 +63,7 @@ class RecordRisk(Keyed):
             absent=absent([*self.qi, *self.population.columns]),
             problem=check("record_risk", self.literal, people=self.population.described),
             collected=self.collected(),
+            exactly=exactly("COLUMNS(*)"),
             found=call("_dk_record_risk_classes", request=self.literal, handle="collected", threads=THREADS),
             # For the people in the classes, and for the answer: two scans.
             label=f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, 2)",
@@ -81,7 +82,7 @@ class RecordRisk(Keyed):
         if self.population.table is None:
             known = self.population.weighed if self.population.weight else "NULL::BIGINT"
             return f"SELECT {LABEL}, {known} AS people FROM _dk_labelled AS {ROW} GROUP BY {LABEL}"
-        keys = ", ".join(map(identifier, self.qi))
+        keys = list(map(identifier, self.qi))
         firsts = ", ".join(f"system.main.first({name}) AS {name}" for name in map(identifier, self.qi))
         own = f"(SELECT {LABEL}, {firsts} FROM _dk_labelled GROUP BY {LABEL})"
         # In the type that a column shares with the population's, values of several classes may be equal.
@@ -89,7 +90,7 @@ class RecordRisk(Keyed):
             f"SELECT unnest(labels) AS {LABEL}, people FROM ("
             f"SELECT system.main.list({LABEL}) FILTER (WHERE NOT {OTHERS}) AS labels, "
             f"system.main.count(*) FILTER (WHERE {OTHERS}) AS people "
-            f"FROM {self.population.together(own, self.qi)} GROUP BY {keys}, system.main.hash({keys}))"
+            f"FROM {self.population.together(own, self.qi)} GROUP BY {', '.join([*keys, hashed(keys)])})"
         )
 
 

@@ -57,6 +57,20 @@ def as_bytes(value: str) -> str:
     return f"system.main.encode(CAST({value} AS VARCHAR))"
 
 
+def exactly(value: str) -> str:
+    """A hash of a value of any type, which tells apart what a collation takes for equal.
+
+    Since DuckDB 2.0.1 `hash` itself follows the collation. (typeof is constant, so a column costs one of the two.)
+    """
+    is_text = f"system.main.contains(system.main.typeof({value}), 'VARCHAR')"
+    return f"(CASE WHEN {is_text} THEN system.main.hash({value}, {as_bytes(value)}) ELSE system.main.hash({value}) END)"
+
+
+def hashed(values: Iterable[str]) -> str:
+    """A hash of several values, as `exactly`."""
+    return f"system.main.hash({', '.join(map(exactly, values))})"
+
+
 def seen(table: str) -> str:
     """What the connection sees of the tables that a name may mean, as a struct for governance."""
     return fill("visible_tables", tbl=literal(table))
@@ -102,7 +116,7 @@ def units(column: str, where: str | None = None) -> str:
     """
     name = f"{ROW}.{identifier(column)}"
     met = f"{name} IS NOT NULL" if where is None else f"{name} IS NOT NULL AND {where}"
-    return f"system.main.count(DISTINCT system.main.hash({name})) FILTER (WHERE {met})"
+    return f"system.main.count(DISTINCT {exactly(name)}) FILTER (WHERE {met})"
 
 
 def unit_of(column: str | None) -> str:
@@ -110,7 +124,7 @@ def unit_of(column: str | None) -> str:
     if column is None:
         return "NULL"
     name = identifier(column)
-    return f"CASE WHEN {name} IS NOT NULL THEN system.main.hash({name}) END"
+    return f"CASE WHEN {name} IS NOT NULL THEN {exactly(name)} END"
 
 
 def ascending(keys: Iterable[str]) -> str:

@@ -18,13 +18,13 @@ _dk_before AS (
   SELECT {$before_values, 'duckanon.records': system.main.count(*)} AS "duckanon.cells"
   FROM (FROM system.main.query_table($before) UNION ALL BY NAME SELECT $before_absent WHERE false) AS "duckanon.row"
   WHERE (SELECT fine FROM _dk_sound)
-  GROUP BY $before_columns, system.main.hash($before_columns)
+  GROUP BY $before_columns, $before_hash
 ),
 _dk_after AS (
   SELECT {$after_values, 'duckanon.records': system.main.count(*)} AS "duckanon.cells"
   FROM (FROM system.main.query_table($after) UNION ALL BY NAME SELECT $after_absent WHERE false) AS "duckanon.row"
   WHERE (SELECT fine FROM _dk_sound)
-  GROUP BY $after_columns, system.main.hash($after_columns)
+  GROUP BY $after_columns, $after_hash
 ),
 _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM _dk_described

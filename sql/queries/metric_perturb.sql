@@ -28,7 +28,7 @@ _dk_rows AS MATERIALIZED (
   SELECT
     *,
     -- Equal tables have equal places, whatever the order of their rows.
-    system.main.row_number() OVER (ORDER BY system.main.hash("duckanon.row"), arrival) - 1 AS place
+    system.main.row_number() OVER (ORDER BY system.main.hash("duckanon.row"), system.main.encode(CAST("duckanon.row".$id AS VARCHAR)), arrival) - 1 AS place
   FROM (
     SELECT "duckanon.row", _dk_secrets.secret_place, system.main.row_number() OVER () AS arrival
     FROM (SELECT "duckanon.row" FROM _dk_source AS "duckanon.row")

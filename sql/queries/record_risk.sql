@@ -34,4 +34,4 @@ FROM (
   FROM _dk_labelled AS "duckanon.row"
   JOIN _dk_risks ON _dk_risks."duckanon.label" = "duckanon.row"."duckanon.label"
 )
-ORDER BY risk DESC, suda DESC, COLUMNS(*) ASC NULLS LAST, system.main.hash(*COLUMNS(*))
+ORDER BY risk DESC, suda DESC, COLUMNS(*) ASC NULLS LAST, $exactly

@@ -7,7 +7,8 @@ $trees
 _dk_rows AS MATERIALIZED (
   SELECT
     system.main.row_number() OVER () AS "duckanon.number",
-    system.main.hash("duckanon.row") AS "duckanon.content",
+    -- (Since DuckDB 2.0.1 a hash follows the collation. The sort key of a whole row does not.)
+    system.main.hash("duckanon.row", system.main.create_sort_key("duckanon.row", 'ASC NULLS LAST')) AS "duckanon.content",
     "duckanon.row".*$places
   FROM _dk_source AS "duckanon.row"$joined
 ),
