@@ -51,13 +51,16 @@ _SHARED = "linkonce_odr"
 class _Whole(JITCodeLibrary):
     """The code of a kernel, optimised when that of all its parts, and of theirs, is in it."""
 
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
+    def add_ir_module(self, module: Any) -> None:
         for function in module.functions:
             # The entry point for Python is run once a call: optimising it takes an eighth of the time.
             if function.name.startswith(_ENTRY) and not function.is_declaration:
-                function.add_function_attribute("noinline")
-                function.add_function_attribute("optnone")
+                function.attributes.add("noinline")
+                function.attributes.add("optnone")
+        super().add_ir_module(module)  # type: ignore[no-untyped-call]
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
         self._linking_libraries = list(self._reached())
