@@ -53,7 +53,7 @@ class _Whole(JITCodeLibrary):
 
     def add_ir_module(self, module: Any) -> None:
         for function in module.functions:
-            # The entry point for Python is run once a call: optimising it takes an eighth of the time.
+            # The entry point for Python is run once a call: optimising it takes a tenth of the time.
             if function.name.startswith(_ENTRY) and not function.is_declaration:
                 function.attributes.add("noinline")
                 function.attributes.add("optnone")
@@ -101,7 +101,7 @@ class _CalledPart(_Part):
         for function in module.functions:
             if not function.is_declaration:
                 function.attributes.add("noinline")
-        super().add_ir_module(module)  # type: ignore[no-untyped-call]
+        super().add_ir_module(module)
 
 
 class _Flags(Flags):
