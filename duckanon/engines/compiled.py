@@ -14,7 +14,7 @@ from numba.core import event, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
-from duckanon.engines.compiler import Compiler
+from duckanon.engines.compiler import Called, Compiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -93,6 +93,11 @@ def inlined(function: F) -> F:
     return cast("F", _Inner(function, forceinline=True, **_UNCOUNTED))
 
 
+def called(function: F) -> F:
+    """As `inner`, but never a part of its callers' code: for long functions that a long one calls in several places."""
+    return cast("F", _Inner(function, Called, **_UNCOUNTED))
+
+
 def inner_exact_sums(function: F) -> F:
     """As `inner`, for loops whose sums have no rounding, so that their terms may come in any order: vectorised.
 
@@ -102,15 +107,15 @@ def inner_exact_sums(function: F) -> F:
     return cast("F", _Inner(function, fastmath={"reassoc", "nsz", "nnan"}, **_UNCOUNTED))
 
 
-_UNCOUNTED = {"_nrt": False}
+_UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
 class _Inner:
     """A function for compiled code alone. Numba gets the compiled one; a call from Python raises an error."""
 
-    def __init__(self, function: Callable[..., object], **options: object) -> None:
+    def __init__(self, function: Callable[..., object], compiler: type[Compiler] = Compiler, **options: Any) -> None:
         self.__wrapped__ = function
-        self._compiled = _Part(function, no_cpython_wrapper=True, **options)
+        self._compiled = _Part(function, compiler, no_cpython_wrapper=True, **options)
 
     @property
     def _numba_type_(self) -> Any:
@@ -127,10 +132,10 @@ class _Part(CPUDispatcher):
     code contains it.
     """
 
-    def __init__(self, function: Callable[..., object], **options: object) -> None:
+    def __init__(self, function: Callable[..., object], compiler: type[Compiler] = Compiler, **options: Any) -> None:
         # Nothing calls it from C, and an entry point for C would take a tenth of all compiling.
         targets = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True, **options}
-        super().__init__(function, targetoptions=targets, pipeline_class=Compiler)
+        super().__init__(function, targetoptions=targets, pipeline_class=compiler)
 
     def add_overload(self, result: Any) -> None:
         self.overloads[tuple(result.signature.args)] = result
@@ -142,7 +147,7 @@ class _Part(CPUDispatcher):
 class _Kernel(_Part):
     """A compiled function that Python calls, cached."""
 
-    def __init__(self, function: Callable[..., object], **options: object) -> None:
+    def __init__(self, function: Callable[..., object], **options: Any) -> None:
         super().__init__(function, **options)
         try:
             self._cache = _KernelCache(function)

@@ -16,35 +16,6 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 
 
-class Compiler(CompilerBase):
-    """Numba's compiler with those of its passes alone that loops over arrays need: the others take a fifth of the time.
-
-    They are for closures, comprehensions, array expressions, raising, and variables whose type changes. So each
-    variable of a kernel has one type, and what is written for one element is in a loop. A function without an entry
-    point for Python (`no_cpython_wrapper`) is a part of its callers.
-    """
-
-    def __init__(
-        self, typing: Context, target: Any, library: Any, args: Any, result: Any, flags: Flags, variables: Any
-    ) -> None:
-        super().__init__(_remembering(typing), target, library, args, result, _Flags(flags), variables)  # type: ignore[no-untyped-call]
-        self.state.flags.no_compile = flags.no_cpython_wrapper
-
-    def define_pipelines(self) -> list[PassManager]:
-        state = self.state
-        library = _Part if state.flags.no_compile else _Whole
-        state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
-        state.library.enable_object_caching()
-        passes = PassManager("plain loops")  # type: ignore[no-untyped-call]
-        for step in _PASSES:
-            # It says where each variable is used last, for the counts of who uses an array.
-            if step is typed_passes.IRLegalization and not state.flags.nrt:
-                continue
-            passes.add_pass(step, step.__name__)  # type: ignore[no-untyped-call]
-        passes.finalize()  # type: ignore[no-untyped-call]
-        return [passes]
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
 class _Lowering(typed_passes.NativeLowering):
     """From numba's code to LLVM's. A part is made known to its callers under its description: it has no address."""
@@ -80,13 +51,16 @@ _SHARED = "linkonce_odr"
 class _Whole(JITCodeLibrary):
     """The code of a kernel, optimised when that of all its parts, and of theirs, is in it."""
 
+    def add_ir_module(self, module: Any) -> None:
+        for function in module.functions:
+            # The entry point for Python is run once a call: optimising it takes a tenth of the time.
+            if function.name.startswith(_ENTRY) and not function.is_declaration:
+                function.attributes.add("noinline")
+                function.attributes.add("optnone")
+        super().add_ir_module(module)  # type: ignore[no-untyped-call]
+
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
-        for function in module.functions:
-            # The entry point for Python is run once a call: optimising it takes an eighth of the time.
-            if function.name.startswith(_ENTRY) and not function.is_declaration:
-                function.add_function_attribute("noinline")
-                function.add_function_attribute("optnone")
 
     def finalize(self) -> None:
         self._linking_libraries = list(self._reached())
@@ -118,6 +92,16 @@ class _Part(_Whole):
                 function.linkage = _SHARED
         self._shared_module = self._final_module
         self._finalized = True
+
+
+class _CalledPart(_Part):
+    """A part that stays a function of its own."""
+
+    def add_ir_module(self, module: Any) -> None:
+        for function in module.functions:
+            if not function.is_declaration:
+                function.attributes.add("noinline")
+        super().add_ir_module(module)
 
 
 class _Flags(Flags):
@@ -153,3 +137,40 @@ def _remembering(typing: Context) -> _Typing:
     remembering = _Typing.__new__(_Typing)
     remembering.__dict__ = typing.__dict__
     return remembering
+
+
+class Compiler(CompilerBase):
+    """Numba's compiler with those of its passes alone that loops over arrays need: the others take a fifth of the time.
+
+    They are for closures, comprehensions, array expressions, raising, and variables whose type changes. So each
+    variable of a kernel has one type, and what is written for one element is in a loop. A function without an entry
+    point for Python (`no_cpython_wrapper`) is a part of its callers.
+    """
+
+    part = _Part
+
+    def __init__(
+        self, typing: Context, target: Any, library: Any, args: Any, result: Any, flags: Flags, variables: Any
+    ) -> None:
+        super().__init__(_remembering(typing), target, library, args, result, _Flags(flags), variables)  # type: ignore[no-untyped-call]
+        self.state.flags.no_compile = flags.no_cpython_wrapper
+
+    def define_pipelines(self) -> list[PassManager]:
+        state = self.state
+        library = self.part if state.flags.no_compile else _Whole
+        state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
+        state.library.enable_object_caching()
+        passes = PassManager("plain loops")  # type: ignore[no-untyped-call]
+        for step in _PASSES:
+            # It says where each variable is used last, for the counts of who uses an array.
+            if step is typed_passes.IRLegalization and not state.flags.nrt:
+                continue
+            passes.add_pass(step, step.__name__)  # type: ignore[no-untyped-call]
+        passes.finalize()  # type: ignore[no-untyped-call]
+        return [passes]
+
+
+class Called(Compiler):
+    """The same, for a part that its callers call: LLVM does not copy it to where it is called."""
+
+    part = _CalledPart

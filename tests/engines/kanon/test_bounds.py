@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duckanon.engines.compiled import allocating
 from duckanon.engines.kanon import bounds
 from duckanon.engines.kanon.bounds import box_bound
 from duckanon.engines.kanon.kernels.box import total_loss
-from duckanon.engines.kanon.kernels.boxtree import nearest, new_tree
+from duckanon.engines.kanon.kernels.boxtree import Tree, nearest, new_tree
 from duckanon.engines.kanon.methods.refine import Budget, refine
 from duckanon.engines.kanon.orders import hilbert
 from duckanon.engines.kanon.points import runs
-from duckanon.engines.kanon.records import Records
+from duckanon.engines.kanon.records import Codes, Floats, Records, Space
 from tests.engines.kanon import plain
 from tests.engines.kanon.methods.test_refine import dealt, with_nulls
 from tests.engines.kanon.strategies import tables
@@ -43,6 +44,13 @@ def test_no_partition_of_a_larger_table_is_below_it(k: int) -> None:
     assert box_bound(table, k, 3) == pytest.approx(bound)
 
 
+@allocating
+def _nearest(
+    space: Space, tree: Tree, i: int, within: float, leaves: int, found: Codes, apart: Floats
+) -> tuple[int, float]:
+    return nearest(space, tree, i, within, leaves, found, apart)
+
+
 def test_nearest_finds_all_that_are_near() -> None:
     table = with_nulls(600)
     points = table.take(runs(table)[:-1])
@@ -51,9 +59,9 @@ def test_nearest_finds_all_that_are_near() -> None:
     near, apart = np.empty(20, dtype=np.int32), np.empty(20)
     for i in range(0, len(points), 40):
         losses = sorted(plain.class_loss(points, [i, j]) for j in range(len(points)) if j != i)
-        count, complete = nearest(points.space, tree, i, 2.0, 10**6, near, apart)
+        count, complete = _nearest(points.space, tree, i, 2.0, 10**6, near, apart)
         assert complete >= apart[count - 1]
         assert apart[:count] == pytest.approx(losses[:count])
         assert count >= 20 - losses.count(losses[19])
-        short, reach = nearest(points.space, tree, i, 2.0, 5, near, apart)
+        short, reach = _nearest(points.space, tree, i, 2.0, 5, near, apart)
         assert sum(loss < reach - 1e-9 for loss in losses) <= short

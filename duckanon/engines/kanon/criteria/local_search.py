@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from duckanon.engines.compiled import compiled, inner
+from duckanon.engines.compiled import called, compiled, inner
 from duckanon.engines.kanon.criteria.classes import ClassBoxes, Counts, absorb, empty, joined_loss
 from duckanon.engines.kanon.criteria.diversity import Tally
 from duckanon.engines.kanon.criteria.privacy_criteria import CriteriaArrays, meets, tally_for
@@ -23,7 +23,7 @@ _LARGE = 256
 ROOM = 4
 
 
-@inner
+@called
 def _box(boxes: ClassBoxes, at: int, units: ClassBoxes, members: Codes, count: int, without: int, extra: int) -> None:
     """Write into box `at` the hull of the members, less one and with another; -1 for none."""
     empty(boxes, at)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duckanon.engines.array_kernels import sort
-from duckanon.engines.compiled import inner
+from duckanon.engines.compiled import called, inner
 from duckanon.engines.kanon.criteria.classes import Counts
 from duckanon.engines.kanon.criteria.diversity import Diversity, Tally, check_diverse, diverse, diversity, new_tally
 from duckanon.engines.kanon.kernels.consecutive import Labels
@@ -226,7 +226,7 @@ def tally_for(criteria: CriteriaArrays) -> Tally:
     return new_tally(int(np.diff(criteria.first).max(initial=1)), int(marks))
 
 
-@inner
+@called
 def meets(criteria: CriteriaArrays, members: Codes, count: int, size: int, tally: Tally) -> bool:
     """Whether the first `count` units of `members`, joined, make a class that meets the criteria.
 

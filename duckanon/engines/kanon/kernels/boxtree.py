@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.engines.compiled import allocating, inner
+from duckanon.engines.compiled import inner, inner_allocating
 from duckanon.engines.kanon.kernels.loss import pair_loss, tree_loss
 from duckanon.engines.kanon.records import Codes, Floats, Space
 
@@ -27,7 +27,6 @@ class Tree(NamedTuple):
     holds: npt.NDArray[np.uint64]  # (2 leaves, q): bit c mod 64 is set if code c occurs
 
 
-@allocating
 def new_tree(space: Space) -> Tree:
     """The tree over all points of the space. They should be in an order in which near ones are neighbours."""
     n, p = space.points.shape
@@ -38,19 +37,19 @@ def new_tree(space: Space) -> Tree:
     low = np.full((2 * leaves, p), np.inf)
     high = np.full((2 * leaves, p), -np.inf)
     holds = np.zeros((2 * leaves, q), np.uint64)
-    for i in range(n):
-        v = leaves + i // LEAF
-        for j in range(p):
-            low[v, j] = min(low[v, j], space.points[i, j])
-            high[v, j] = max(high[v, j], space.points[i, j])
-        for j in range(q):
-            holds[v, j] |= np.uint64(1) << np.uint64(space.symbols[i, j] & 63)
-    for v in range(leaves - 1, 0, -1):
-        for j in range(p):
-            low[v, j] = min(low[2 * v, j], low[2 * v + 1, j])
-            high[v, j] = max(high[2 * v, j], high[2 * v + 1, j])
-        for j in range(q):
-            holds[v, j] = holds[2 * v, j] | holds[2 * v + 1, j]
+    starts = np.arange(0, n, LEAF)
+    filled = slice(leaves, leaves + len(starts))
+    low[filled] = np.minimum.reduceat(space.points, starts)
+    high[filled] = np.maximum.reduceat(space.points, starts)
+    bits = np.uint64(1) << (space.symbols & 63).astype(np.uint64)
+    holds[filled] = np.bitwise_or.reduceat(bits, starts)
+    first = leaves // 2
+    while first > 0:
+        level, left, right = slice(first, 2 * first), slice(2 * first, 4 * first, 2), slice(2 * first + 1, 4 * first, 2)
+        low[level] = np.minimum(low[left], low[right])
+        high[level] = np.maximum(high[left], high[right])
+        holds[level] = holds[left] | holds[right]
+        first //= 2
     return Tree(leaves, low, high, holds)
 
 
@@ -76,7 +75,7 @@ def to_node(space: Space, tree: Tree, i: int, v: int) -> float:
     return loss
 
 
-@allocating
+@inner_allocating
 def nearest(
     space: Space, tree: Tree, i: int, within: float, leaves: int, found: Codes, apart: Floats
 ) -> tuple[int, float]:
