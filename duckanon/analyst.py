@@ -7,8 +7,9 @@ file, has access to the data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import partial, wraps
 from threading import RLock
 from types import TracebackType
 from typing import Any
@@ -20,11 +21,11 @@ from duckanon.catalog.names import TableName
 from duckanon.catalog.reader import temporary
 from duckanon.catalog.snapshot import Stored, View
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
+from duckanon.functions.udf import make_macros
 from duckanon.guard import Guard, SharedCatalog, statement_text
-from duckanon.rewrite.decision import Decision
+from duckanon.rewrite.decision import Decision, Verdict, told_small
 from duckanon.rewrite.normalize.desugar import with_values
 from duckanon.rewrite.rule_context import Refused
-from duckanon.specification import macros
 
 # Settings of an analyst's instance. They hold for the whole instance, in DuckDB 1.4 and 2.0 alike, so no other
 # connection of the same process can have the file open with other ones.
@@ -49,6 +50,18 @@ LOCKED: dict[str, Any] = {
 }
 
 
+class Errors(Enum):
+    """What of DuckDB's errors about a statement is shown.
+
+    SHOWN: all. COMPUTED: not those about a value of a key or a noisy number, which the statement does not name. HIDDEN:
+    none, since they may quote the text of a view or macro.
+    """
+
+    SHOWN = "shown"
+    COMPUTED = "computed"
+    HIDDEN = "hidden"
+
+
 class NotAvailable(UnsupportedQuery, AttributeError):
     """An attribute that an analyst's connection or result does not have; `hasattr` works as usual."""
 
@@ -56,9 +69,8 @@ class NotAvailable(UnsupportedQuery, AttributeError):
 class Answer:
     """The result of a query: lazy like DuckDB's relations, it runs each time it is shown or fetched.
 
-    holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: whether it holds the
-    text of a view or macro that is not the analyst's own. small: a sentence on the numbers of some rows, shown below
-    them.
+    holds: raises UnsupportedQuery if the decision about the query does not hold any more. behind: what of DuckDB's
+    errors is shown. small: a sentence on the numbers of some rows, which it may ask for; shown below them.
     """
 
     def __init__(
@@ -67,8 +79,8 @@ class Answer:
         lock: RLock,
         holds: Callable[[], None],
         *,
-        behind: bool = False,
-        small: Callable[[list[Any]], str | None] | None = None,
+        behind: Errors = Errors.SHOWN,
+        small: Callable[[Callable[[], list[Any]]], str | None] | None = None,
     ) -> None:
         self._relation, self._lock, self._holds, self._behind = relation, lock, holds, behind
         self._small = small
@@ -98,7 +110,7 @@ class Answer:
         relation = self._relation
         if relation is None or self._small is None:
             return ""
-        said = self._small(_unnamed(lambda: relation.limit(_SHOWN).fetchall(), self._behind))
+        said = self._small(lambda: _unnamed(lambda: relation.limit(_SHOWN).fetchall(), self._behind))
         return f"{said}\n" if said is not None else ""
 
     def __len__(self) -> int:
@@ -142,6 +154,7 @@ class Analyst:
         self._own: Mapping[TableName, Stored] | None = {}
         self._views: dict[TableName, View] = {}
         self.decision: Decision | None = None
+        self._note: str | None = None
 
     def sql(self, query: Any, *, params: Any = None) -> Answer:
         """The answer to a query. It is lazy: it runs when it is shown or fetched."""
@@ -149,11 +162,31 @@ class Analyst:
             query = self._with_values(query, params)
             text = self._admitted(query, params)
             named = {} if params is None or self._is_filled else {"params": params}
-            relation = _unnamed(lambda: self._con.sql(text, **named), self._is_behind)
+            relation = _unnamed(lambda: self._con.sql(text, **named), self._behind)
             holds = self._guard.holding(query, text, params)
-            decision = self.decision
-            small = decision.small_numbers if decision is not None and decision.noisy else None
-            return Answer(relation, self._lock, holds, behind=self._is_behind, small=small)
+            small = partial(self._small_of, self.decision, self._note)
+            return Answer(relation, self._lock, holds, behind=self._behind, small=small)
+
+    def small_numbers(self, rows: Iterable[Sequence[Any]]) -> str | None:
+        """A sentence on numbers of the last result that are small beside their intervals; None if there are none.
+
+        rows: of that result.
+        """
+        with self._lock:
+            return self._small_of(self.decision, self._note, lambda: rows)
+
+    def _small_of(
+        self, decision: Decision | None, note: str | None, rows: Callable[[], Iterable[Sequence[Any]]]
+    ) -> str | None:
+        """As `small_numbers`, of a decision. note: its query, which is not in what is shown of the decision."""
+        # (What a statement without rows gives has other columns.)
+        if decision is None or decision.target is not None:
+            return None
+        if note is None:
+            return decision.small_numbers(rows()) if decision.noisy else None
+        with self._con.cursor() as con:
+            ((small, told),) = _unnamed(lambda: con.execute(note).fetchall(), self._behind)
+        return told_small(small, told)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
         """Another name for `sql`."""
@@ -165,7 +198,7 @@ class Analyst:
             query = self._with_values(query, parameters)
             text = self._admitted(query, parameters)
             given = () if parameters is None or self._is_filled else (parameters,)
-            _unnamed(lambda: self._con.execute(text, *given), self._is_behind)
+            _unnamed(lambda: self._con.execute(text, *given), self._behind)
         return self
 
     def executemany(self, query: Any, parameters: Any = None) -> Analyst:
@@ -177,7 +210,7 @@ class Analyst:
                 for one in sets:
                     self.execute(query, one)
             else:
-                _unnamed(lambda: self._con.executemany(text, parameters), self._is_behind)
+                _unnamed(lambda: self._con.executemany(text, parameters), self._behind)
         return self
 
     def begin(self) -> Analyst:
@@ -221,9 +254,14 @@ class Analyst:
         return self.decision is not None and self.decision.filled
 
     @property
-    def _is_behind(self) -> bool:
-        """Whether what runs for the last statement holds the text of a view or macro."""
-        return self.decision is not None and self.decision.has_definitions
+    def _behind(self) -> Errors:
+        """What of DuckDB's errors is shown about what runs for the last statement."""
+        if self.decision is None:
+            return Errors.SHOWN
+        if self.decision.has_definitions:
+            return Errors.HIDDEN
+        is_written = any(one.verdict is not Verdict.RUNS or one.object is not None for one in self.decision.steps)
+        return Errors.COMPUTED if is_written else Errors.SHOWN
 
     def _admitted(self, query: Any, parameters: Any = None) -> str:
         self.decision = None
@@ -232,11 +270,11 @@ class Analyst:
         except Refused as refused:
             self.decision = Decision([refused.step], None)
             raise PolicyRefusal(str(refused)) from None
-        self.decision, text = decision.shown, decision.sql
+        self.decision, self._note, text = decision.shown, decision.note, decision.sql
         if text is None:
             raise UnsupportedQuery("The guard wrote nothing to run: this is a bug in duckanon, nothing ran.")
         if decision.calls and not self._has_functions:
-            self._con.execute(macros()).fetchall()
+            make_macros(self._con)
             self._has_functions = True
         if decision.view is not None:
             self._view(*decision.view)
@@ -259,7 +297,8 @@ class Analyst:
 
         What it cannot do is not charged for.
         """
-        _unnamed(lambda: self._con.execute(f"EXPLAIN {empty}").fetchall(), has_definitions)
+        errors = Errors.HIDDEN if has_definitions else Errors.COMPUTED
+        _unnamed(lambda: self._con.execute(f"EXPLAIN {empty}").fetchall(), errors)
         for text in invented:
             try:
                 _tried(self._con, text)
@@ -269,7 +308,7 @@ class Analyst:
             except duckdb.Error:
                 continue
         if invented:
-            _unnamed(lambda: _tried(self._con, invented[-1]), has_definitions)
+            _unnamed(lambda: _tried(self._con, invented[-1]), errors)
 
     def _view(self, name: TableName, view: View | None) -> None:
         """Keep or forget a temporary view."""
@@ -301,13 +340,17 @@ class Analyst:
             raise NotAvailable(
                 f"An analyst's connection has no {name}: it runs SQL with sql() and execute(), and gives results."
             )
-        return _in_turn(self._lock, self._con, name, self._is_behind)
+        return _in_turn(self._lock, self._con, name, self._behind)
 
 
 _GONE = "The statement reads or calls what is not there, or was dropped since it was sent: send it again."
 _BEHIND = (
     "The statement failed while it ran, and it uses a view or macro, whose text or tables an error could quote, so "
     "what it failed on is not told: cast with TRY_CAST, and divide by nullif(x, 0)."
+)
+_COMPUTED = (
+    "What the statement computes fails for a value of its keys or for a noisy number: cast with TRY_CAST, divide by "
+    "nullif(x, 0), and compute in a wider type, such as x::BIGINT."
 )
 _UNBOUND = (
     "The statement does not fit a view or macro that it uses, by the name or the type of a column, and the error could "
@@ -326,12 +369,12 @@ def _tried(con: duckdb.DuckDBPyConnection, text: str) -> None:
         rows += some
 
 
-def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
+def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
     """The result of `run`. DuckDB's error about a missing table is replaced, since it may name closed tables.
 
     A result is lazy, so its temporary table may be dropped before it runs, and DuckDB would suggest tables with similar
-    names. behind: whether errors may quote the text of a view or macro, or rows of a closed table that an open view
-    leaves out: DuckDB may compute an expression before it applies the view's conditions. Then all errors are replaced.
+    names. behind: which errors are replaced too. Those that may quote the text of a view or macro may also quote rows
+    of a closed table that an open view leaves out: DuckDB may compute an expression before the view's conditions.
     """
     try:
         return run()
@@ -340,25 +383,39 @@ def _unnamed(run: Callable[[], Any], behind: bool = False) -> Any:
     except Exception as error:  # Arrow has errors of its own.
         if isinstance(error, duckdb.CatalogException) and "already exists" not in str(error):
             said = _GONE
-        elif behind:
+        elif behind is Errors.HIDDEN:
             said = _UNBOUND if isinstance(error, duckdb.BinderException) else _BEHIND
+        elif behind is Errors.COMPUTED and _is_of_a_value(error):
+            said = _COMPUTED
         else:
             raise
     # Raised outside of `except`, so that DuckDB's error is not its context.
     raise UnsupportedQuery(said)
 
 
-def _in_turn(lock: RLock, of: Any, name: str, behind: bool = False) -> Any:
+def _is_of_a_value(error: Exception) -> bool:
+    """Whether DuckDB failed on a value: of a key, or a noisy number under a name that the guard gave it.
+
+    A sentence that the guard wrote with `error()` is none of these.
+    """
+    return isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException) or "_dk_" in str(error)
+
+
+def _in_turn(lock: RLock, of: Any, name: str, behind: Errors = Errors.SHOWN) -> Any:
     """An attribute of a DuckDB object, which is read and called under the lock."""
     with lock:
         found = _unnamed(lambda: getattr(of, name), behind)
     if not callable(found):
         return found
 
+    is_read = behind is not Errors.SHOWN
+
     @wraps(found)
     def called(*arguments: Any, **named: Any) -> Any:
         with lock:
-            return _unnamed(lambda: _read(found(*arguments, **named)) if behind else found(*arguments, **named), behind)
+            return _unnamed(
+                lambda: _read(found(*arguments, **named)) if is_read else found(*arguments, **named), behind
+            )
 
     return called
 

@@ -13,9 +13,9 @@ import duckdb
 from duckanon.catalog.database_files import unopened
 from duckanon.errors import InvalidInput
 from duckanon.functions import noise_widths
-from duckanon.functions.udf import Host, Instance, Progress
+from duckanon.functions.udf import Host, Instance, Progress, make_macros
 from duckanon.governance.instance import Governance, governance_of
-from duckanon.specification import functions, macros
+from duckanon.specification import functions
 
 if TYPE_CHECKING:
     from duckanon.analyst import Analyst
@@ -42,7 +42,7 @@ def register(con: duckdb.DuckDBPyConnection, *, progress: Progress | None = None
             import_module(f"duckanon.functions.{module}").register(on, host)
         noise_widths.register(on)
         on.finish(governance.privacy_unit)
-    con.execute(macros()).fetchall()
+    make_macros(con)
     return con
 
 

@@ -4,9 +4,16 @@ An error inside a SQL function leaves DuckDB as an ``InvalidInputException``, wi
 everything: what was wrong, in which column, and what to do. No text holds a value of the data.
 """
 
+from typing import Any
+
 
 class DuckanonError(Exception):
-    """The root of every error that duckanon raises on purpose."""
+    """The root of every error that duckanon raises on purpose.
+
+    about: of a statement that is refused the part that is to be quoted: its node, or its name; None if it is not known.
+    """
+
+    about: Any = None
 
 
 class InvalidInput(DuckanonError, ValueError):

@@ -20,14 +20,16 @@ from sqlglot import exp
 from duckanon.catalog.names import TableName, fold
 from duckanon.catalog.reader import Everything, Governed, read, visible
 from duckanon.catalog.snapshot import Catalog, Protected, Stored, View
-from duckanon.errors import DuckanonError, UnsupportedQuery
+from duckanon.errors import DuckanonError, PolicyRefusal, UnsupportedQuery
 from duckanon.governance.answers import Stale, day_charged
+from duckanon.governance.content_hash import described, fingerprint
 from duckanon.governance.instance import Governance
 from duckanon.governance.ledger import affordable
 from duckanon.governance.ledger_state import LedgerState, Publication
 from duckanon.releases import mechanisms
 from duckanon.releases.available import AvailableReleases
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
+from duckanon.releases.sizes import Among
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.algebra.nodes import Node, name_of
@@ -36,10 +38,10 @@ from duckanon.rewrite.decision import Decision, Step, Verdict
 from duckanon.rewrite.dialect import Reading
 from duckanon.rewrite.empty import with_relations, without_rows
 from duckanon.rewrite.parameters import Parameters, is_given
-from duckanon.rewrite.quote import not_answered, quote
+from duckanon.rewrite.quote import let_quote, quote
 from duckanon.rewrite.rule_context import Refused
 from duckanon.rewrite.same_meaning import difference
-from duckanon.rewrite.verify import Allowed, NotAllowed, UsesMacro, call, verify
+from duckanon.rewrite.verify import Allowed, call, verify
 from duckanon.specification import table_functions
 
 _SERIALIZED = "system.main.json_serialize_sql(?::VARCHAR)"
@@ -57,6 +59,13 @@ _TRIED_CELLS = 10_000
 _INVENTED = ("NULL", "7", "1000003")
 # How often a decision is made again because a policy changed before the charge.
 _TRIES = 5
+# Of the values of a relation, in any order.
+_QUICK_HASH = (
+    "SELECT system.main.count(*), system.main.sum(system.main.hash(COLUMNS(*))), "
+    "system.main.sum(system.main.hash(system.main.hash(COLUMNS(*)), 1)) FROM {}"
+)
+# How many of the contents of open tables are kept.
+_MOST_CONTENTS = 500
 # How many decisions are kept, and the longest text of one, in characters.
 _MOST_DECISIONS, _LONGEST_KEPT = 500, 5_000
 # The node classes of a statement of constants, such as `SELECT 1 AS one`.
@@ -105,6 +114,8 @@ class SharedCatalog:
         self._states: tuple[int, Mapping[str, LedgerState]] | None = None
         # Decisions of guards without temporary tables, by statement, parameters and day; the oldest first.
         self._decided: dict[Hashable, Decided] = {}
+        # Of the values of open tables: a hash that is fast, and the one that stands in questions. The oldest first.
+        self._contents: dict[str, tuple[object, str]] = {}
 
     def join(self) -> SharedCatalog:
         """Count one more guard, and return this object."""
@@ -160,6 +171,28 @@ class SharedCatalog:
             if len(self._decided) > _MOST_DECISIONS:
                 del self._decided[next(iter(self._decided))]
 
+    def content(self, values: Among) -> str:
+        """A hash of the values of an open table by which records are looked up.
+
+        Their order makes no difference. They are read each time, since that a table has changed stands nowhere; but
+        DuckDB's own hash, which is fast and may be another one in the next version, says whether they are as before.
+        """
+        relation = f"({values.values})"
+        with self.lock:
+            try:
+                (quick,) = self.own.execute(_QUICK_HASH.format(relation)).fetchall()
+                known = self._contents.get(relation)
+                if known is None or known[0] != quick:
+                    known = quick, fingerprint(self.own, relation, described(self.own, relation))
+                    self._contents[relation] = known
+                    if len(self._contents) > _MOST_CONTENTS:
+                        del self._contents[next(iter(self._contents))]
+                return known[1]
+            except duckdb.Error:
+                pass
+        # DuckDB's error may hold the name of a closed table behind a view, so it is not even the context of this one.
+        raise UnsupportedQuery("An open table in the statement cannot be read at this moment: ask again.")
+
     def catalog(
         self, own: Mapping[TableName, Stored | View]
     ) -> tuple[Catalog, AvailableReleases, Mapping[str, LedgerState]]:
@@ -171,7 +204,7 @@ class SharedCatalog:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                releases = AvailableReleases(_publications(states), taken, self._cells)
+                releases = AvailableReleases(_publications(states), taken, self.content, self._cells)
                 self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known
@@ -311,7 +344,8 @@ class Guard:
             return known
         made = Decided(*self._decide(statement, parameters))
         # ROLLBACK, which has no query, is decided about even where temporary tables cannot be read.
-        if key is not None and made.decision.query is not None and not self._temporary():
+        changes = any(one.looks_up for one in made.decision.answers)
+        if key is not None and made.decision.query is not None and not changes and not self._temporary():
             self._shared.keep(key, made)
         return made
 
@@ -399,6 +433,9 @@ class Guard:
         return [(question, step) for question, step in zip(decision.answers, steps, strict=True) if step.drawn is None]
 
     def _stand(self, question: PaidQuestion) -> None:
+        """Make sure that an answer is stored. Raises Stale if an open table changed since the question was decided."""
+        if any(one.content != self._shared.content(one) for one in question.looks_up):
+            raise Stale
         self._shared.governance.answers.ensure(question.purchase, lambda con: mechanisms.draw(con, question))
 
     def _verify(self, admitted: Statement, decision: Decision, catalog: Catalog) -> None:
@@ -407,13 +444,18 @@ class Guard:
         readable = frozenset(catalog.tables) | decision.tables | answers
         may = Allowed(readable - frozenset(catalog.protected), calls, catalog.macros, catalog.objects)
         try:
-            verify(self._serialized(decision.query or ""), may)
-        except (NotAllowed, UsesMacro) as no:
-            part = None if admitted.query is None else quote(admitted.text, _named(admitted.query, no.name), ())
+            for text in (decision.query or "", decision.note):
+                if text is not None:
+                    verify(self._serialized(text), may)
+        except (UnsupportedQuery, PolicyRefusal) as no:
+            if no.about is None:
+                raise
+            called = None if admitted.query is None else _named(admitted.query, no.about)
+            part = None if called is None else quote(admitted.text, called, ())
             if part is None and decision.has_definitions:
                 # Of views and macros an analyst sees no text, and so no name in it.
-                raise type(no)(_BEHIND, no.name) from None
-            no.args = (not_answered(part, str(no)),)
+                raise type(no)(_BEHIND) from None
+            let_quote(no, part)
             raise
 
     def _as_written(self, readings: Sequence[Reading], *, of_definitions: bool = False) -> None:

@@ -21,6 +21,11 @@ class Argument:
     table: it names a table that the function reads or is about. sql: there are names of tables or expressions inside,
     which the guard does not look into: an analyst's call cannot give it. policy: what is not given is as the policy
     of `tbl` says.
+
+    duckanon.functions.arguments checks a call by its type and by what follows. least, most: of a number. above, below:
+    what a number must not reach. values: the texts that it may be. names: what its text is the name of. empty: whether
+    a list of columns may be empty although it must be given. decimals: to how many a DECIMAL is rounded down. because:
+    why, for the refusal. example: a right value, for the refusal, as SQL.
     """
 
     name: str
@@ -31,6 +36,31 @@ class Argument:
     table: bool = False
     sql: bool = False
     policy: bool = False
+    least: int | None = None
+    most: int | None = None
+    above: int | None = None
+    below: int | None = None
+    values: Sequence[str] = ()
+    names: str | None = None
+    empty: bool = False
+    decimals: int = 9
+    because: str | None = None
+    example: str | None = None
+
+    @property
+    def bounds(self) -> str:
+        """What it must be, in words; nothing where its type alone says that."""
+        if self.values:
+            *others, last = (f"'{one}'" for one in self.values)
+            return f"{', '.join(others)} or {last}"
+        if self.least is None and self.above is None:
+            return ""
+        begins = f"above {self.above:,}" if self.least is None else f"from {self.least:,}"
+        if self.most is not None:
+            return f"{begins}{' and at most' if self.least is None else ' to'} {self.most:,}"
+        if self.below is not None:
+            return f"{begins} to below {self.below:,}"
+        return begins if self.least is None else f"{self.least:,} or more"
 
 
 # Where a name that has no schema is looked up, by the connection that asks.
@@ -95,26 +125,31 @@ class Function:
         return frozenset(one.name for one in self.arguments if one.table)
 
     @property
+    def fixed_columns(self) -> Sequence[str]:
+        """The names of the answer's columns that do not depend on the call."""
+        return [one.name for one in self.columns if not one.several]
+
+    @property
+    def asks_policy(self) -> bool:
+        """Whether an argument that is not given is as a policy says."""
+        return any(one.policy for one in self.arguments)
+
+    @property
     def macro(self) -> str:
-        """The statement that defines it: a macro that runs the query which `_dk_write` writes for the arguments."""
+        """The statement that defines it: a macro that runs the query which `_dk_write` writes for the arguments.
+
+        DuckDB binds it while it makes the macro, for each connection: short text takes the least time. DuckDB 1.4 would
+        even call `_dk_write` then, with made-up arguments, unless the type of one matters, as in list_reverse.
+        """
         head = ", ".join(one.name if one.default is None else f"{one.name} := {one.default}" for one in self.arguments)
+        told = [f"'{self.name}'", *([_PLACE] if self.asks_policy else [])]
         # A name such as "by" is a word of SQL.
-        given = ", ".join(f"'{one.name}': \"{one.name}\"" for one in self.arguments)
-        told = [f"'{self.name}'", _MEANING, *([f"{{{given}}}"] if given else [])]
-        if any(one.policy for one in self.arguments):
-            told.append(_PLACE)
+        names = [f'"{one.name}"' for one in self.arguments]
+        told += [f"system.main.list_reverse([{name}])" for name in names[:1]] + names[1:]
         written = f"system.main._dk_write({', '.join(told)})"
         answer = f"FROM system.main.query({written})"
         body = f"TABLE {answer}" if self.is_table else f"(SELECT said {answer} AS _dk_answer(said))"
         return f"CREATE OR REPLACE TEMP MACRO {self.name}({head}) AS {body};"
-
-
-# The settings of a session under which SQL means something else, where they are not DuckDB's own.
-_SETTINGS = {
-    "default_order": "system.main.starts_with(system.main.current_setting('default_order'), 'DESC')",
-    "integer_division": "system.main.current_setting('integer_division')",
-}
-_MEANING = " ".join(["CASE", *(f"WHEN {test} THEN '{name}'" for name, test in _SETTINGS.items()), "END"])
 
 
 @cache
@@ -125,7 +160,7 @@ def sql_root() -> Path:
     """
     package = Path(__file__).resolve().parent
     for folder in (package / "sql", package.parent / "sql"):
-        if (folder / "macros").is_dir():
+        if (folder / "queries").is_dir():
             return folder
     raise FileNotFoundError("duckanon's folder sql/ is missing: install the package again.")
 
@@ -155,11 +190,8 @@ def _argument(name: str, **fields: Any) -> Argument:
 
 @cache
 def macros() -> str:
-    """All macro definitions, as one script: those of `sql/macros` first, which the others use."""
-    files = sorted((sql_root() / "macros").glob("*.sql"))
-    return "\n".join(
-        [*(path.read_text(encoding="utf-8") for path in files), *(one.macro for one in functions().values())]
-    )
+    """The definitions of all functions, as one script."""
+    return "\n".join(one.macro for one in functions().values())
 
 
 @cache

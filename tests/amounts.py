@@ -1,8 +1,26 @@
-"""How many random examples a test tries."""
+"""How many random examples a test tries, by the profile in the environment variable HYPOTHESIS_PROFILE."""
 
 import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+# The README's command tries few examples; CI tries as many as a test is written with, and long runs more.
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "short")
+LONG = PROFILE == "long"
+_OF_FIFTY = {"quick": 5, "short": 15}
 
 
 def many(examples: int) -> int:
-    """`examples`, or a tenth of them in the profile `quick`, which is for a second run with other versions."""
-    return examples // 10 if os.environ.get("HYPOTHESIS_PROFILE") == "quick" else examples
+    """`examples`, or a part of them in a profile for fewer: a tenth in `quick`, three tenths in `short`."""
+    return max(1, examples * _OF_FIFTY.get(PROFILE, 50) // 50)
+
+
+def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
+    """Parameters of a test: the first of each `every` cases, and the others left to CI."""
+    left = pytest.mark.ci("further cases of a list of which the README's command tries some")
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[left] if at % every else [])
+        for at, case in enumerate(cases)
+    ]

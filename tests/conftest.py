@@ -1,8 +1,8 @@
 """Settings for all tests."""
 
 import gc
-import os
 from collections.abc import Iterator
+from contextlib import closing
 
 import duckdb
 import pytest
@@ -10,16 +10,19 @@ from hypothesis import settings
 
 import duckanon
 from duckanon.rewrite import rule_context
+from tests.amounts import PROFILE
 from tests.extras import Extras
+from tests.shared_connection import SharedConnection
 
 # A recogniser's failure fails the test; in production it is logged, and nothing is recognised.
 rule_context.STRICT = True
 
 # The first example of a test may compile a kernel, so no example has a deadline.
-settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
+settings.register_profile("short", deadline=None, max_examples=20, derandomize=True)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,9 +30,25 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Extras())
 
 
+@pytest.fixture(scope="session")
+def shared_connection() -> Iterator[SharedConnection]:
+    with closing(SharedConnection()) as connection:
+        yield connection
+
+
 @pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A plain DuckDB connection with duckanon on it."""
+def con(shared_connection: SharedConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A plain DuckDB connection with duckanon on it, and an empty database `memory`.
+
+    For a test that makes cursors there is `own_con`: a cursor does not begin in the database that is in use.
+    """
+    yield shared_connection.begin()
+    shared_connection.end()
+
+
+@pytest.fixture
+def own_con() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A plain DuckDB connection of the test's own, with duckanon on it."""
     with duckdb.connect() as connection:
         yield duckanon.register(connection)
 

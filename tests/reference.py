@@ -66,8 +66,13 @@ def _call(function: Function) -> str:
 
 
 def _arguments(function: Function) -> str:
-    rows = ((f"`{one.name}`", one.type, _default(one), one.meaning) for one in function.arguments)
+    rows = ((f"`{one.name}`", _type(one), _default(one), one.meaning) for one in function.arguments)
     return _table(("argument", "type", "default", "meaning"), rows) if function.arguments else ""
+
+
+def _type(argument: Argument) -> str:
+    """The type, with the bounds of a number. (Which texts it may be is told by its meaning.)"""
+    return argument.type if argument.values or not argument.bounds else f"{argument.type}, {argument.bounds}"
 
 
 def _default(argument: Argument) -> str:

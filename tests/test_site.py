@@ -46,6 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built / "html"
 
 
+@pytest.mark.ci("Sphinx builds the site, which takes long")
 def test_every_page_is_there(site: Path) -> None:
     pages = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
     assert pages <= {page.relative_to(site) for page in site.rglob("*.html")}

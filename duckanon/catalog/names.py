@@ -92,7 +92,17 @@ TEMPORARY = "temp"
 
 def quoted(path: Sequence[str]) -> str:
     """A name of several parts as SQL, with each part in quotes."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+    return ".".join(map(identifier, path))
+
+
+def identifier(name: str) -> str:
+    """The name as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """The text as a SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def spelled(path: Sequence[str]) -> str:
@@ -100,11 +110,6 @@ def spelled(path: Sequence[str]) -> str:
     return ".".join(
         one if _PLAIN.fullmatch(one) and fold(one) not in NOT_NAMES else quoted([one]) for one in path if one
     )
-
-
-def literal(text: str) -> str:
-    """The text as a SQL string."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def candidates(

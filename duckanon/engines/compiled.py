@@ -10,11 +10,11 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba.core import event, typed_passes, types, untyped_passes
+from numba.core import event, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager
 from numba.core.registry import CPUDispatcher
+
+from duckanon.engines.compiler import Compiler
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -110,7 +110,7 @@ class _Inner:
 
     def __init__(self, function: Callable[..., object], **options: object) -> None:
         self.__wrapped__ = function
-        self._compiled = _Kernel(function, no_cpython_wrapper=True, **options)
+        self._compiled = _Part(function, no_cpython_wrapper=True, **options)
 
     @property
     def _numba_type_(self) -> Any:
@@ -120,52 +120,38 @@ class _Inner:
         raise TypeError(f"{self.__wrapped__.__name__} is for compiled code: Python cannot call it.")
 
 
-class _Plain(CompilerBase):
-    """Numba's compiler with those of its passes alone that loops over arrays need: the others take a fifth of the time.
+class _Part(CPUDispatcher):
+    """A function that compiled callers share: in one version for whole numbers of all widths, and constants.
 
-    They are for closures, comprehensions, array expressions, raising, and variables whose type changes. So each
-    variable of a kernel has one type, and what is written for one element is in a loop.
-    """
-
-    def define_pipelines(self) -> list[PassManager]:
-        passes = PassManager("plain loops")  # type: ignore[no-untyped-call]
-        for step in _PASSES:
-            passes.add_pass(step, step.__name__)  # type: ignore[no-untyped-call]
-        passes.finalize()  # type: ignore[no-untyped-call]
-        return [passes]
-
-
-_PASSES = (
-    untyped_passes.TranslateByteCode,
-    untyped_passes.FixupArgs,
-    untyped_passes.IRProcessing,
-    untyped_passes.GenericRewrites,
-    typed_passes.NopythonTypeInference,
-    typed_passes.IRLegalization,
-    typed_passes.AnnotateTypes,
-    typed_passes.NativeLowering,
-    typed_passes.NoPythonBackend,
-)
-
-
-class _Kernel(CPUDispatcher):
-    """A compiled function. Compiled callers share one version of it for whole numbers of all widths, and constants.
-
-    Without that numba makes a version for each constant that some caller passes.
+    Without that numba makes a version for each constant that some caller passes. It is not cached: a caller's machine
+    code contains it.
     """
 
     def __init__(self, function: Callable[..., object], **options: object) -> None:
         # Nothing calls it from C, and an entry point for C would take a tenth of all compiling.
         targets = {"nopython": True, "nogil": True, "no_cfunc_wrapper": True, **options}
-        super().__init__(function, targetoptions=targets, pipeline_class=_Plain)
+        super().__init__(function, targetoptions=targets, pipeline_class=Compiler)
+
+    def add_overload(self, result: Any) -> None:
+        self.overloads[tuple(result.signature.args)] = result
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(tuple(map(_plain, args)), {name: _plain(kind) for name, kind in kws.items()})
+
+
+class _Kernel(_Part):
+    """A compiled function that Python calls, cached."""
+
+    def __init__(self, function: Callable[..., object], **options: object) -> None:
+        super().__init__(function, **options)
         try:
             self._cache = _KernelCache(function)
         except RuntimeError:
             # Neither the package's folder nor the user's can be written to: each process compiles for itself.
             _log.debug("No folder to keep compiled engines in: set NUMBA_CACHE_DIR to one.")
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        return super().get_call_template(tuple(map(_plain, args)), {name: _plain(kind) for name, kind in kws.items()})
+    def add_overload(self, result: Any) -> None:
+        CPUDispatcher.add_overload(self, result)
 
 
 class _KernelCache(FunctionCache):

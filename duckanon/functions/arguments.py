@@ -8,8 +8,133 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from duckanon.accounting import epsilon
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
+from duckanon.specification import Argument, functions
+
+
+def checked(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name, each checked by itself as the function's specification says.
+
+    Lists become tuples. What is made of structs and maps is given back as it came, for the function to read. Arguments
+    that `given` lacks are left out. Raises InvalidInput.
+    """
+    arguments = functions()[function].arguments
+    if not arguments:
+        return {}
+    first, *others = arguments
+    found = {first.name: _first(first, given[first.name])} if first.name in given else {}
+    return found | {one.name: _value(one, given[one.name]) for one in others if one.name in given}
+
+
+def _first(argument: Argument, given: object) -> Any:
+    """The first argument, which is mostly a table: people do not write its name."""
+    return _name(argument, given, "The first argument") if argument.table else _value(argument, given)
+
+
+def _value(argument: Argument, given: object) -> Any:
+    if given is None and argument.default is not None and not argument.required:
+        if argument.default == "NULL":
+            return None
+        if argument.type == "VARCHAR[]":
+            return ()
+    read = _READERS.get(argument.type)
+    return given if read is None else read(argument, given)
+
+
+def _text(argument: Argument, given: object) -> str:
+    if argument.values:
+        if given not in argument.values:
+            raise _refused(argument, argument.bounds)
+    elif argument.table or argument.names:
+        return _name(argument, given, argument.name)
+    elif not isinstance(given, str):
+        raise InvalidInput(f"{argument.name} must be a name in quotes.")
+    return str(given)
+
+
+def _name(argument: Argument, given: object, subject: str) -> str:
+    if not isinstance(given, str) or not given:
+        end = f"as in {argument.name} := {argument.example}" if argument.example else "in quotes"
+        raise InvalidInput(f"{subject} must be the name of {argument.names or 'a table or view'}, {end}.")
+    return given
+
+
+def _columns(argument: Argument, given: object) -> tuple[str, ...]:
+    return tuple(names(given, argument.name, empty=argument.empty or argument.default is not None))
+
+
+def _whole(argument: Argument, given: object) -> int:
+    found = whole(given, argument.name)
+    if not _is_within(argument, found):
+        raise _refused(argument, argument.bounds)
+    return found
+
+
+def _real(argument: Argument, given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not math.isfinite(given):
+        raise InvalidInput(f"{argument.name} must be a number, as in {argument.name} := {argument.example}.")
+    if not _is_within(argument, given):
+        raise _refused(argument, f"a number {argument.bounds}")
+    return float(given)
+
+
+def _exact(argument: Argument, given: object) -> Fraction:
+    """A decimal number, as it was written, rounded down."""
+    if isinstance(given, int | float | Decimal) and not isinstance(given, bool) and math.isfinite(given):
+        grains = 10**argument.decimals
+        found = Fraction(math.floor(Fraction(str(given)) * grains), grains)
+        if _is_within(argument, given) and _is_within(argument, found):
+            return found
+    raise _refused(argument, f"a number {argument.bounds}")
+
+
+def _is_within(argument: Argument, given: int | float | Decimal | Fraction) -> bool:
+    return not (
+        (argument.least is not None and given < argument.least)
+        or (argument.most is not None and given > argument.most)
+        or (argument.above is not None and given <= argument.above)
+        or (argument.below is not None and given >= argument.below)
+    )
+
+
+def _refused(argument: Argument, bounds: str) -> InvalidInput:
+    end = f", as in {argument.name} := {argument.example}" if argument.example else ""
+    end = f": {argument.because}" if argument.because else end
+    return InvalidInput(f"{argument.name} must be {bounds}{end}.")
+
+
+def _flag(argument: Argument, given: object) -> bool:
+    if not isinstance(given, bool):
+        raise _refused(argument, "true or false")
+    return given
+
+
+def _several(read: Callable[[Argument, object], Any]) -> Callable[[Argument, object], tuple[Any, ...]]:
+    """A list, or one value standing for a list of one; repeated values once."""
+
+    def read_several(argument: Argument, given: object) -> tuple[Any, ...]:
+        values = given if isinstance(given, list) else [given]
+        if not values:
+            raise InvalidInput(f"{argument.name} is empty: give at least one value.")
+        return tuple(read(argument, one) for one in dict.fromkeys(values))
+
+    return read_several
+
+
+_READERS: Mapping[str, Callable[[Argument, object], Any]] = {
+    "BIGINT": _whole,
+    "BOOLEAN": _flag,
+    "DECIMAL": _exact,
+    "DOUBLE": _real,
+    "INTEGER": _whole,
+    "INTEGER or INTEGER[]": _several(_whole),
+    "VARCHAR": _text,
+    "VARCHAR or VARCHAR[]": _several(_text),
+    "VARCHAR[]": _columns,
+    "number or text": lambda argument, given: epsilon(given, argument.name),
+}
 
 
 def names(given: object, argument: str, *, empty: bool) -> list[str]:
@@ -41,13 +166,6 @@ def options(given: object) -> dict[str, int]:
     return found
 
 
-def table(given: object) -> str:
-    """The name of a table or view."""
-    if not isinstance(given, str) or not given:
-        raise InvalidInput("The first argument must be the name of a table or view, in quotes.")
-    return given
-
-
 def whole(given: object, argument: str) -> int:
     """A whole number of at most 64 bits."""
     # (What 64 bits do not hold comes as a decimal number, or as a float.)
@@ -58,36 +176,13 @@ def whole(given: object, argument: str) -> int:
     return given
 
 
-def seconds(given: object) -> float | None:
-    """A time limit in seconds; None if there is none."""
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 < given < math.inf:
-        raise InvalidInput("seconds must be a number above zero, as in seconds := 10.")
-    return float(given)
-
-
-def text(given: object, argument: str) -> str:
-    if not isinstance(given, str):
-        raise InvalidInput(f"{argument} must be a name in quotes.")
-    return given
-
-
-def many(given: object, argument: str) -> list[object]:
-    """A list, or one value standing for a list of one; repeated values once."""
-    found = given if isinstance(given, list) else [given]
-    if not found:
-        raise InvalidInput(f"{argument} is empty: give at least one value.")
-    return list(dict.fromkeys(found))
-
-
-def weights(given: object, qi: Sequence[str]) -> list[float]:
+def weights(given: object, qi: Sequence[str]) -> tuple[float, ...]:
     """A weight for each quasi-identifier, from a struct or map by name, or a list in the order of `qi`.
 
     Quasi-identifiers that a struct or map leaves out weigh 1.
     """
     if given is None:
-        return [1.0] * len(qi)
+        return (1.0,) * len(qi)
     pairs: Iterable[tuple[object, object]]
     if isinstance(given, dict):
         pairs = given.items()
@@ -112,7 +207,7 @@ def weights(given: object, qi: Sequence[str]) -> list[float]:
             raise InvalidInput(f'The weight of "{name}" must be a number that is zero or more.')
     if not any(found.values()):
         raise InvalidInput("All weights are zero: give at least one quasi-identifier a weight above zero.")
-    return [found[fold(name)] for name in qi]
+    return tuple(found[fold(name)] for name in qi)
 
 
 def subset(given: Sequence[str], of: Sequence[str], argument: str) -> None:
@@ -133,27 +228,29 @@ def disjoint(given: Sequence[str], of: Sequence[str], argument: str) -> None:
             raise InvalidInput(f'Column "{name}" is in both qi and {argument}: name it in one of them.')
 
 
-def flag(given: object, argument: str) -> bool:
-    """An argument that is true or false."""
-    if not isinstance(given, bool):
-        raise InvalidInput(f"{argument} must be true or false.")
-    return given
+def check_unit(unit: str | None, qi: Sequence[str], sensitive: Sequence[str]) -> None:
+    """Check that the column of units has no other role."""
+    if unit is not None:
+        disjoint([unit], qi, "unit")
+        if fold(unit) in {fold(name) for name in sensitive}:
+            raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
 
 
-def from_policy(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
+def from_policy(function: str, given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
     """The arguments of a call, where those that are not given follow from the policy of its table.
 
     of: the column that names the privacy unit of a table. Raises InvalidInput as `_with_unit` does.
     """
+    name = _first(functions()[function].arguments[0], given["tbl"])
     if "totals" not in given:
-        return _with_unit(given, of)
+        return _with_unit(name, given, of)
     if given["totals"] is not None:
         return given
     # Public totals protect fewer neighbours than the charges of a privacy unit do, and charges are added up.
-    return {**given, "totals": "public" if of(table(given["tbl"])) is None else "private"}
+    return {**given, "totals": "public" if of(name) is None else "private"}
 
 
-def _with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
+def _with_unit(name: str, given: Mapping[str, Any], of: Callable[[str], str | None]) -> Mapping[str, Any]:
     """The arguments of a call, with the `unit` of the table's policy where none is given; '' stands for records.
 
     A coarser release counts what the earlier one has, which mostly lacks the unit: there it has to be given. of: the
@@ -161,7 +258,6 @@ def _with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Map
     """
     if given["unit"] is not None or given.get("within") is not None:
         return {**given, "unit": given["unit"] or None}
-    name = table(given["tbl"])
     unit = of(name)
     if unit is not None and fold(unit) in {fold(one) for one in given["qi"] or () if isinstance(one, str)}:
         raise InvalidInput(
@@ -169,37 +265,3 @@ def _with_unit(given: Mapping[str, Any], of: Callable[[str], str | None]) -> Map
             "with unit := ''."
         )
     return {**given, "unit": unit}
-
-
-def real(given: object, argument: str, example: str) -> float:
-    """A number, as a float. example: a call that is right."""
-    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not math.isfinite(given):
-        raise InvalidInput(f"{argument} must be a number, as in {argument} := {example}.")
-    return float(given)
-
-
-def optional_table(given: object, argument: str) -> str | None:
-    """The name of another table, or none."""
-    if given is None:
-        return None
-    if not isinstance(given, str) or not given:
-        raise InvalidInput(f"{argument} must be the name of a table or view, in quotes.")
-    return given
-
-
-def share(given: object, argument: str, example: str) -> Fraction:
-    """A number from 0 to 1, as it was written, rounded down to nine decimals."""
-    if isinstance(given, bool) or not isinstance(given, int | float | Decimal) or not 0 <= given <= 1:
-        raise InvalidInput(f"{argument} must be a number from 0 to 1, as in {argument} := {example}.")
-    return Fraction(int(Fraction(str(given)) * 10**9), 10**9)
-
-
-def above(given: object, least: int, argument: str, example: str, *, up: bool) -> Fraction:
-    """A number above `least`, as it was written, rounded to six decimals: upwards or downwards."""
-    found = Fraction(0)
-    if isinstance(given, int | float | Decimal) and not isinstance(given, bool) and math.isfinite(given):
-        scaled = Fraction(str(given)) * 10**6
-        found = Fraction(math.ceil(scaled) if up else math.floor(scaled), 10**6)
-    if found <= least:
-        raise InvalidInput(f"{argument} must be a number above {least}, as in {argument} := {example}.")
-    return found

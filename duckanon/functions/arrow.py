@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.functions.sqltext import identifier
+from duckanon.catalog.names import identifier
 from duckanon.specification import functions
 
 TYPES = {

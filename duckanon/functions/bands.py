@@ -14,10 +14,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import Table, is_date, is_number
-from duckanon.functions.sqltext import ROW, identifier, literal
+from duckanon.functions.sqltext import ROW
 
 _EXAMPLE = "as in bands := {'age': 5, 'born': 'year'}"
 _NUMBERS, _DAYS, _MONTHS = "numbers", "days", "months"
@@ -79,7 +79,7 @@ class Bands:
         """SQL: the number of the band that holds a row's value; NULL for NULL, and where it is in no band."""
         value = f"{ROW}.{identifier(self.name)}"
         if self.unit == _NUMBERS:
-            found = f"_dk_band({value}, {self._width})"
+            found = _band(value, self._width)
         else:
             found = f"CAST(system.main.floor({self._passed(value)} / {self._width}) AS BIGINT)"
         if self.top is not None:
@@ -113,7 +113,7 @@ class Bands:
     def _below(self, end: str) -> str:
         """SQL: whether a row's value is below the end of a band."""
         value = f"{ROW}.{identifier(self.name)}"
-        return f"_dk_below_end({value}, {end})" if self.unit == _NUMBERS else f"TRY_CAST({value} AS TIMESTAMP) < {end}"
+        return _below_end(value, end) if self.unit == _NUMBERS else f"TRY_CAST({value} AS TIMESTAMP) < {end}"
 
     @property
     def _width(self) -> str:
@@ -141,6 +141,34 @@ class Bands:
         if self.unit == _MONTHS:
             begins += f" AND system.main.day({end}) = 1"
         return f"({end} IS NULL OR {begins})"
+
+
+def _below_end(value: str, end: str) -> str:
+    """SQL: whether a number is below the end of a band.
+
+    Any type binds, so that the check of types can refuse those that are no numbers. A FLOAT counts as it is written,
+    0.7 and not 0.699999988.
+    """
+    return (
+        f"CASE system.main.typeof({value}) "
+        f"WHEN 'DOUBLE' THEN TRY_CAST({value} AS DOUBLE) < CAST({end} AS DOUBLE) "
+        f"WHEN 'FLOAT' THEN TRY_CAST(CAST({value} AS VARCHAR) AS DOUBLE) < CAST({end} AS DOUBLE) "
+        f"ELSE TRY_CAST({value} AS DECIMAL(38, 18)) < {end} END"
+    )
+
+
+def _band(value: str, width: str) -> str:
+    """SQL: the number of the band that holds a number: it begins at a multiple of the width.
+
+    Division may round to the next band, so the bands' ends decide. NULL for infinity, NaN, and numbers too large.
+    """
+    near = (
+        f"CASE WHEN system.main.abs(TRY_CAST({value} AS DOUBLE) / {width}) < 2251799813685248 "
+        f"THEN CAST(system.main.floor(TRY_CAST({value} AS DOUBLE) / {width}) AS BIGINT) END"
+    )
+    above = f"CAST({_below_end(value, f'({near}) * {width}')} AS BIGINT)"
+    below = f"CAST(NOT ({_below_end(value, f'(({near}) + 1) * {width}')}) AS BIGINT)"
+    return f"(({near}) - {above} + {below})"
 
 
 def read(given: object, qi: Sequence[str], sets: Sequence[str]) -> tuple[Bands, ...]:

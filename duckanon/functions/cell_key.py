@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -9,30 +10,30 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.listing import listed
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, ascending, call, check, fill, identifier, literal, renamed
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, renamed
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
+from duckanon.specification import functions
 
 if TYPE_CHECKING:
     from duckanon.engines.suppression.cell_key import PTable
 
 # The largest deviation, the variance and the threshold of a perturbation table, by default.
-_DEFAULTS: Mapping[str, float] = {"max_deviation": 5, "variance": 2.0, "threshold": 0}
+_DEFAULTS = {one.name: json.loads(one.default or "") for one in functions()["cell_key_table"].arguments}
 _PTABLE = {"i": "BIGINT", "v": "BIGINT", "first_key": "BIGINT", "beyond_key": "BIGINT"}
 _MOST_ROWS = 1_000_000
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind cell_key and cell_key_table on a database instance."""
-    on.function("cell_key", CellKey)
-    on.function("cell_key_table", CellKeyTable)
-    register_check(on, "_dk_cell_key_problem", _check, CellKey)
+    on.function(CellKey)
+    on.function(CellKeyTable)
+    register_check(on, "cell_key", _check, CellKey)
     register_engine(on, "_dk_cell_key", _ptable, "ptable", f"{row_type(_PTABLE)}[]", CellKey)
     kind = f"{row_type(columns_of('cell_key_table'))}[]"
     register_engine(on, "_dk_cell_key_table", _table, "rows", kind, CellKeyTable)
@@ -42,17 +43,10 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 class CellKeyTable(Request):
     """A call of cell_key_table."""
 
+    function = "cell_key_table"
     max_deviation: int
     variance: float
     threshold: int
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(
-            max_deviation=arguments.whole(given["max_deviation"], "max_deviation"),
-            variance=arguments.real(given["variance"], "variance", "2"),
-            threshold=arguments.whole(given["threshold"], "threshold"),
-        )
 
     def query(self) -> str:
         return listed("_dk_cell_key_table", self)
@@ -68,6 +62,7 @@ class CellKeyTable(Request):
 class CellKey(Request):
     """A call of cell_key. parameters: of the perturbation table, where the caller has none."""
 
+    function = "cell_key"
     tbl: str
     by: tuple[str, ...]
     key: str
@@ -76,17 +71,14 @@ class CellKey(Request):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        table = arguments.table(given["tbl"])
-        by = arguments.names(given["by"], "by", empty=True)
-        key = arguments.text(given["key"], "key")
-        if fold(key) in {fold(name) for name in by}:
-            raise InvalidInput(f'Column "{key}" is both key and in by: nobody must see record keys.')
-        ptable = arguments.optional_table(given["ptable"], "ptable")
-        for name in _DEFAULTS:
-            if ptable is not None and given[name] is not None:
+        asked = cls.checked(given)
+        own = {name: value for name in _DEFAULTS if (value := asked.pop(name)) is not None}
+        if fold(asked["key"]) in {fold(name) for name in asked["by"]}:
+            raise InvalidInput(f'Column "{asked["key"]}" is both key and in by: nobody must see record keys.')
+        for name in own:
+            if asked["ptable"] is not None:
                 raise InvalidInput(f"{name} makes a perturbation table, and ptable is one: leave one of them out.")
-        told = {name: default if given[name] is None else given[name] for name, default in _DEFAULTS.items()}
-        return cls(tbl=table, by=tuple(by), key=key, ptable=ptable, parameters=CellKeyTable.read(told))
+        return cls(**asked, parameters=CellKeyTable(**(_DEFAULTS | own)))
 
     def query(self) -> str:
         own = [f"c{i}" for i in range(1, len(self.by) + 1)]
@@ -96,7 +88,7 @@ class CellKey(Request):
             "cell_key",
             table=literal(self.tbl),
             absent=absent([*self.by, self.key]),
-            problem=check("_dk_cell_key_problem", self.literal, ptable=self._described),
+            problem=check("cell_key", self.literal, ptable=self._described),
             keys=renamed(self.by, own) + (", " if own else ""),
             key=cell,
             flaws=f"system.main.max(CASE WHEN {record} IS NULL OR NOT ({record} >= 0 AND {record} < 1) "

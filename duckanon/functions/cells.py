@@ -10,34 +10,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, integers, lists, one_row, row_type
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, plain_type
-from duckanon.functions.sqltext import (
-    absent,
-    ascending,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-    literals,
-    renamed,
-    struct,
-)
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, literals, renamed, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind cell_bounds, cell_values and disclosure_report on a database instance."""
-    on.function("cell_bounds", CellBounds)
-    on.function("cell_values", CellValues)
-    on.function("disclosure_report", DisclosureReport)
-    register_check(on, "_dk_cells_problem", check_table, _Counted)
-    register_check(on, "_dk_known_problem", _check_known, CellBounds)
+    on.function(CellBounds)
+    on.function(CellValues)
+    on.function(DisclosureReport)
+    register_check(on, "cells", check_table, _Counted)
+    register_check(on, "known", _check_known, CellBounds)
     register_engine(on, "_dk_cells_audit", _audit, "found", row_type(dict.fromkeys(_AUDITED, "BIGINT[]")), Cells)
     register_engine(on, "_dk_cells_report", _report, "found", row_type(MEASURES), DisclosureReport)
 
@@ -78,32 +66,26 @@ class Cells(Request):
         named = zip(self.categories, [*self.in_rows, *self.in_cols], strict=True)
         return ", ".join(f"{key} AS {identifier(name)}" for name, key in named)
 
+    @classmethod
+    def roles(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, checked against each other: a column of the table has one role."""
+        asked = cls.checked(given)
+        both = {fold(name) for name in asked["rows"]}
+        for name in asked["cols"]:
+            if fold(name) in both:
+                raise InvalidInput(f'Column "{name}" is in both rows and cols: name it in one of them.')
+        check_count(asked.get("count"), [*asked["rows"], *asked["cols"]])
+        return asked
+
     def place(self, row: int) -> str:
         """How an error names a row, by its number from 0, without a value."""
         return f"row {row + 1} in the order of {', '.join(map(identifier, self.rows))}"
 
 
-def roles(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The table, its row columns and its column columns, as every function of the family takes them."""
-    table = arguments.table(given["tbl"])
-    rows = arguments.names(given["rows"], "rows", empty=False)
-    cols = arguments.names(given["cols"], "cols", empty=False)
-    both = {fold(name) for name in rows}
-    for name in cols:
-        if fold(name) in both:
-            raise InvalidInput(f'Column "{name}" is in both rows and cols: name it in one of them.')
-    return {"tbl": table, "rows": tuple(rows), "cols": tuple(cols)}
-
-
-def count_column(given: object, taken: Sequence[str]) -> str | None:
-    """The column of counts, if the table holds counts."""
-    if given is None:
-        return None
-    if not isinstance(given, str) or not given:
-        raise InvalidInput("count must be the name of a column of counts, as in count := 'n'.")
-    if fold(given) in {fold(name) for name in taken}:
-        raise InvalidInput(f'Column "{given}" is both count and in rows or cols: counts are no categories.')
-    return given
+def check_count(count: str | None, taken: Sequence[str]) -> None:
+    """Check that a column of counts, if there is one, has no other role."""
+    if count is not None and fold(count) in {fold(name) for name in taken}:
+        raise InvalidInput(f'Column "{count}" is both count and in rows or cols: counts are no categories.')
 
 
 def counting(count: str | None) -> tuple[str, str]:
@@ -152,6 +134,10 @@ class _Counted(Cells):
 
     count: str | None
 
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        return cls(**cls.roles(given))
+
     def write(self, *, released: Sequence[str], facts: str, answer: str, result: str) -> str:
         """The query that counts, and then runs `result`. released: its columns in addition to those of the call."""
         amount, flaws = counting(self.count)
@@ -159,7 +145,7 @@ class _Counted(Cells):
             "cells",
             table=literal(self.tbl),
             absent=absent([*self.categories, *([self.count] if self.count else [])]),
-            problem=check("_dk_cells_problem", self.literal, released=literals(released)),
+            problem=check("cells", self.literal, released=literals(released)),
             keys=self.keys,
             amount=amount,
             flaws=flaws,
@@ -174,17 +160,10 @@ class _Counted(Cells):
 class CellBounds(_Counted):
     """A call of cell_bounds."""
 
+    function = "cell_bounds"
     known: str | None
     released: ClassVar[Sequence[str]] = ("n", "lower", "upper", "feasible", "disclosed")
     template: ClassVar[str] = "cell_bounds"
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        told = roles(given)
-        known = given["known"]
-        if known is not None and (not isinstance(known, str) or not known):
-            raise InvalidInput("known must be the name of a table of facts, in quotes.")
-        return cls(**told, known=known, count=count_column(given["count"], [*told["rows"], *told["cols"]]))
 
     def query(self) -> str:
         result = fill(
@@ -213,7 +192,7 @@ class CellBounds(_Counted):
             known=literal(self.known),
             known_absent=absent([*self.categories, "lower", "upper"], own=False),
             known_problem=check(
-                "_dk_known_problem",
+                "known",
                 self.literal,
                 described="(SELECT {'names': names, 'types': types} FROM _dk_described)",
             ),
@@ -231,28 +210,17 @@ class CellBounds(_Counted):
 class CellValues(CellBounds):
     """A call of cell_values."""
 
+    function = "cell_values"
     released: ClassVar[Sequence[str]] = ("value",)
     template: ClassVar[str] = "cell_values"
-
-
-def small_counts(small: object) -> int:
-    least = arguments.whole(small, "small")
-    if least < 1:
-        raise InvalidInput("small must be 1 or more: counts from 1 to small - 1 are small.")
-    return least
 
 
 @dataclass(frozen=True, kw_only=True)
 class DisclosureReport(_Counted):
     """A call of disclosure_report."""
 
+    function = "disclosure_report"
     small: int
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        told = roles(given)
-        small = small_counts(given["small"])
-        return cls(**told, small=small, count=count_column(given["count"], [*told["rows"], *told["cols"]]))
 
     def query(self) -> str:
         answer = call(

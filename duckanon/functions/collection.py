@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.engines.kanon.records import Attribute, banded_attribute
 from duckanon.engines.parallel import spread
 from duckanon.errors import DuckanonError
 from duckanon.functions.encoding import Chunk, as_units, chunk, is_ordered, join, sensitive
-from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, identifier, struct
+from duckanon.functions.sqltext import CONTENT, NUMBER, ROW, struct
 from duckanon.functions.udf import Instance
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def collected(opened: str, columns: Iterable[str], instead: Mapping[str, str] | 
     """
     handle = (
         f"(SELECT answer.handle FROM (SELECT {opened} AS answer FROM "
-        "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE _dk_unless(answer.problem))"
+        "(SELECT system.main.count(*) AS records FROM _dk_rows)) WHERE system.main.error(answer.problem) IS NULL)"
     )
     values = {name: f"{ROW}.{identifier(name)}" for name in columns} | dict(instead or {})
     return f"system.main.max(system.main._dk_collect({handle}, {NUMBER}, {CONTENT}, {struct(values)}))"

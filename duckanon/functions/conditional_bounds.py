@@ -11,13 +11,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, lists, row_type
-from duckanon.functions.cells import Cells, roles
+from duckanon.functions.cells import Cells
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import absent, ascending, call, check, fill, identifier, literal, struct
+from duckanon.functions.sqltext import absent, ascending, call, check, fill, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 _RELEASED = ("lower", "upper", "feasible", "disclosed")
@@ -29,8 +28,8 @@ _FOUND = ("cells", "lower", "upper", "feasible")
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind conditional_bounds on a database instance."""
-    on.function("conditional_bounds", ConditionalBounds)
-    register_check(on, "_dk_conditional_problem", _check, ConditionalBounds)
+    on.function(ConditionalBounds)
+    register_check(on, "conditional", _check, ConditionalBounds)
     kind = row_type(dict.fromkeys(_FOUND, "BIGINT[]"))
     register_engine(on, "_dk_conditional_bounds", _bounds, "found", kind, ConditionalBounds)
 
@@ -39,6 +38,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 class ConditionalBounds(Cells):
     """A call of conditional_bounds. digits: None for exact proportions."""
 
+    function = "conditional_bounds"
     p: str
     n: int
     digits: int | None
@@ -46,21 +46,11 @@ class ConditionalBounds(Cells):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        told, p = roles(given), given["p"]
-        if not isinstance(p, str) or not p:
-            raise InvalidInput("p must be the name of the column of proportions, in quotes.")
-        if fold(p) in {fold(name) for name in [*told["rows"], *told["cols"]]}:
-            raise InvalidInput(f'Column "{p}" is both p and in rows or cols: proportions are no categories.')
-        n = arguments.whole(given["n"], "n")
-        if n < 1:
-            raise InvalidInput("n must be 1 or more: it is the number of records behind the proportions.")
-        digits = None if given["digits"] is None else arguments.whole(given["digits"], "digits")
-        if digits is not None and not 0 <= digits <= 18:
-            raise InvalidInput("digits must be between 0 and 18: how many decimals the proportions were rounded to.")
-        ties = arguments.text(given["ties"], "ties")
-        if ties not in ("any", "up", "even"):
-            raise InvalidInput(f"There is no rule {literal(ties)} for ties: choose one of 'any', 'up', 'even'.")
-        return cls(**told, p=p, n=n, digits=digits, ties=ties)
+        asked = cls.roles(given)
+        if fold(asked["p"]) in {fold(name) for name in [*asked["rows"], *asked["cols"]]}:
+            column = asked["p"]
+            raise InvalidInput(f'Column "{column}" is both p and in rows or cols: proportions are no categories.')
+        return cls(**asked)
 
     def query(self) -> str:
         cell = struct({"place": "place", "cell": "cell", "share": "CAST(share AS VARCHAR)"})
@@ -68,7 +58,7 @@ class ConditionalBounds(Cells):
             "conditional_bounds",
             table=literal(self.tbl),
             absent=absent([*self.categories, self.p]),
-            problem=check("_dk_conditional_problem", self.literal),
+            problem=check("conditional", self.literal),
             keys=self.keys,
             share=identifier(self.p),
             in_rows=ascending(self.in_rows),

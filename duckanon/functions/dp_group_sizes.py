@@ -12,14 +12,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.accounting import Charge, epsilon, parallel, rational, sequential, written
-from duckanon.catalog.names import fold
+from duckanon.accounting import Charge, parallel, rational, sequential, written
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import DuckanonError, InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, one_list, struct
 from duckanon.functions.group_counts import Groups, query
-from duckanon.functions.group_sizes import named, roles
-from duckanon.functions.sqltext import call, fill, literal
+from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.udf import Host, Instance, register_engine
 
 _REGIONS = "STRUCT(level BIGINT, region BIGINT, groups BIGINT[], low BIGINT[], high BIGINT[])[]"
@@ -31,7 +29,7 @@ _MOST_CELLS = 20_000_000
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind dp_group_sizes on a database instance."""
-    on.function("dp_group_sizes", DpGroupSizes)
+    on.function(DpGroupSizes)
     register_engine(
         on, "_dk_dp_group_sizes", releaser(host.governance.stored_or_drawn), "regions", _REGIONS, DpGroupSizes
     )
@@ -61,6 +59,7 @@ class ChargeAndDraw(Protocol):
 class DpGroupSizes(Groups):
     """A call of dp_group_sizes."""
 
+    function = "dp_group_sizes"
     epsilon: Fraction
     max_size: int
     mechanism: str
@@ -70,25 +69,17 @@ class DpGroupSizes(Groups):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        told = roles(given)
-        taken = [told["unit"], *told["hierarchy"], *([told["quantity"]] if told["quantity"] else [])]
-        person = named(given["person"], "person", taken)
-        regions = None if given["regions"] is None else arguments.text(given["regions"], "regions")
-        if regions is not None and not told["hierarchy"]:
+        asked = cls.roles(given)
+        if asked["regions"] is not None and not asked["hierarchy"]:
             raise InvalidInput("regions is given without a hierarchy: name its columns, as in hierarchy := ['state'].")
-        found = cls(
-            **told,
-            person=person,
-            regions=regions,
-            epsilon=epsilon(given["epsilon"]),
-            max_size=_max_size(given["max_size"]),
-            mechanism=arguments.text(given["mechanism"], "mechanism"),
-            totals=arguments.text(given["totals"], "totals"),
-            bound=_bound(given["bound"], told["quantity"]),
-            split=_split(given["split"], len(told["hierarchy"]) + 1),
-            intervals=arguments.text(given["intervals"], "intervals"),
-        )
-        # Not before: DuckDB 1.4 tries a writer with made-up arguments, and the engine takes its time to load.
+        if asked["quantity"] is None and asked["bound"] is not None:
+            raise InvalidInput("bound is given without a quantity: it says how much one person may add to a quantity.")
+        if asked["quantity"] is not None and asked["bound"] is None:
+            raise InvalidInput("quantity needs a bound: the most that one person may add to it, as in bound := 1.")
+        check_cells(asked["max_size"])
+        split = _split(asked.pop("split"), len(asked["hierarchy"]) + 1)
+        found = cls(**asked, split=split)
+        # Not before: the engine takes its time to load.
         from duckanon.engines.groups.release import check
 
         check(depth=len(found.hierarchy) + 1, **found.engine)
@@ -99,7 +90,7 @@ class DpGroupSizes(Groups):
         answer = call(
             "_dk_dp_group_sizes",
             request=self.literal,
-            seen=f"_dk_seen({literal(self.tbl)})",
+            seen=seen(self.tbl),
             problem="problem",
             leaves="leaves",
             sizes="sizes",
@@ -182,28 +173,7 @@ class DpGroupSizes(Groups):
 def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_shown, value)) + "]"
-    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
-
-
-def _max_size(given: object) -> int:
-    most = arguments.whole(given, "max_size")
-    if most < 1:
-        raise InvalidInput("max_size must be 1 or more: larger groups are counted as groups of that size.")
-    check_cells(most)
-    return most
-
-
-def _bound(given: object, quantity: str | None) -> int | None:
-    if quantity is None:
-        if given is not None:
-            raise InvalidInput("bound is given without a quantity: it says how much one person may add to a quantity.")
-        return None
-    if given is None:
-        raise InvalidInput("quantity needs a bound: the most that one person may add to it, as in bound := 1.")
-    most = arguments.whole(given, "bound")
-    if not 1 <= most <= 10**9:
-        raise InvalidInput("bound must be 1 or more, and at most 10^9.")
-    return most
+    return str(value) if isinstance(value, int) else literal(str(value))
 
 
 def _split(given: object, levels: int) -> tuple[Fraction, ...] | None:

@@ -20,7 +20,7 @@ _AS_WRITTEN = "For a steward it runs as it is written; for an analyst: explain_p
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind explain_privacy on a database instance."""
-    on.function("explain_privacy", ExplainPrivacy)
+    on.function(ExplainPrivacy)
     kind = f"{row_type(columns_of('explain_privacy'))}[]"
     register_engine(on, "_dk_explain_privacy", partial(_explain, host.explain), "rows", kind, ExplainPrivacy)
 
@@ -29,6 +29,7 @@ def register(on: Instance, host: Host) -> None:
 class ExplainPrivacy(Request):
     """A call of explain_privacy."""
 
+    function = "explain_privacy"
     sql: str
     role: str
     within: int | None
@@ -37,12 +38,7 @@ class ExplainPrivacy(Request):
     def read(cls, given: Mapping[str, Any]) -> Self:
         if not isinstance(given["sql"], str):
             raise InvalidInput("explain_privacy needs a statement as text: explain_privacy('SELECT ...').")
-        if given["role"] not in ("analyst", "steward"):
-            raise InvalidInput("role must be 'analyst' or 'steward': who would run the statement.")
-        within = given["within"]
-        if within is not None and (not isinstance(within, int) or isinstance(within, bool) or within < 1):
-            raise InvalidInput("within must be 1 or more: how far 95 % of the counts may be from the truth.")
-        return cls(sql=given["sql"], role=given["role"], within=within)
+        return super().read(given)
 
     def query(self) -> str:
         return listed("_dk_explain_privacy", self)

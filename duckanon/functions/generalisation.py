@@ -7,18 +7,19 @@ and SQL computes what is released from the least and the greatest place of a cla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from duckanon.catalog.names import identifier
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments, bands, hierarchies
+from duckanon.functions import bands, hierarchies
 from duckanon.functions.bands import Bands
 from duckanon.functions.hierarchies import Labels
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import PLACES, ROW, identifier, struct
+from duckanon.functions.sqltext import PLACES, ROW, struct
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.hierarchy import Hierarchy
@@ -41,17 +42,19 @@ class Generalisation:
     suppress: bool = False
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], qi: Sequence[str], sets: Sequence[str]) -> Generalisation:
+    def read(
+        cls, given_bands: object, given_hierarchies: object, suppress: bool, qi: Sequence[str], sets: Sequence[str]
+    ) -> Generalisation:
         """Those of a call. sets: quasi-identifiers that are released as sets. Raises InvalidInput."""
-        found = bands.read(given["bands"], qi, sets)
-        if arguments.flag(given["suppress_cells"], "suppress_cells"):
-            if sets or found or given["hierarchies"] is not None:
+        found = bands.read(given_bands, qi, sets)
+        if suppress:
+            if sets or found or given_hierarchies is not None:
                 raise InvalidInput(
                     "suppress_cells releases each value as it is, or not at all: leave categorical, bands and "
                     "hierarchies out, or apply them in a view first."
                 )
             return cls((), (), suppress=True)
-        return cls(found, hierarchies.read(given["hierarchies"], qi, [*sets, *(one.name for one in found)]))
+        return cls(found, hierarchies.read(given_hierarchies, qi, [*sets, *(one.name for one in found)]))
 
     @property
     def all(self) -> tuple[Bands | Labels, ...]:
@@ -93,8 +96,8 @@ class Generalisation:
         return {one.name: place(one.name) for one in self.all}
 
     @property
-    def told(self) -> dict[str, str]:
-        """SQL: what an engine is told before the rows: in which columns values have no place, and the hierarchies."""
+    def facts(self) -> dict[str, str]:
+        """SQL: what an engine knows before the rows: in which columns values have no place, and the hierarchies."""
         if not self.all:
             return {}
         lost = {}
@@ -111,7 +114,7 @@ class Generalisation:
         return found
 
     def trees_of(self, outside: pa.Scalar | None, trees: pa.Scalar | None) -> dict[str, Hierarchy]:
-        """The hierarchies by column, from what `told` said. Raises InvalidInput if a value has no place."""
+        """The hierarchies by column, from the `facts`. Raises InvalidInput if a value has no place."""
         from duckanon.engines.kanon.hierarchy import hierarchy
 
         rows = {} if trees is None else trees.as_py()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_integer, is_number
-from duckanon.functions.sqltext import absent, check, fill, identifier, literal, literals, renamed
+from duckanon.functions.sqltext import absent, check, fill, literals, renamed
 
 # What may be wrong with a group, the worst last.
 _TOO_MUCH, _TOO_LARGE, _TOO_LITTLE, _NO_QUANTITY, _TWO_REGIONS, _NO_REGION, _NO_UNIT = range(1, 8)
@@ -26,6 +28,22 @@ class Groups(Request):
     bound: int | None = None
     regions: str | None = None
     person: str | None = None
+
+    @classmethod
+    def roles(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, checked against each other: a column of the table has one role."""
+        asked = cls.checked(given)
+        taken = [fold(asked["unit"])]
+        for name in asked["hierarchy"]:
+            if fold(name) in taken:
+                raise InvalidInput(f'Column "{name}" is both unit and in hierarchy: name it in one of them.')
+        taken += map(fold, asked["hierarchy"])
+        for argument in ("quantity", "person"):
+            name = asked.get(argument)
+            if name is not None and fold(name) in taken:
+                raise InvalidInput(f'Column "{name}" is {argument} and something else too: name it once.')
+            taken += [fold(name)] if name is not None else []
+        return asked
 
     @property
     def keys(self) -> list[str]:
@@ -87,7 +105,7 @@ def _units(counted: Groups, columns: Sequence[str]) -> dict[str, str]:
     return {
         "table": literal(counted.tbl),
         "absent": absent(counted.columns),
-        "problem": check("_dk_groups_problem", counted.literal, released=literals(columns)),
+        "problem": check("groups", counted.literal, released=literals(columns)),
         "taken": ", ".join(source),
         "size": "system.main.sum(q)" if counted.quantity else "system.main.count(*)",
         "measures": _measures(counted),
@@ -136,7 +154,7 @@ def _leaves(counted: Groups) -> str:
         "regions",
         table=literal(counted.regions),
         absent=absent(counted.hierarchy, own=False),
-        problem=check("_dk_regions_problem", counted.literal, theirs="theirs"),
+        problem=check("regions", counted.literal, theirs="theirs"),
         columns=counted.as_keys,
     )
     return f"SELECT DISTINCT {keys} FROM {listed}"

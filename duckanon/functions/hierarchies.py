@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import ROW, identifier, literal
+from duckanon.functions.sqltext import ROW
 
 _EXAMPLE = "as in hierarchies := {'zip': 'zip_levels'} or {'zip': ['left(zip, 3)', 'left(zip, 1)']}"
 # Files that are read without a header, as ARX writes them.

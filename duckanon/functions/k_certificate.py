@@ -11,30 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_list, one_row, row_type, struct
-from duckanon.functions.collection import COLLECTIONS, Collection, collected
-from duckanon.functions.generalisation import Generalisation, place
-from duckanon.functions.k_anonymize import records_of
-from duckanon.functions.request import Request
+from duckanon.functions.collection import COLLECTIONS, Collection
+from duckanon.functions.generalisation import place
+from duckanon.functions.k_request import Generalised, register_k
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import (
-    MEMORY,
-    NUMBER,
-    PLACES,
-    ROW,
-    THREADS,
-    absent,
-    ascending,
-    bytes_of,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-)
+from duckanon.functions.sqltext import NUMBER, PLACES, ROW, THREADS, absent, ascending, call, check, fill
 from duckanon.functions.sqltext import struct as sql_struct
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
@@ -48,14 +32,12 @@ _CERTIFICATE = '"duckanon.certificate"'
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind k_certificate and k_certificate_check on a database instance."""
-    on.function("k_certificate", KCertificate)
-    register_check(on, "_dk_k_certificate_problem", _check, KCertificate)
-    register_engine(on, "_dk_k_certificate_open", _open, "handle", "BIGINT", KCertificate)
+    register_k(on, KCertificate)
+    register_check(on, "k_certificate", _check, KCertificate)
     kind = row_type({"labels": "BIGINT", "prices": "DOUBLE[]"})
     register_engine(on, "_dk_k_certificate", partial(_prices, host.progress), "found", kind, KCertificate)
-    on.function("k_certificate_check", KCertificateCheck)
-    register_check(on, "_dk_k_certificate_check_problem", _check_both, KCertificateCheck)
-    register_engine(on, "_dk_k_certificate_check_open", _open, "handle", "BIGINT", KCertificateCheck)
+    register_k(on, KCertificateCheck)
+    register_check(on, "k_certificate_check", _check_both, KCertificateCheck)
     judge, kind = partial(_judge, host.progress), f"{row_type(_VERDICT)}[]"
     register_engine(on, "_dk_k_certificate_check", judge, "rows", kind, KCertificateCheck)
 
@@ -64,47 +46,37 @@ def register(on: Instance, host: Host) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Records(Request):
+class _Records(Generalised):
     """What both calls say of the records."""
 
-    tbl: str
-    qi: tuple[str, ...]
     k: int
-    weights: tuple[float, ...]
-    categorical: tuple[str, ...]
-    how: Generalisation
 
-    @staticmethod
-    def told(given: Mapping[str, Any]) -> dict[str, Any]:
-        columns = arguments.names(given["qi"], "qi", empty=False)
-        sets = arguments.names(given["categorical"], "categorical", empty=True)
-        arguments.subset(sets, columns, "categorical")
-        for name in columns:
+    @classmethod
+    def generalised(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        asked = super().generalised(given)
+        for name in asked["qi"]:
             if fold(name) in _ADDED:
                 raise InvalidInput(f'The certificate would have two columns "{name}": rename the column of the table.')
-        return {
-            "tbl": arguments.table(given["tbl"]),
-            "qi": tuple(columns),
-            "k": arguments.whole(given["k"], "k"),
-            "weights": tuple(arguments.weights(given["weights"], columns)),
-            "categorical": tuple(sets),
-            "how": Generalisation.read(given, columns, sets),
-        }
+        return asked
 
-    def opened(self, function: str) -> str:
-        """SQL: the call that opens a collection for the records."""
-        return call(function, request=self.literal, records="records", threads=THREADS, memory=MEMORY, **self.how.told)
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        return cls(**cls.generalised(given))
+
+    def check_size(self, records: int, threads: int, limit: int) -> None:
+        from duckanon.engines.kanon.anonymize import check_memory
+        from duckanon.engines.kanon.records import check_k
+
+        check_k(self.k, records)
+        check_memory("The certificate", records, len(self.qi), threads, limit, blocks=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KCertificate(_Records):
     """A call of k_certificate."""
 
+    function = "k_certificate"
     seconds: float | None
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(**cls.told(given), seconds=arguments.seconds(given["seconds"]))
 
     def query(self) -> str:
         columns = [f"{ROW}.{identifier(name)}" for name in self.qi]
@@ -112,11 +84,11 @@ class KCertificate(_Records):
             "k_certificate",
             table=literal(self.tbl),
             absent=absent(self.qi),
-            problem=check("_dk_k_certificate_problem", self.literal),
+            problem=check("k_certificate", self.literal),
             trees=self.how.trees,
             joined=self.how.joined,
             places=self.how.places,
-            collected=collected(self.opened("_dk_k_certificate_open"), self.qi, self.how.handed),
+            collected=self.collected(),
             found=call("_dk_k_certificate", request=self.literal, handle="collected", threads=THREADS),
             label=f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, 1)",
             columns=", ".join(columns),
@@ -128,14 +100,8 @@ class KCertificate(_Records):
 class KCertificateCheck(_Records):
     """A call of k_certificate_check. certificate: the table with the prices."""
 
+    function = "k_certificate_check"
     certificate: str
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        certificate = arguments.optional_table(given["certificate"], "certificate")
-        if certificate is None:
-            raise InvalidInput("certificate must be the name of a table or view with prices, in quotes.")
-        return cls(**cls.told(given), certificate=certificate)
 
     def query(self) -> str:
         return fill(
@@ -143,7 +109,7 @@ class KCertificateCheck(_Records):
             table=literal(self.tbl),
             absent=absent(self.qi),
             problem=check(
-                "_dk_k_certificate_check_problem",
+                "k_certificate_check",
                 self.literal,
                 certificate_names=self._described("column_name"),
                 certificate_types=self._described("column_type"),
@@ -151,9 +117,7 @@ class KCertificateCheck(_Records):
             trees=self.how.trees,
             joined=f"{self.how.joined}\n  LEFT JOIN {self._prices} ON {self._same}",
             places=f", {sql_struct(self._places)} AS {PLACES}",
-            collected=collected(
-                self.opened("_dk_k_certificate_check_open"), self.qi, {**self.how.handed, _PRICE: place(_PRICE)}
-            ),
+            collected=self.collected(instead={_PRICE: place(_PRICE)}),
             answer=call("_dk_k_certificate_check", request=self.literal, handle="collected", threads=THREADS),
         )
 
@@ -189,8 +153,8 @@ class KCertificateCheck(_Records):
         return {**{one.name: one.number for one in self.how.all}, _PRICE: f"{_CERTIFICATE}.price"}
 
 
-def _check(request: KCertificate, names: list[str], types: list[str]) -> None:
-    _check_table(request, names, types)
+def _check(request: _Records, names: list[str], types: list[str]) -> None:
+    request.check_columns(Table(request.tbl, names, types))
 
 
 def _check_both(
@@ -200,45 +164,18 @@ def _check_both(
     certificate_names: list[str],
     certificate_types: list[str],
 ) -> None:
-    _check_table(request, names, types)
+    _check(request, names, types)
     prices = Table(request.certificate, certificate_names, certificate_types)
     prices.has([*request.qi, "price"])
     prices.number("price", "a price", "DOUBLE")
 
 
-def _check_table(request: _Records, names: list[str], types: list[str]) -> None:
-    found = Table(request.tbl, names, types)
-    found.has(request.qi)
-    found.plain(request.qi, "quasi-identifier")
-    request.how.check(found)
-    if not request.how.suppress:
-        found.ordered(request.qi, [*request.categorical, *request.how.labelled])
-
-
 # --- the engine's call ------------------------------------------------------------------------------------------------
-
-
-def _open(
-    request: _Records,
-    records: pa.Scalar,
-    threads: pa.Scalar,
-    memory: pa.Scalar,
-    outside: pa.Scalar | None = None,
-    trees: pa.Scalar | None = None,
-) -> pa.Array:
-    """Check what can be checked before a row is handed over, and open a collection for them."""
-    from duckanon.engines.kanon.anonymize import check_memory
-    from duckanon.engines.kanon.records import check_k
-
-    n, limit = records.as_py(), bytes_of(memory.as_py())
-    check_k(request.k, n)
-    check_memory("The certificate", n, len(request.qi), int(threads.as_py()), limit, blocks=False)
-    return pa.array([COLLECTIONS.open(request.how.trees_of(outside, trees))], pa.int64())
 
 
 def _of(rows: Collection, request: _Records, threads: int) -> tuple[Any, int]:
     """The records, and what each loses in any class, in grains: prices in SQL hold it, prices of the engine do not."""
-    found = records_of(rows, request.qi, request.categorical, request.weights, threads, request.how)
+    found = request.records(rows, threads)
     return found, int(found.floor * _GRAINS * (1.0 - 2.0**-50))
 
 

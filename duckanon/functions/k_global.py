@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from duckanon.catalog.names import identifier
 from duckanon.functions.bands import Bands
 from duckanon.functions.collection import COLLECTIONS, Collection
 from duckanon.functions.generalisation import place
 from duckanon.functions.hierarchies import Labels
+from duckanon.functions.k_release import lowest
 from duckanon.functions.privacy_criteria import Criteria
-from duckanon.functions.sqltext import identifier
 from duckanon.functions.udf import Instance, Progress
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class LevelCell:
 
     def aggregate(self) -> str:
         # All records of a class have the same label, so any place does that is not NULL for some of them only.
-        return f"_dk_lowest({place(self.how.name)}) AS {identifier(self.names[0])}"
+        return f"{lowest(place(self.how.name))} AS {identifier(self.names[0])}"
 
     def holds(self) -> str:
         own = self.how.above if isinstance(self.how, Labels) else place(self.how.name)

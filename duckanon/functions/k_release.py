@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.functions.bands import Bands
 from duckanon.functions.generalisation import Generalisation, place
 from duckanon.functions.hierarchies import Labels
@@ -18,9 +18,8 @@ from duckanon.functions.sqltext import (
     RESERVED_NAMES,
     ROW,
     absent,
+    as_bytes,
     fill,
-    identifier,
-    literal,
     literals,
     packed,
 )
@@ -38,8 +37,53 @@ def _in_order(cell: Sequence[str]) -> str:
     """Sort keys under which two cells tie only if they are the same."""
     keys = [identifier(name) for name in cell]
     if len(keys) == 1:
-        keys.append(f"_dk_bytes({keys[0]})")
+        keys.append(as_bytes(keys[0]))
     return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
+
+
+# What a class releases of a column: NULL where the column is NULL for some or all of its records.
+
+
+def lowest(value: str) -> str:
+    """SQL: the lower end of a class's interval, an aggregate."""
+    return _where_all(value, f"system.main.min({value})")
+
+
+def highest(value: str) -> str:
+    """SQL: the upper end of a class's interval, an aggregate."""
+    return _where_all(value, f"system.main.max({value})")
+
+
+def set_of(value: str) -> str:
+    """SQL: the values of a class, sorted, an aggregate."""
+    return _where_all(value, _sorted(f"system.main.list({value})"))
+
+
+def union_of(sets: str) -> str:
+    """SQL: the values in the sets of a class, sorted, an aggregate."""
+    return _where_all(sets, _sorted(f"system.main.flatten(system.main.list({sets}))"))
+
+
+def _where_all(value: str, released: str) -> str:
+    return f"CASE WHEN system.main.count({value}) = system.main.count(*) THEN {released} END"
+
+
+def _sorted(values: str) -> str:
+    """SQL: the distinct values of a list, in order.
+
+    To a collation 'a' and 'A' may be equal; a set must show both, and always in the same order. list_distinct goes by
+    the bytes, and the bytes settle what the collation leaves open.
+    """
+    keyed = f"lambda y: {{'value': y, 'bytes': {as_bytes('y')}}}"
+    return (
+        f"system.main.list_transform(system.main.list_sort(system.main.list_transform("
+        f"system.main.list_distinct({values}), {keyed})), lambda y: y['value'])"
+    )
+
+
+def common(labels: str, others: str) -> str:
+    """SQL: the first label that two leaves have in common, from lists of labels of the same length."""
+    return f"system.main.list_filter(system.main.list_zip({labels}, {others}), lambda pair: pair[1] = pair[2])[1][1]"
 
 
 class Cell(Protocol):
@@ -99,8 +143,8 @@ class PlainCell:
         ends = [identifier(name) for name in self.names]
         values = [f"{ROW}.{identifier(name)}" for name in self.values]
         if len(ends) == 1:
-            return f"{'_dk_union' if self.again else '_dk_set'}({values[0]}) AS {ends[0]}"
-        return f"_dk_lowest({values[0]}) AS {ends[0]}, _dk_highest({values[1]}) AS {ends[1]}"
+            return f"{union_of(values[0]) if self.again else set_of(values[0])} AS {ends[0]}"
+        return f"{lowest(values[0])} AS {ends[0]}, {highest(values[1])} AS {ends[1]}"
 
     def holds(self) -> str:
         ends = [f"_dk_classes.{identifier(name)}" for name in self.names]
@@ -127,8 +171,8 @@ class SuppressedCell:
         return [self.name]
 
     def aggregate(self) -> str:
-        values = f"_dk_set({ROW}.{identifier(self.name)})"
-        return f"CASE WHEN system.main.len({values}) = 1 THEN {values}[1] END AS {identifier(self.name)}"
+        values = set_of(f"{ROW}.{identifier(self.name)}")
+        return f"CASE WHEN system.main.len({values}) = 1 THEN ({values})[1] END AS {identifier(self.name)}"
 
     def holds(self) -> str:
         cell = f"_dk_classes.{identifier(self.name)}"
@@ -149,7 +193,7 @@ class BandCell:
 
     def aggregate(self) -> str:
         own = place(self.bands.name)
-        ends = self.bands.released(f"_dk_lowest({own})", f"_dk_highest({own})")
+        ends = self.bands.released(lowest(own), highest(own))
         return ", ".join(f"{end} AS {identifier(name)}" for end, name in zip(ends, self.names, strict=True))
 
     def holds(self) -> str:
@@ -169,8 +213,8 @@ class LabelCell:
 
     @property
     def shown(self) -> Sequence[str]:
-        ends = (self.labels.above_end(end) for end in ("low", "high"))
-        return [f"_dk_common({', '.join(ends)}) AS {identifier(self.labels.released)}"]
+        low, high = (self.labels.above_end(end) for end in ("low", "high"))
+        return [f"{common(low, high)} AS {identifier(self.labels.released)}"]
 
     @property
     def found(self) -> str:
@@ -179,7 +223,7 @@ class LabelCell:
 
     def aggregate(self) -> str:
         own = place(self.labels.name)
-        return f"{{'low': _dk_lowest({own}), 'high': _dk_highest({own})}} AS {identifier(self.labels.released)}"
+        return f"{{'low': {lowest(own)}, 'high': {highest(own)}}} AS {identifier(self.labels.released)}"
 
     def holds(self) -> str:
         return self.labels.holds(f"_dk_classes.{identifier(self.labels.released)}")

@@ -9,31 +9,30 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, one_row, row_type
 from duckanon.functions.encoding import sensitive_columns, unit_codes
+from duckanon.functions.k_request import KRequest
 from duckanon.functions.population import OTHERS, Population
-from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, call, check, fill, identifier, literal, packed, units
+from duckanon.functions.sqltext import ROW, absent, call, check, fill, packed, units
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind k_report on a database instance."""
-    on.function("k_report", KReport)
-    register_check(on, "_dk_k_report_problem", check_table, KReport)
+    on.function(KReport)
+    register_check(on, "k_report", check_table, KReport)
     register_engine(on, "_dk_k_report", _report, "measures", row_type(columns_of("k_report")), KReport)
 
 
 @dataclass(frozen=True, kw_only=True)
-class KReport(Request):
+class KReport(KRequest):
     """A call of k_report."""
 
-    tbl: str
-    qi: tuple[str, ...]
+    function = "k_report"
     sensitive: tuple[str, ...]
     population: Population
     l: int  # noqa: E741 - the argument's name
@@ -41,24 +40,16 @@ class KReport(Request):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        table = arguments.table(given["tbl"])
-        columns = arguments.names(given["qi"], "qi", empty=False)
-        hidden = arguments.names(given["sensitive"], "sensitive", empty=True)
-        arguments.disjoint(hidden, columns, "sensitive")
-        people = Population.read(given, columns)
-        least = arguments.whole(given["l"], "l")
-        if least < 2:
-            raise InvalidInput("l must be 2 or more: recursive_c leaves the l - 1 commonest values of a class out.")
-        unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
-        arguments.disjoint([] if unit is None else [unit], columns, "unit")
-        if unit is not None and fold(unit) in {fold(name) for name in hidden}:
-            raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
+        asked = cls.checked(given)
+        arguments.disjoint(asked["sensitive"], asked["qi"], "sensitive")
+        people, unit = Population.read(asked), asked["unit"]
+        arguments.check_unit(unit, asked["qi"], asked["sensitive"])
         if unit is not None and people.weight is not None:
             raise InvalidInput(
                 "weight says how many people a record stands for, and unit whose it is: give one of them (unit := '' "
                 "where the table's policy names a unit)."
             )
-        return cls(tbl=table, qi=tuple(columns), sensitive=tuple(hidden), population=people, l=least, unit=unit)
+        return cls(**asked, population=people)
 
     def query(self) -> str:
         # The hash tells apart what a collation takes for equal and a reader does not.
@@ -90,7 +81,7 @@ class KReport(Request):
             "k_report",
             table=literal(self.tbl),
             absent=absent([*self.qi, *self.sensitive, *self.population.columns, *named]),
-            problem=check("_dk_k_report_problem", self.literal, people=self.population.described),
+            problem=check("k_report", self.literal, people=self.population.described),
             source=each if self.sensitive else alike,
             answer=self.measured("size", "times", "people", "rows"),
         )

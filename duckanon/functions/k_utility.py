@@ -13,15 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.encoding import is_text as is_string
 from duckanon.functions.encoding import joined
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text
-from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, fill, identifier, literal
+from duckanon.functions.sqltext import MEMORY, ROW, absent, bytes_of, call, check, fill
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 _COLUMNS = columns_of("k_utility")
-_MOST_QUERIES = 100_000
 # What stands for a column in a release, by the names' ends; the column's own name comes last.
 _ENDS = ("lo", "hi", "set", "own")
 # Bytes of a cell while it is handed over, as a list, in Arrow and in NumPy.
@@ -39,8 +37,8 @@ _DAY = 86_400.0
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind k_utility on a database instance."""
-    on.function("k_utility", KUtility)
-    register_check(on, "_dk_k_utility_problem", _check, KUtility)
+    on.function(KUtility)
+    register_check(on, "k_utility", _check, KUtility)
     kind = f"{row_type(_COLUMNS)}[]"
     register_engine(on, "_dk_k_utility", partial(_utility, host.progress), "rows", kind, KUtility)
 
@@ -52,6 +50,7 @@ def register(on: Instance, host: Host) -> None:
 class KUtility(Request):
     """A call of k_utility. columns: with the target among them, if there is one."""
 
+    function = "k_utility"
     before: str
     after: str
     columns: tuple[str, ...]
@@ -61,27 +60,17 @@ class KUtility(Request):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        before = arguments.table(given["before"])
-        after = arguments.optional_table(given["after"], "after")
-        if after is None:
-            raise InvalidInput("after must be the name of the release, a table or view, in quotes.")
-        columns = arguments.names(given["columns"], "columns", empty=False)
-        bands = arguments.names(given["bands"], "bands", empty=True)
+        asked = cls.checked(given)
+        columns, target = asked["columns"], asked["target"]
         known = {fold(name) for name in columns}
-        for name in bands:
+        for name in asked["bands"]:
             if fold(name) not in known:
                 raise InvalidInput(
                     f'Column "{name}" is in bands but not in columns: add it to columns, or take it out of bands.'
                 )
-        target = None if given["target"] is None else arguments.text(given["target"], "target")
-        if target is not None and fold(target) not in {fold(name) for name in columns}:
-            columns = [*columns, target]
-        queries = arguments.whole(given["queries"], "queries")
-        if not 1 <= queries <= _MOST_QUERIES:
-            raise InvalidInput(f"queries must be from 1 to {_MOST_QUERIES}: how many random counts are compared.")
-        return cls(
-            before=before, after=after, columns=tuple(columns), bands=tuple(bands), target=target, queries=queries
-        )
+        if target is not None and fold(target) not in known:
+            asked["columns"] = (*columns, target)
+        return cls(**asked)
 
     def query(self) -> str:
         own = {f"own{i}": name for i, name in enumerate(self.columns)}
@@ -90,11 +79,9 @@ class KUtility(Request):
             "k_utility",
             before=literal(self.before),
             after=literal(self.after),
-            problem=call(
-                "_dk_k_utility_problem",
-                request=self.literal,
-                names="names",
-                types="types",
+            problem=check(
+                "k_utility",
+                self.literal,
                 after_names="after_names",
                 after_types="after_types",
                 rows=f"[{_rows(self.before)}, {_rows(self.after)}]",

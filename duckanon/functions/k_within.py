@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions.collection import COLLECTIONS
 from duckanon.functions.encoding import joined, sensitive_columns, unit_codes
@@ -19,19 +19,7 @@ from duckanon.functions.k_release import CLASSES, PlainCell, write
 from duckanon.functions.privacy_criteria import Criteria
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import (
-    NUMBER,
-    RESERVED_NAMES,
-    ROW,
-    THREADS,
-    absent,
-    call,
-    check,
-    identifier,
-    literal,
-    packed,
-    struct,
-)
+from duckanon.functions.sqltext import NUMBER, RESERVED_NAMES, ROW, THREADS, absent, call, check, packed, struct
 from duckanon.functions.udf import Instance, register_check, register_engine
 
 _CLASS = "class_id"
@@ -49,6 +37,19 @@ class Coarser(Request):
     drop: tuple[str, ...]
     criteria: Criteria
     within: str
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any], criteria: Criteria, within: str) -> Coarser:
+        """The call of k_anonymize with these arguments. Raises InvalidInput for those that it does not take."""
+        if asked["seconds"] is not None or asked["method"] != "auto" or asked["options"] is not None:
+            raise InvalidInput("within joins the classes of an earlier release: leave method, seconds and options out.")
+        if asked["how"].all or asked["how"].suppress:
+            raise InvalidInput(
+                "within joins the classes of a release with intervals and sets: leave bands, hierarchies and "
+                "suppress_cells out."
+            )
+        own = {name: asked[name] for name in ("tbl", "qi", "k", "weights", "categorical", "drop")}
+        return cls(**own, criteria=criteria, within=within)
 
     def query(self) -> str:
         """The query of a release that joins the classes of `within`."""
@@ -73,7 +74,7 @@ class Coarser(Request):
                 f"records + (SELECT {self.criteria.allowed('system.main.count(*)')} - system.main.count(*) "
                 f"FROM {table})"
             ),
-            problem=check("_dk_k_within_problem", self.literal, described=described),
+            problem=check("k_within", self.literal, described=described),
             collected=struct(
                 {
                     "rows": packed(replaced),
@@ -94,7 +95,7 @@ class Coarser(Request):
 
 def register_coarser(on: Instance) -> None:
     """Put the functions behind coarser releases on a database instance."""
-    register_check(on, "_dk_k_within_problem", _check, Coarser)
+    register_check(on, "k_within", _check, Coarser)
     register_engine(on, "_dk_k_coarser", _coarser, "classes", CLASSES, Coarser)
 
 

@@ -1,56 +1,57 @@
-"""Quasi-identifiers of which only equal and unequal counts, as the engines take them."""
+"""Calls about quasi-identifiers of which only equal and unequal counts, and these as the engines take them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from duckanon.catalog.names import fold
 from duckanon.errors import InvalidInput
-from duckanon.functions.collection import COLLECTIONS, Collection
+from duckanon.functions.collection import Collection
+from duckanon.functions.k_request import KRequest
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import bytes_of
 
 if TYPE_CHECKING:
     from duckanon.engines.kanon.key_subsets import Key
 
 
-def check_keys(found: Table, qi: Sequence[str]) -> None:
-    """Check that the columns are there and that their values can be compared; lists of plain values, too."""
-    found.has(qi)
-    found.plain(qi, "quasi-identifier", lists=True)
+@dataclass(frozen=True, kw_only=True)
+class Keyed(KRequest):
+    """A call about subsets of the quasi-identifiers. size: the number of columns in the largest ones."""
 
+    size: int
 
-def opened(
-    what: str, records: pa.Scalar, memory: pa.Scalar, keys: int, size: int, needed: Callable[[int, int, int], int]
-) -> pa.Array:
-    """A collection for the records, once it is certain that their subsets of up to `size` keys can be searched.
+    def memory(self, records: int, keys: int, size: int) -> int:
+        """The bytes that the engine holds beside the keys. keys: how many columns. size: of the largest subset."""
+        raise NotImplementedError
 
-    memory: DuckDB's memory_limit. needed: the bytes that the engine holds beside the keys, for so many records, keys
-    and columns in the largest subset. Raises InvalidInput.
-    """
-    from duckanon.engines.kanon.key_subsets import check_size
+    def check_size(self, records: int, threads: int, limit: int) -> None:  # noqa: ARG002
+        from duckanon.engines.kanon.key_subsets import check_size
 
-    n, size = records.as_py(), min(size, keys)
-    if n == 0:
-        raise InvalidInput("The table has no rows: there is nothing to report.")
-    check_size(n, keys, size)
-    # While it is handed over, a row has its number, its content's hash and its codes.
-    whole, limit = needed(n, keys, size) + n * (12 + 8 * keys), bytes_of(memory.as_py())
-    if whole > limit:
-        raise InvalidInput(
-            f"{what} would need about {whole / 2**20:,.0f} MiB beside DuckDB for {n:,} rows, more than memory_limit "
-            f"({limit / 2**20:,.0f} MiB): raise memory_limit, choose a smaller size, or name fewer columns."
-        )
-    return pa.array([COLLECTIONS.open()], pa.int64())
+        keys = len(self.qi)
+        size = min(self.size, keys)
+        if records == 0:
+            raise InvalidInput("The table has no rows: there is nothing to report.")
+        check_size(records, keys, size)
+        # While it is handed over, a row has its number, its content's hash and its codes.
+        whole = self.memory(records, keys, size) + records * (12 + 8 * keys)
+        if whole > limit:
+            raise InvalidInput(
+                f"{self.function} would need about {whole / 2**20:,.0f} MiB beside DuckDB for {records:,} rows, more "
+                f"than memory_limit ({limit / 2**20:,.0f} MiB): raise memory_limit, choose a smaller size, or name "
+                "fewer columns."
+            )
 
+    def check_columns(self, table: Table) -> None:
+        """Check that the columns are there and that their values can be compared; lists of plain values, too."""
+        table.has(self.qi)
+        table.plain(self.qi, "quasi-identifier", lists=True)
 
-def keys_of(rows: Collection, qi: Sequence[str], threads: int) -> list[Key]:
-    """The columns of all rows; NULL is a value of its own."""
-    from duckanon.engines.kanon.key_subsets import Key
+    def keys(self, rows: Collection, threads: int) -> list[Key]:
+        """The columns of all rows; NULL is a value of its own."""
+        from duckanon.engines.kanon.key_subsets import Key
 
-    found = rows.attributes(qi, {fold(name) for name in qi}, [1.0] * len(qi), threads)
-    return [Key(one.codes.astype(np.int32, copy=False), one.distinct + 1) for one in found]
+        found = rows.attributes(self.qi, {fold(name) for name in self.qi}, [1.0] * len(self.qi), threads)
+        return [Key(one.codes.astype(np.int32, copy=False), one.distinct + 1) for one in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,12 +19,6 @@ from duckanon.functions.udf import Instance, register_engine
 class Listing(Request):
     """A call of a function without arguments."""
 
-    function: ClassVar[str]
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:  # noqa: ARG003
-        return cls()
-
     def query(self) -> str:
         return listed(f"_dk_{self.function}", self)
 
@@ -37,7 +31,7 @@ def listed(function: str, request: Request) -> str:
 def register_listing(on: Instance, name: str, read: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
     """Put a function on a database instance whose rows are what `read` gives when it is called."""
     request, columns = _listing(name), columns_of(name)
-    on.function(name, request)
+    on.function(request)
 
     def answer(request: Listing) -> pa.Array:  # noqa: ARG001 # it has no arguments
         return rows(read(), columns)

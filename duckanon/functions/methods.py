@@ -18,7 +18,7 @@ from duckanon.functions.udf import Host, Instance, register_engine
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind methods on a database instance."""
-    on.function("methods", Methods)
+    on.function(Methods)
     register_engine(on, "_dk_methods", _methods, "rows", f"{row_type(columns_of('methods'))}[]", Methods)
 
 
@@ -26,6 +26,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 class Methods(Request):
     """A call of methods. family: None for all."""
 
+    function = "methods"
     family: str | None
 
     @classmethod

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
+from duckanon.functions.arguments import names
 from duckanon.functions.arrow import columns_of, lists, one_row, row_type
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_numbers
-from duckanon.functions.sqltext import THREADS, absent, call, check, fill, identifier, literal, literals, struct
+from duckanon.functions.sqltext import THREADS, absent, as_bytes, call, check, fill, literals, named_call, struct
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ _FOUND = {"secrets": "INTEGER[]", "outputs": "INTEGER[]", "probabilities": "DOUB
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind metric_mechanism and metric_report on a database instance."""
-    on.function("metric_mechanism", MetricMechanism)
-    on.function("metric_report", MetricReport)
-    register_check(on, "_dk_metric_problem", _check, Metric)
-    register_check(on, "_dk_metric_side_problem", _check_side)
+    on.function(MetricMechanism)
+    on.function(MetricReport)
+    register_check(on, "metric", _check, Metric)
+    register_check(on, "metric_side", _check_side)
     mechanism, report = partial(_mechanism, host.progress), partial(_report, host.progress)
     register_engine(on, "_dk_metric_mechanism", mechanism, "found", row_type(_FOUND), MetricMechanism)
     register_engine(on, "_dk_metric_report", report, "found", row_type(columns_of("metric_report")), MetricReport)
@@ -61,8 +61,8 @@ class _Side:
             [first, second, value],
             [value],
             f"a.place AS {first}, b.place AS {second}, side.{second} IS NULL AS withheld, side.{value} AS {value}",
-            f"LEFT JOIN _dk_records AS a ON a.key = _dk_bytes(side.{first}) "
-            f"LEFT JOIN _dk_records AS b ON b.key = _dk_bytes(side.{second})",
+            f"LEFT JOIN _dk_records AS a ON a.key = {as_bytes(f'side.{first}')} "
+            f"LEFT JOIN _dk_records AS b ON b.key = {as_bytes(f'side.{second}')}",
             struct({"first": first, "second": second, "withheld": "withheld", "value": value}),
         )
 
@@ -86,8 +86,9 @@ class _Side:
 
 def check_side(table: str, needed: Sequence[str], numbers: Sequence[str]) -> str:
     """The call that checks the columns of another table."""
-    return call(
-        "_dk_metric_side_problem",
+    return named_call(
+        "_dk_check",
+        "metric_side",
         names="names",
         types="types",
         table=literal(table),
@@ -113,42 +114,18 @@ class Metric(Request):
     gap: float
     time_limit: float
 
-    @staticmethod
-    def told(given: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields, checked."""
-        table, name, distances = arguments.table(given["tbl"]), arguments.text(given["id"], "id"), given["distances"]
-        columns = arguments.names(given["features"], "features", empty=distances is not None)
-        epsilon = arguments.real(given["epsilon"], "epsilon", "1.5")
-        if epsilon <= 0:
-            raise InvalidInput("epsilon must be a number above 0: the smaller, the more alike neighbours look.")
-        radius = None if given["radius"] is None else arguments.real(given["radius"], "radius", "2")
-        if radius is not None and radius <= 0:
-            raise InvalidInput("radius must be a number above 0, or NULL to compare all pairs.")
-        found = {
-            "tbl": table,
-            "id": name,
-            "features": tuple(columns),
-            "epsilon": epsilon,
-            "radius": radius,
-            "metric": arguments.text(given["metric"], "metric"),
-            "prior": None if given["prior"] is None else arguments.text(given["prior"], "prior"),
-            **{name: arguments.optional_table(given[name], name) for name in ("loss", "distances", "destinations")},
-        }
-        if found["loss"] and found["destinations"]:
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        asked = cls.checked(given)
+        if asked["distances"] is None:
+            names(given["features"], "features", empty=False)
+        if asked["loss"] and asked["destinations"]:
             raise InvalidInput("loss and destinations are both given: a loss comes from one of them.")
-        if found["destinations"] and not columns:
+        if asked["destinations"] and not asked["features"]:
             raise InvalidInput(
                 "destinations are places: name the features that say where records and destinations are."
             )
-        return found
-
-    @staticmethod
-    def effort(given: Mapping[str, Any]) -> dict[str, Any]:
-        """How long to search, checked."""
-        return {
-            "gap": arguments.real(given["gap"], "gap", "0.0001"),
-            "time_limit": arguments.real(given["time_limit"], "time_limit", "600"),
-        }
+        return cls(**asked)
 
     @property
     def sides(self) -> list[_Side]:
@@ -173,7 +150,7 @@ class Metric(Request):
             "metric_source",
             table=literal(self.tbl),
             absent=absent([self.id, *self.features, *([self.prior] if self.prior else [])]),
-            problem=check("_dk_metric_problem", self.literal),
+            problem=check("metric", self.literal),
             id=identifier(self.id),
             id_text=literal(f'Column "{self.id}"'),
             values=struct(own),
@@ -196,22 +173,11 @@ class Metric(Request):
 class MetricMechanism(Metric):
     """A call of metric_mechanism."""
 
+    function = "metric_mechanism"
     method: str
     isolated: str
     partition: str
     parts: int | None
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        told = cls.told(given)
-        parts = None if given["parts"] is None else arguments.whole(given["parts"], "parts")
-        if parts is not None and parts < 1:
-            raise InvalidInput("parts must be 1 or more.")
-        effort = cls.effort(given)
-        chosen: dict[str, Any] = {
-            name: arguments.text(given[name], name) for name in ("method", "isolated", "partition")
-        }
-        return cls(**told, **effort, **chosen, parts=parts)
 
     def query(self) -> str:
         return self.source() + fill("metric_mechanism", answer=self.answer("_dk_metric_mechanism"))
@@ -221,17 +187,9 @@ class MetricMechanism(Metric):
 class MetricReport(Metric):
     """A call of metric_report."""
 
+    function = "metric_report"
     mechanism: str
     bound: bool
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        mechanism, bound = given["mechanism"], given["bound"]
-        if not isinstance(mechanism, str) or not mechanism:
-            raise InvalidInput("The first argument must be the name of a table that holds a mechanism, in quotes.")
-        if not isinstance(bound, bool):
-            raise InvalidInput("bound must be true or false: whether to work out how much less could be lost.")
-        return cls(**cls.told(given), **cls.effort(given), mechanism=mechanism, bound=bound)
 
     @property
     def sides(self) -> list[_Side]:

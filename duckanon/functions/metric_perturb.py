@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from duckanon.accounting import Charge, epsilon, written
-from duckanon.catalog.names import fold
+from duckanon.accounting import Charge, written
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import integers
 from duckanon.functions.metric import check_side
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, call, check, fill, identifier, literal, struct
+from duckanon.functions.sqltext import absent, as_bytes, call, check, fill, seen, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 
@@ -45,8 +44,8 @@ class Governance(Protocol):
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind metric_perturb on a database instance."""
-    on.function("metric_perturb", MetricPerturb)
-    register_check(on, "_dk_perturb_problem", check_table, MetricPerturb)
+    on.function(MetricPerturb)
+    register_check(on, "perturb", check_table, MetricPerturb)
     register_engine(on, "_dk_metric_perturb", partial(_perturb, host.governance), "found", "BIGINT[]", MetricPerturb)
 
 
@@ -54,25 +53,18 @@ def register(on: Instance, host: Host) -> None:
 class MetricPerturb(Request):
     """A call of metric_perturb. epsilon: the mechanism's, where the draw is to be recorded."""
 
+    function = "metric_perturb"
     tbl: str
     id: str
     mechanism: str
     epsilon: Fraction | None
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        table, name, mechanism = arguments.table(given["tbl"]), arguments.text(given["id"], "id"), given["mechanism"]
-        if not isinstance(mechanism, str) or not mechanism:
-            raise InvalidInput("mechanism must be the name of a table that metric_mechanism filled, in quotes.")
-        exact = None if given["epsilon"] is None else epsilon(given["epsilon"])
-        return cls(tbl=table, id=name, mechanism=mechanism, epsilon=exact)
 
     def query(self) -> str:
         cell = struct(
             {
                 "secret": "secret_place",
                 "probability": "probability",
-                "content": "system.main.hash(_dk_bytes(secret), _dk_bytes(output))",
+                "content": f"system.main.hash({as_bytes('secret')}, {as_bytes('output')})",
             }
         )
         return fill(
@@ -83,11 +75,11 @@ class MetricPerturb(Request):
                 wanted="system.main.list(secret_place ORDER BY place)",
                 rows='system.main.list(system.main.hash("duckanon.row") ORDER BY place)',
                 mechanism=f"(SELECT system.main.list({cell} ORDER BY cell) FROM _dk_mechanism)",
-                seen=f"_dk_seen({literal(self.tbl)})",
+                seen=seen(self.tbl),
             ),
             table=literal(self.tbl),
             absent=absent([self.id]),
-            problem=check("_dk_perturb_problem", self.literal),
+            problem=check("perturb", self.literal),
             id=identifier(self.id),
             mechanism=literal(self.mechanism),
             mechanism_problem=check_side(self.mechanism, ["secret", "output", "probability"], ["probability"]),

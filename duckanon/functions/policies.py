@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
 from duckanon.catalog.domain_values import listed_types, of_other_type
-from duckanon.catalog.names import parts
+from duckanon.catalog.names import literal, parts
 from duckanon.catalog.policy import LISTS
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.listing import register_listing
 from duckanon.functions.policy_terms import domain_sources, loaded, plain_terms
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number
-from duckanon.functions.sqltext import call, fill, literal
-from duckanon.functions.udf import Host, Instance, register_engine
+from duckanon.functions.sqltext import decision, fill, seen
+from duckanon.functions.udf import Host, Instance, register_decision
 
 
 class Decisions(Protocol):
@@ -56,16 +55,12 @@ class Governance(Protocol):
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind a steward's decisions, and behind the lists of them, on a database instance."""
     governance: Governance = host.governance
-    for name, request, compute in (
-        ("protect", Protect, partial(_protect, governance.decisions)),
-        ("open_table", OpenTable, partial(_open, governance.decisions)),
-        ("unprotect", Unprotect, partial(_decided, governance.decisions.unprotect)),
-        ("close_table", CloseTable, partial(_decided, governance.decisions.close_table)),
-        ("new_edition", NewEdition, partial(_decided, governance.decisions.new_edition)),
-    ):
-        on.function(name, request)
-        register_engine(on, f"_dk_{name}", compute, "said", "VARCHAR", request)
-    on.function("propose_domains", ProposeDomains)
+    register_decision(on, partial(_protect, governance.decisions), Protect)
+    register_decision(on, partial(_open, governance.decisions), OpenTable)
+    register_decision(on, partial(_decided, governance.decisions.unprotect), Unprotect)
+    register_decision(on, partial(_decided, governance.decisions.close_table), CloseTable)
+    register_decision(on, partial(_decided, governance.decisions.new_edition), NewEdition)
+    on.function(ProposeDomains)
     register_listing(on, "privacy_ledger", governance.lines)
     register_listing(on, "policies", governance.decided)
     register_listing(on, "privacy_budget", governance.budgets)
@@ -78,13 +73,11 @@ class OfTable(Request):
 
     tbl: str
 
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(tbl=arguments.table(given["tbl"]))
-
 
 class ProposeDomains(OfTable):
     """A call of propose_domains."""
+
+    function = "propose_domains"
 
     def query(self) -> str:
         return fill("propose_domains", table=literal(self.tbl))
@@ -93,15 +86,12 @@ class ProposeDomains(OfTable):
 class _Decision(OfTable):
     """A decision about a table, which may be gone."""
 
-    function: ClassVar[str]
-
     def query(self) -> str:
         return self.decided("SELECT 1")
 
     def decided(self, described: str, **fields: str) -> str:
         """The query of a decision. described: one row with the `fields` that it needs to know of the table."""
-        seen = f"_dk_seen({literal(self.tbl.removesuffix('.*'))})"
-        answer = call(f"_dk_{self.function}", request=self.literal, seen=seen, **fields)
+        answer = decision(self.function, self.literal, seen=seen(self.tbl.removesuffix(".*")), **fields)
         return fill("decision", described=described, call=answer)
 
 
@@ -148,7 +138,7 @@ class Protect(_Decision):
     def read(cls, given: Mapping[str, Any]) -> Self:
         sources = domain_sources(given.get("domains"))
         listed = {name: listed_types(values) for name, values in sources.items() if not isinstance(values, str)}
-        return cls(tbl=arguments.table(given["tbl"]), terms=plain_terms(given), listed=listed)
+        return cls(tbl=cls.checked({"tbl": given["tbl"]})["tbl"], terms=plain_terms(given), listed=listed)
 
     def query(self) -> str:
         return self.decided(_columns(self.tbl), names="names", types="types")

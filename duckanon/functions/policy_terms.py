@@ -11,23 +11,12 @@ from duckanon.accounting import epsilon, rational, written
 from duckanon.catalog.names import fold, literal
 from duckanon.catalog.policy import ENUM, LARGEST_BOUND, LISTS
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
+from duckanon.functions.arguments import checked
+from duckanon.specification import functions
 
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
-_NAMES = {
-    "population": "a name for whom the budget belongs to, as in 'patients'",
-    "privacy_unit": "the name of the column that identifies what is protected as a whole, as in 'person'",
-    "unit": "the name of the column that identifies a group, as in 'household_id'",
-}
 # The most values of a range.
 _MOST_VALUES = 100_000
-# Least values of whole numbers, and what they mean.
-_LEAST = {
-    "rows_per_unit": (1, "so many records of one privacy unit count"),
-    "max_size": (1, "larger groups are counted as groups of that size"),
-    "k": (2, "with k = 1 every record may stand alone"),
-    "small": (1, "counts from 1 to small - 1 are small"),
-}
 
 
 def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
@@ -35,18 +24,10 @@ def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
 
     given: the arguments of protect, by name. Raises InvalidInput for arguments that contradict each other.
     """
-    found: dict[str, Any] = {name: arguments.names(given.get(name), name, empty=True) for name in LISTS}
-    for name, what in _NAMES.items():
-        one = given.get(name)
-        if one is not None and (not isinstance(one, str) or not one):
-            raise InvalidInput(f"{name} must be {what}.")
-        found[name] = one
-    for name in _AMOUNTS:
-        one = given.get(name)
-        found[name] = None if one is None else written(epsilon(one, name))
-    for name, (least, why) in _LEAST.items():
-        one = given.get(name)
-        found[name] = None if one is None else _least(one, name, least, why)
+    found: dict[str, Any] = dict.fromkeys(one.name for one in functions()["protect"].arguments[1:])
+    found |= checked("protect", {name: one for name, one in given.items() if one is not None and name != "tbl"})
+    found |= {name: list(found[name] or ()) for name in LISTS}
+    found |= {name: None if found[name] is None else written(found[name]) for name in _AMOUNTS}
     found["domains"] = _domains(given.get("domains"))
     found["bounds"] = _bounds(given.get("bounds"))
     _check_together(found)
@@ -99,13 +80,6 @@ def _apart(one: str, names: list[str], other: str, others: list[str]) -> None:
     for name in names:
         if fold(name) in taken:
             raise InvalidInput(f'Column "{name}" is both in {one} and in {other}: name it in one of them.')
-
-
-def _least(given: object, argument: str, least: int, why: str) -> int:
-    found = arguments.whole(given, argument)
-    if found < least:
-        raise InvalidInput(f"{argument} must be {least} or more: {why}.")
-    return found
 
 
 def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:

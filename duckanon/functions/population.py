@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -10,13 +10,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import ROW, absent, identifier, literal
+from duckanon.functions.sqltext import ROW, absent
 
 # The column that marks the records of a population, where they are counted together with those of a table.
 OTHERS = '"duckanon.others"'
+_SOURCES = ("population", "fraction", "weight")
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,13 @@ class Population:
     weight: str | None = None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], qi: Sequence[str]) -> Self:
-        """Raises InvalidInput for arguments that contradict each other."""
-        said = [name for name in ("population", "fraction", "weight") if given[name] is not None]
+    def read(cls, asked: dict[str, Any]) -> Self:
+        """Take these arguments out of `asked`. Raises InvalidInput if they contradict each other."""
+        people, share, weight = (asked.pop(name) for name in _SOURCES)
+        said = [name for name, one in zip(_SOURCES, (people, share, weight), strict=True) if one is not None]
         if len(said) > 1:
             raise InvalidInput(f"{said[0]} and {said[1]} both say how many people there are: give one of them.")
-        people = arguments.optional_table(given["population"], "population")
-        share = None if given["fraction"] is None else arguments.share(given["fraction"], "fraction", "0.1")
-        if share == 0:
-            raise InvalidInput("fraction must be above 0: it is the share of the population that is in the table.")
-        weight = None if given["weight"] is None else arguments.text(given["weight"], "weight")
-        arguments.disjoint([] if weight is None else [weight], qi, "weight")
+        arguments.disjoint([] if weight is None else [weight], asked["qi"], "weight")
         return cls(people, share, weight)
 
     @property

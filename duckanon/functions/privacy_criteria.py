@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.k_report import KReport
 from duckanon.functions.population import Population
+from duckanon.functions.schema import Table
 from duckanon.functions.sqltext import units
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
 # How far the engine's float may be from the exact distance that the search used.
 _ROUNDING = 1e-9
-_KINDS = ("distinct", "entropy", "recursive")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Criteria:
     def columns(self) -> tuple[str, ...]:
         """The columns beside the quasi-identifiers that the engine needs, each once."""
         return (*self.sensitive, *([self.unit] if self.unit is not None else []))
+
+    def check_columns(self, table: Table) -> None:
+        """Check the columns that it names. Raises InvalidInput."""
+        table.has(self.sensitive)
+        table.plain(self.sensitive, "sensitive column")
+        table.unit(self.unit)
 
     def engine_criteria(self, k: int) -> PrivacyCriteria:
         """As the engine takes them."""
@@ -94,52 +102,49 @@ class Criteria:
         return f"(SELECT ({' OR '.join(parts)}) IS NOT FALSE FROM (SELECT {asked.measured()} AS answer FROM {source}))"
 
 
-def read(given: Mapping[str, Any], apart: Sequence[str], qi: Sequence[str]) -> Criteria:
-    """The criteria of a call. apart: columns that cannot be sensitive ones. qi: the quasi-identifiers."""
-    columns = arguments.names(given["sensitive"], "sensitive", empty=True)
-    kind, least, ratio = _diversity(given["l"], given["diversity"], given["c"])
-    t, share = given["t"], given["max_suppression"]
-    close = None if t is None else arguments.share(t, "t", "0.2")
-    suppress = Fraction(0) if share is None else arguments.share(share, "max_suppression", "0.02")
+def read(asked: dict[str, Any], apart: Sequence[str]) -> Criteria:
+    """Take the criteria out of the arguments of a call. apart: columns that cannot be sensitive ones."""
+    columns, close, unit, suppress = (asked.pop(name) for name in ("sensitive", "t", "unit", "max_suppression"))
+    kind, least, ratio = _diversity(*(asked.pop(name) for name in ("l", "diversity", "c")))
     if columns and least is None and close is None:
         raise InvalidInput("sensitive names columns without a condition: give l or t, as in l := 3.")
     if not columns and (least is not None or close is not None):
         raise InvalidInput("l and t are conditions on sensitive columns: name them, as in sensitive := ['illness'].")
-    if suppress == 1:
-        raise InvalidInput("max_suppression must be below 1: a release without records is none.")
     taken = {fold(name) for name in apart}
     for name in columns:
         if fold(name) in taken:
             raise InvalidInput(f'Column "{name}" is in sensitive and in qi or drop: name it in one of them.')
-    unit = None if given["unit"] is None else arguments.text(given["unit"], "unit")
-    if unit is not None:
-        arguments.disjoint([unit], qi, "unit")
-        if fold(unit) in {fold(name) for name in columns}:
-            raise InvalidInput(f'Column "{unit}" is in both sensitive and unit: name it in one of them.')
-    return Criteria(tuple(columns), least, kind, ratio, close, suppress, unit)
+    arguments.check_unit(unit, asked["qi"], columns)
+    return Criteria(columns, least, kind, ratio, close, suppress, unit)
 
 
 def _diversity(
     l: object,  # noqa: E741 - the argument's name
-    diversity: object,
-    c: object,
+    kind: str,
+    ratio: Fraction | None,
 ) -> tuple[str, int | Fraction | None, Fraction | None]:
     """The kind of diversity, its l and its c. They are rounded to the stricter side."""
-    kind = "distinct" if diversity is None else arguments.text(diversity, "diversity")
-    if kind not in _KINDS:
-        raise InvalidInput("diversity must be 'distinct', 'entropy' or 'recursive'.")
     if l is None and kind != "distinct":
         raise InvalidInput(f"diversity says how l counts: give l, as in l := 3, diversity := '{kind}'.")
-    if c is not None and kind != "recursive":
+    if ratio is not None and kind != "recursive":
         raise InvalidInput("c is a part of recursive diversity: add diversity := 'recursive', or leave c out.")
-    if c is None and kind == "recursive":
+    if ratio is None and kind == "recursive":
         raise InvalidInput("diversity := 'recursive' needs c, as in l := 3, diversity := 'recursive', c := 2.")
-    ratio = None if c is None else arguments.above(c, 0, "c", "3", up=False)
     if l is None:
         return kind, None, ratio
     if kind == "entropy":
-        return kind, arguments.above(l, 1, "l", "2.5", up=True), ratio
+        return kind, _entropy(l), ratio
     least = arguments.whole(l, "l")
     if least < 2:
         raise InvalidInput("l must be 2 or more: every class has one value of a sensitive column.")
     return kind, least, ratio
+
+
+def _entropy(given: object) -> Fraction:
+    """The l of entropy diversity, as it was written, rounded up to six decimals."""
+    found = Fraction(0)
+    if isinstance(given, int | float | Decimal) and not isinstance(given, bool) and math.isfinite(given):
+        found = Fraction(math.ceil(Fraction(str(given)) * 10**6), 10**6)
+    if found <= 1:
+        raise InvalidInput("l must be a number above 1, as in l := 2.5.")
+    return found

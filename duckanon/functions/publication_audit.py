@@ -28,14 +28,14 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier, Terms
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.publication_numbers import check_numbers
 from duckanon.functions.publication_records import check_records, is_computed, is_within
 from duckanon.functions.publication_tables import MOST_VARIABLES, Finding, Joint
-from duckanon.functions.sqltext import identifier, unit_of
+from duckanon.functions.sqltext import unit_of
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]

@@ -7,11 +7,10 @@ from fractions import Fraction
 
 import duckdb
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate
 from duckanon.errors import InvalidInput
 from duckanon.functions.schema import is_number
-from duckanon.functions.sqltext import identifier
 
 # The most cells: nobody reads a larger table.
 MOST = 200_000

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import duckdb
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Candidate, Earlier
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier, literal, unit_of
+from duckanon.functions.sqltext import unit_of
 
 # Types of the ends of bands, whatever the column's.
 _BAND_ENDS = ("BIGINT", "DATE", "DECIMAL")

@@ -28,10 +28,10 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.policy import ENUM
 from duckanon.catalog.publication import Candidate, Earlier, Terms
-from duckanon.functions.sqltext import identifier, unit_of
+from duckanon.functions.sqltext import unit_of
 
 if TYPE_CHECKING:
     from duckanon.engines.tables.disclosure import Known

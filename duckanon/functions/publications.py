@@ -13,12 +13,11 @@ import pyarrow as pa
 from duckanon.catalog.names import fold
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.listing import register_listing
 from duckanon.functions.publication_audit import audit
 from duckanon.functions.request import Request
-from duckanon.functions.sqltext import call, fill, literal
-from duckanon.functions.udf import Host, Instance, register_engine
+from duckanon.functions.sqltext import decision, fill, seen
+from duckanon.functions.udf import Host, Instance, register_decision
 
 
 class Publications(Protocol):
@@ -39,16 +38,11 @@ class Publications(Protocol):
     def listed(self) -> list[dict[str, Any]]: ...
 
 
-_MOST_DIGITS = 12
-
-
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind publish, unpublish and publications on a database instance."""
     publications: Publications = host.governance.publications
-    on.function("publish", Publish)
-    on.function("unpublish", Unpublish)
-    register_engine(on, "_dk_publish", partial(_publish, publications), "said", "VARCHAR", Publish)
-    register_engine(on, "_dk_unpublish", partial(_unpublish, publications), "said", "VARCHAR", Unpublish)
+    register_decision(on, partial(_publish, publications), Publish)
+    register_decision(on, partial(_unpublish, publications), Unpublish)
     register_listing(on, "publications", publications.listed)
 
 
@@ -56,21 +50,22 @@ def register(on: Instance, host: Host) -> None:
 class Publish(Request):
     """A call of publish. terms: its other arguments."""
 
+    function = "publish"
     release: str
     of: str | None
     terms: Terms
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        release, protected = _release(given["release"]), arguments.optional_table(given["of"], "of")
-        return cls(release=release, of=protected, terms=_terms(given))
+        asked = cls.checked(given)
+        return cls(release=asked["release"], of=asked["of"], terms=_terms(asked))
 
     def query(self) -> str:
-        answer = call(
-            "_dk_publish",
-            request=self.literal,
-            seen=f"_dk_seen({literal(self.release)})",
-            seen_of="NULL" if self.of is None else f"_dk_seen({literal(self.of)})",
+        answer = decision(
+            self.function,
+            self.literal,
+            seen=seen(self.release),
+            seen_of="NULL" if self.of is None else seen(self.of),
         )
         return fill("decision", described="SELECT 1", call=answer)
 
@@ -79,35 +74,21 @@ class Publish(Request):
 class Unpublish(Request):
     """A call of unpublish."""
 
+    function = "unpublish"
     release: str
 
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return cls(release=_release(given["release"]))
-
     def query(self) -> str:
-        answer = call("_dk_unpublish", request=self.literal, seen=f"_dk_seen({literal(self.release)})")
+        answer = decision(self.function, self.literal, seen=seen(self.release))
         return fill("decision", described="SELECT 1", call=answer)
 
 
-def _release(given: object) -> str:
-    if not isinstance(given, str) or not given:
-        raise InvalidInput("The first argument must be the name of a release: a table or view, in quotes.")
-    return given
-
-
-def _terms(given: Mapping[str, Any]) -> Terms:
+def _terms(asked: Mapping[str, Any]) -> Terms:
     """The arguments that describe the release, checked against each other."""
-    value, digits, base, changes = (given[name] for name in ("value", "digits", "base", "accept_changes"))
-    by, within = (
-        arguments.names(given["variables"], "variables", empty=True),
-        arguments.names(given["given"], "given", empty=True),
-    )
+    by, within, value = asked["variables"], asked["given"], asked["value"]
+    digits, base = asked["digits"], asked["base"]
     for name in by:
         if fold(name) in {fold(one) for one in within}:
             raise InvalidInput(f'Column "{name}" is both in variables and in given: name it in one of them.')
-    if value is not None and (not isinstance(value, str) or not value):
-        raise InvalidInput("value must be the name of the column that holds the counts or shares, as in value := 'n'.")
     if value is None and (by or within or digits is not None or base is not None):
         raise InvalidInput(
             "variables, given, digits and base are for counts and shares: name their column, as in value := 'n'."
@@ -118,31 +99,11 @@ def _terms(given: Mapping[str, Any]) -> Terms:
         )
     if within and not by:
         raise InvalidInput("Shares within given need variables that tell them apart: name them.")
-    if not isinstance(changes, bool):
-        raise InvalidInput("accept_changes must be true or false.")
-    return Terms(tuple(by), tuple(within), value, _digits(digits, within), _base(base, within), changes)
-
-
-def _digits(given: object, within: list[str]) -> int | None:
-    if given is None:
-        return None
-    found = arguments.whole(given, "digits")
-    if not within:
+    if digits is not None and not within:
         raise InvalidInput("digits are for shares; counts are rounded to multiples: base := 10.")
-    if not 0 <= found <= _MOST_DIGITS:
-        raise InvalidInput(f"digits must be between 0 and {_MOST_DIGITS}: the decimals of shares between 0 and 1.")
-    return found
-
-
-def _base(given: object, within: list[str]) -> int | None:
-    if given is None:
-        return None
-    found = arguments.whole(given, "base")
-    if within:
+    if base is not None and within:
         raise InvalidInput("base is for counts; shares are rounded to decimals: digits := 2.")
-    if found < 2:
-        raise InvalidInput("base must be 2 or more: counts are rounded to its multiples.")
-    return found
+    return Terms(by, within, value, digits, base, asked["accept_changes"])
 
 
 def _publish(publications: Publications, request: Publish, seen: pa.Scalar, seen_of: pa.Scalar) -> pa.Array:

@@ -11,27 +11,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.functions import arguments
+from duckanon.catalog.names import identifier, literal
 from duckanon.functions.arrow import TYPES, columns_of, one_list, row_type, struct
-from duckanon.functions.collection import COLLECTIONS, collected
-from duckanon.functions.k_subsets import subset_size
-from duckanon.functions.key_columns import check_keys, keys_of, opened
+from duckanon.functions.collection import COLLECTIONS
+from duckanon.functions.k_request import register_k
+from duckanon.functions.key_columns import Keyed
 from duckanon.functions.population import OTHERS, Population
-from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import (
-    LABEL,
-    MEMORY,
-    NUMBER,
-    ROW,
-    THREADS,
-    absent,
-    call,
-    check,
-    fill,
-    identifier,
-    literal,
-)
+from duckanon.functions.sqltext import LABEL, NUMBER, ROW, THREADS, absent, call, check, fill
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 # What the engine finds of each class, and what it measures with that.
@@ -41,9 +28,8 @@ _RISK = {name: kind for name, kind in columns_of("record_risk").items() if name 
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind record_risk on a database instance."""
-    on.function("record_risk", RecordRisk)
-    register_check(on, "_dk_record_risk_problem", _check, RecordRisk)
-    register_engine(on, "_dk_record_risk_open", _open, "handle", "BIGINT", RecordRisk)
+    register_k(on, RecordRisk)
+    register_check(on, "record_risk", _check, RecordRisk)
     kind = row_type({"labels": "BIGINT", "classes": f"{row_type(_CLASS)}[]"})
     register_engine(on, "_dk_record_risk_classes", partial(_classes, host.progress), "found", kind, RecordRisk)
     register_engine(on, "_dk_record_risk", _risks, "risks", f"{row_type(_RISK)}[]", RecordRisk)
@@ -53,29 +39,30 @@ def register(on: Instance, host: Host) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordRisk(Request):
+class RecordRisk(Keyed):
     """A call of record_risk."""
 
-    tbl: str
-    qi: tuple[str, ...]
-    size: int
+    function = "record_risk"
     population: Population
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        table = arguments.table(given["tbl"])
-        columns = arguments.names(given["qi"], "qi", empty=False)
-        people = Population.read(given, columns)
-        return cls(tbl=table, qi=tuple(columns), size=subset_size(given["size"]), population=people)
+        asked = cls.checked(given)
+        people = Population.read(asked)
+        return cls(**asked, population=people)
+
+    def memory(self, records: int, keys: int, size: int) -> int:
+        from duckanon.engines.kanon.minimal_uniques import memory
+
+        return memory(records, keys, size)
 
     def query(self) -> str:
-        handle = call("_dk_record_risk_open", request=self.literal, records="records", memory=MEMORY)
         return fill(
             "record_risk",
             table=literal(self.tbl),
             absent=absent([*self.qi, *self.population.columns]),
-            problem=check("_dk_record_risk_problem", self.literal, people=self.population.described),
-            collected=collected(handle, self.qi),
+            problem=check("record_risk", self.literal, people=self.population.described),
+            collected=self.collected(),
             found=call("_dk_record_risk_classes", request=self.literal, handle="collected", threads=THREADS),
             # For the people in the classes, and for the answer: two scans.
             label=f"system.main._dk_label((SELECT labels FROM _dk_found), {ROW}.{NUMBER}, 2)",
@@ -108,19 +95,12 @@ class RecordRisk(Request):
 
 def _check(request: RecordRisk, names: list[str], types: list[str], people: list[str]) -> None:
     found = Table(request.tbl, names, types)
-    check_keys(found, request.qi)
+    request.check_columns(found)
     request.population.check(found, people, request.qi)
     found.leaves_free(list(_RISK), [])
 
 
 # --- the engines' calls -----------------------------------------------------------------------------------------------
-
-
-def _open(request: RecordRisk, records: pa.Scalar, memory: pa.Scalar) -> pa.Array:
-    """Check what can be checked before a row is handed over, and open a collection for them."""
-    from duckanon.engines.kanon.minimal_uniques import memory as needed
-
-    return opened("record_risk", records, memory, len(request.qi), request.size, needed)
 
 
 def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads: pa.Scalar) -> pa.Array:
@@ -130,7 +110,7 @@ def _classes(progress: Progress, request: RecordRisk, handle: pa.Scalar, threads
 
     kept = handle.as_py()
     with COLLECTIONS.work(kept) as rows:
-        keys = keys_of(rows, request.qi, max(1, int(threads.as_py())))
+        keys = request.keys(rows, max(1, int(threads.as_py())))
         labels = class_labels(keys)
         found = minimal_uniques(keys, request.size, partial(progress, "record_risk"))
         # Records of one class have the same minimal uniques: any of them will do.

@@ -11,16 +11,15 @@ from typing import Any, Protocol, Self, TypeVar
 import duckdb
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier
 from duckanon.catalog.publication import Candidate, Terms
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.publication_audit import check_table, follows
 from duckanon.functions.publication_numbers import check_publishable
 from duckanon.functions.publication_tables import Joint
 from duckanon.functions.request import Request
-from duckanon.functions.sqltext import call, fill, identifier, literal
+from duckanon.functions.sqltext import call, fill, seen
 from duckanon.functions.table_bounds import PublishedTable
 from duckanon.functions.udf import Host, Instance, register_engine
 
@@ -42,7 +41,7 @@ def register(on: Instance, host: Host) -> None:
     """Put the functions behind release_audit and next_tables on a database instance."""
     publications: Publications = host.governance.publications
     for name, request, look in (("release_audit", ReleaseAudit, _audit), ("next_tables", NextTables, _next)):
-        on.function(name, request)
+        on.function(request)
         kind = f"{row_type(columns_of(name))}[]"
         register_engine(on, f"_dk_{name}", partial(_examined, publications, look, name), "rows", kind, request)
 
@@ -54,20 +53,21 @@ class _About(Request):
     of: str
 
     def asked(self, function: str) -> str:
-        seen = f"_dk_seen({literal(self.of)})"
-        return fill("listing", answer=call(function, request=self.literal, seen=seen))
+        return fill("listing", answer=call(function, request=self.literal, seen=seen(self.of)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseAudit(_About):
     """A call of release_audit."""
 
+    function = "release_audit"
     candidate: PublishedTable | None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = given["candidate"]
-        return cls(of=_of(given), candidate=None if asked is None else _form(asked, "candidate"))
+        asked = cls.checked(given)
+        form = asked["candidate"]
+        return cls(of=asked["of"], candidate=None if form is None else _form(form, "candidate"))
 
     def query(self) -> str:
         return self.asked("_dk_release_audit")
@@ -77,23 +77,20 @@ class ReleaseAudit(_About):
 class NextTables(_About):
     """A call of next_tables. candidates: None for those that are proposed."""
 
+    function = "next_tables"
     candidates: tuple[PublishedTable, ...] | None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        asked = given["candidates"]
-        if asked is None:
-            return cls(of=_of(given), candidates=None)
-        if not isinstance(asked, list) or not asked:
+        asked = cls.checked(given)
+        forms = asked["candidates"]
+        if forms is not None and (not isinstance(forms, list) or not forms):
             raise InvalidInput("candidates must be a list of tables, as in candidates := [{vars: ['age']}].")
-        return cls(of=_of(given), candidates=tuple(_form(one, "candidates") for one in asked))
+        found = None if forms is None else tuple(_form(one, "candidates") for one in forms)
+        return cls(of=asked["of"], candidates=found)
 
     def query(self) -> str:
         return self.asked("_dk_next_tables")
-
-
-def _of(given: Mapping[str, Any]) -> str:
-    return arguments.table(given["of"])
 
 
 def _form(given: object, argument: str) -> PublishedTable:

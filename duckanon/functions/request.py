@@ -8,19 +8,33 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
 from types import UnionType
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
-from duckanon.functions.sqltext import literal
+from duckanon.catalog.names import literal
+from duckanon.functions.arguments import checked
 
 
 @dataclass(frozen=True)
 class Request:
-    """The base of all requests: frozen dataclasses of texts, numbers, fractions, tuples, mappings and dataclasses."""
+    """The base of all requests: frozen dataclasses of texts, numbers, fractions, tuples, mappings and dataclasses.
+
+    function: the name of the SQL function.
+    """
+
+    function: ClassVar[str]
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        """The request of a call with these arguments. Raises InvalidInput for arguments that contradict each other."""
-        raise NotImplementedError
+        """The request of a call with these arguments. Raises InvalidInput for wrong ones, or if they contradict.
+
+        It holds them as the specification has them checked, unless a class reads them in its own way.
+        """
+        return cls(**cls.checked(given))
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, each checked by itself as the specification says."""
+        return checked(cls.function, given)
 
     def query(self) -> str:
         """The query that answers it."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import RESERVED_NAMES, literal
+from duckanon.functions.sqltext import RESERVED_NAMES
 
+# A name of digits and signs alone is rather a number or a date of a record.
+_VALUE = re.compile(r"[\d.,:;/+_ -]*\d[\d.,:;/+_ -]*")
 _TEXT = {"VARCHAR", "JSON", "UUID"}
 # Types without a place on a line that Arrow or the engines cannot carry faithfully, and what to cast them to.
 _UNPLACED = {
@@ -98,8 +101,17 @@ class Table:
         """Check that every wanted column exists. hint: a sentence for where it does not, after a blank."""
         for name in wanted:
             if fold(name) not in self._types:
-                known = ", ".join(self.names[:30]) + (", ..." if len(self.names) > 30 else "")
-                raise InvalidInput(f'There is no column "{name}" in {self.name}; its columns are {known}.{hint}')
+                raise InvalidInput(f'There is no column "{name}" in {self.name}; {self._known}.{hint}')
+
+    @property
+    def _known(self) -> str:
+        """The columns there are. In a file without a line of names the first record is taken for it."""
+        if any(_VALUE.fullmatch(one) for one in self.names):
+            return (
+                f"the names of its {len(self.names):,} columns look like values, so they are not listed: if it comes "
+                "from a file, put the names of the columns into its first line"
+            )
+        return "its columns are " + ", ".join(self.names[:30]) + (", ..." if len(self.names) > 30 else "")
 
     def unit(self, name: str | None) -> None:
         """Check a column that names the unit of each record, if one does: it may come from the policy."""

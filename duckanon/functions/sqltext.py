@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from string import Template
 
-from duckanon.catalog import names as catalog_names
-from duckanon.catalog.names import fold, quoted
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.specification import sql_root
 
@@ -22,7 +21,7 @@ MEMORY = "system.main.current_setting('memory_limit')"
 # In place of such a comment a query gets a part that many share.
 _INCLUDED = re.compile(r"^-- include (\w+)\.sql\n", re.MULTILINE)
 # What source.sql takes of a table: every column, and none of the names that the empty branch adds.
-_TAKEN = f"* EXCLUDE ({', '.join(quoted([name]) for name in RESERVED_NAMES)})"
+_TAKEN = f"* EXCLUDE ({', '.join(identifier(name) for name in RESERVED_NAMES)})"
 
 
 def _query(name: str) -> str:
@@ -43,16 +42,6 @@ def fill(name: str, **parts: str) -> str:
     return _template(name).substitute({"taken": _TAKEN, "trees": "", "joined": "", "places": ""} | parts)
 
 
-def identifier(name: str) -> str:
-    """The name as a quoted SQL identifier."""
-    return quoted([name])
-
-
-def literal(text: str) -> str:
-    """The text as a SQL string literal."""
-    return catalog_names.literal(text)
-
-
 def literals(texts: Iterable[str]) -> str:
     """A SQL list of strings, typed even when it is empty."""
     return "[" + ", ".join(map(literal, texts)) + "]::VARCHAR[]"
@@ -63,14 +52,39 @@ def struct(fields: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{literal(name)}: {value}" for name, value in fields.items()) + "}"
 
 
+def as_bytes(value: str) -> str:
+    """What tells a value from every other of its type, whatever the collation."""
+    return f"system.main.encode(CAST({value} AS VARCHAR))"
+
+
+def seen(table: str) -> str:
+    """What the connection sees of the tables that a name may mean, as a struct for governance."""
+    return fill("visible_tables", tbl=literal(table))
+
+
 def call(function: str, **fields: str) -> str:
     """A call of one of our functions inside a query: one struct of expressions by name."""
     return f"system.main.{function}({struct(fields)})"
 
 
-def check(function: str, request: str, **fields: str) -> str:
+def check(name: str, request: str, **fields: str) -> str:
     """A call of a check, where `names` and `types` are those of a table's columns."""
-    return call(function, request=request, names="names", types="types", **fields)
+    return named_call("_dk_check", name, request=request, names="names", types="types", **fields)
+
+
+def named_call(function: str, name: str, **fields: str) -> str:
+    """A call of one of our functions that many share: first which of them is meant, then the struct."""
+    return f"system.main.{function}({literal(name)}, {struct(fields)})"
+
+
+def opened(name: str, request: str, **fields: str) -> str:
+    """The call that opens a collection for `records` of the table that a request names."""
+    return named_call("_dk_open", name, request=request, records="records", threads=THREADS, memory=MEMORY, **fields)
+
+
+def decision(name: str, request: str, **fields: str) -> str:
+    """The call of a steward's decision."""
+    return named_call("_dk_decide", name, request=request, **fields)
 
 
 def packed(columns: Iterable[str]) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import DuckanonError, InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import integers, lists, row_type
 from duckanon.functions.cells import Cells
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, call, check, fill, identifier, literal, literals, struct
+from duckanon.functions.sqltext import absent, call, check, fill, literals, struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ _MOST_CELLS = 1_000_000
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind suppress on a database instance."""
-    on.function("suppress", Suppress)
-    register_check(on, "_dk_suppress_problem", _check, Suppress)
+    on.function(Suppress)
+    register_check(on, "suppress", _check, Suppress)
     register_engine(on, "_dk_suppress", _suppress, "found", row_type(_FOUND), Suppress)
 
 
@@ -59,6 +59,7 @@ def register(on: Instance, host: Host) -> None:  # noqa: ARG001
 class Suppress(Cells):
     """A call of suppress. n, p, contributors, percent: as given or by default; None where no rule takes them."""
 
+    function = "suppress"
     value: str | None
     digits: int
     unit: str | None
@@ -71,36 +72,18 @@ class Suppress(Cells):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        table = arguments.table(given["tbl"])
-        rows = arguments.names(given["rows"], "rows", empty=False)
-        cols = arguments.names(given["cols"], "cols", empty=True)
-        value = _column(given["value"], "value", "turnover")
-        unit = _column(given["unit"], "unit", "company")
-        _apart(rows, cols, value, unit)
-        if not isinstance(given["audit"], bool):
-            raise InvalidInput("audit must be true or false: true adds columns for the officer's eyes only.")
-        digits = arguments.whole(given["digits"], "digits")
-        if not 0 <= digits <= 9:
-            raise InvalidInput("digits must be between 0 and 9: how many decimals the values have.")
-        if digits and value is None:
+        asked = cls.checked(given)
+        value, unit = asked["value"], asked["unit"]
+        _apart(asked["rows"], asked["cols"], value, unit)
+        if asked["digits"] and value is None:
             raise InvalidInput("digits are those of a column of values: name it, as in value := 'turnover'.")
-        rules = _rules(given["rule"])
-        if value is None and unit is None and rules != ("threshold",):
+        asked["rule"] = _rules(asked["rule"])
+        if value is None and unit is None and asked["rule"] != ("threshold",):
             raise InvalidInput(
                 "p% and dominance are rules for sums of contributions: name the column, as in value := 'turnover', "
                 "or count records of contributors, as in unit := 'company'."
             )
-        return cls(
-            tbl=table,
-            rows=tuple(rows),
-            cols=tuple(cols),
-            value=value,
-            digits=digits,
-            unit=unit,
-            rule=rules,
-            audit=given["audit"],
-            **_parameters(given, rules),
-        )
+        return cls(**(asked | _parameters(asked)))
 
     def query(self) -> str:
         named = [*self.categories, *(one for one in (self.value, self.unit) if one)]
@@ -110,7 +93,7 @@ class Suppress(Cells):
             "suppress",
             table=literal(self.tbl),
             absent=absent(named),
-            problem=check("_dk_suppress_problem", self.literal, released=literals(_RELEASED + _AUDITED)),
+            problem=check("suppress", self.literal, released=literals(_RELEASED + _AUDITED)),
             keys=self.keys,
             amount=self._amount,
             unit=identifier(self.unit) if self.unit else "NULL",
@@ -215,15 +198,6 @@ class Suppress(Cells):
         return f"SELECT {keys}, row_level, col_level, {measures} FROM ({each}) GROUP BY ALL"
 
 
-def _column(given: object, argument: str, example: str) -> str | None:
-    """The name of a column, or none."""
-    if given is None:
-        return None
-    if not isinstance(given, str) or not given:
-        raise InvalidInput(f"{argument} must be the name of a column, as in {argument} := '{example}'.")
-    return given
-
-
 def _apart(rows: Sequence[str], cols: Sequence[str], value: str | None, unit: str | None) -> None:
     """Check that no column has two parts in the table."""
     taken: dict[str, str] = {}
@@ -236,52 +210,23 @@ def _apart(rows: Sequence[str], cols: Sequence[str], value: str | None, unit: st
         taken[fold(name)] = part
 
 
-def _rules(given: object) -> tuple[str, ...]:
-    """The names of the rules."""
-    known = ", ".join(map(literal, _RULES))
-    found = []
-    for one in arguments.many(given, "rule"):
-        if not isinstance(one, str) or fold(one) not in _RULES:
-            raise InvalidInput(f"rule must be one of {known}, or a list of them.")
-        found.append(fold(one))
-    return tuple(found)
+def _rules(named: Sequence[str]) -> tuple[str, ...]:
+    """The rules by their names in lower case."""
+    if any(fold(one) not in _RULES for one in named):
+        raise InvalidInput(f"rule must be one of {', '.join(map(literal, _RULES))}, or a list of them.")
+    return tuple(map(fold, named))
 
 
-def _parameters(given: Mapping[str, Any], rules: Sequence[str]) -> dict[str, Any]:
+def _parameters(asked: Mapping[str, Any]) -> dict[str, float | None]:
     """The arguments of the rules: None for those of other rules, which must not be given."""
-    found: dict[str, Any] = {}
+    found: dict[str, float | None] = {}
     for rule, defaults in _RULES.items():
         for name, default in defaults.items():
-            told = given[name]
-            if told is not None and rule not in rules:
+            value = asked[name]
+            if value is not None and rule not in asked["rule"]:
                 raise InvalidInput(f"{name} is for rule := '{rule}': choose that rule, or leave {name} out.")
-            found[name] = None if rule not in rules else default if told is None else _READERS[name](told, name)
-    return found
-
-
-def _least(least: int, why: str) -> Any:
-    def read(given: object, name: str) -> int:
-        found = arguments.whole(given, name)
-        if found < least:
-            raise InvalidInput(f"{name} must be {least} or more: {why}.")
-        return found
-
-    return read
-
-
-def _percentage(given: object, name: str) -> float:
-    found = arguments.real(given, name, "10")
-    if not 0 < found <= 100:
-        raise InvalidInput(f"{name} must be a percentage: above 0, and 100 at most.")
-    return found
-
-
-_READERS: Mapping[str, Any] = {
-    "n": _least(2, "cells with fewer contributors are suppressed"),
-    "p": _percentage,
-    "contributors": _least(1, "it is how many of the largest contributors are looked at together"),
-    "percent": _percentage,
-}
+            found[name] = None if rule not in asked["rule"] else default if value is None else value
+    return {name: float(value) if isinstance(value, Fraction) else value for name, value in found.items()}
 
 
 def _level(own: Sequence[str]) -> str:

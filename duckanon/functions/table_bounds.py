@@ -10,15 +10,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, identifier, literal
 from duckanon.errors import InvalidInput
 from duckanon.functions import arguments
 from duckanon.functions.arrow import one_list, struct
-from duckanon.functions.cells import small_counts
 from duckanon.functions.conditional_bounds import as_written
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table, is_number, is_text, plain_type
-from duckanon.functions.sqltext import absent, call, fill, identifier, literal
+from duckanon.functions.sqltext import absent, call, fill, named_call
 from duckanon.functions.sqltext import struct as sql_struct
 from duckanon.functions.udf import Host, Instance, register_check, register_engine
 
@@ -31,8 +30,8 @@ _UNTYPED = '"NULL"'
 
 def register(on: Instance, host: Host) -> None:  # noqa: ARG001
     """Put the functions behind table_bounds on a database instance."""
-    on.function("table_bounds", TableBounds)
-    register_check(on, "_dk_table_bounds_problem", _check, TableBounds)
+    on.function(TableBounds)
+    register_check(on, "table_bounds", _check, TableBounds)
     register_engine(on, "_dk_table_bounds", _bounds, "found", _FOUND, TableBounds)
 
 
@@ -93,6 +92,7 @@ _MOST_DIGITS = 9
 class TableBounds(Request):
     """A call of table_bounds. variables: of all tables, each once. target: positions among them."""
 
+    function = "table_bounds"
     tables: tuple[PublishedTable, ...]
     variables: tuple[str, ...]
     n: int | None
@@ -101,26 +101,24 @@ class TableBounds(Request):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        tables = _tables(given["tables"])
+        asked = cls.checked(given)
+        tables = _tables(asked["tables"])
         named: dict[str, str] = {}
         for name in (name for one in tables for name in one.columns):
             named.setdefault(fold(name), name)
         order = list(named)
-        target = arguments.names(given["target"], "target", empty=True)
+        target = asked["target"]
         for name in target:
             if fold(name) not in named:
                 raise InvalidInput(f"No table has {name}, so nothing bounds it: leave it out of the target.")
         if not order:
             raise InvalidInput(f"No table has a variable: name them, as in {_EXAMPLE}.")
-        n = None if given["n"] is None else arguments.whole(given["n"], "n")
-        if n is not None and n < 1:
-            raise InvalidInput("n must be 1 or more: it is the number of records behind the tables.")
         return cls(
             tables=tables,
             variables=tuple(named.values()),
-            n=n,
+            n=asked["n"],
             target=tuple(order.index(fold(name)) for name in target) or tuple(range(len(order))),
-            small=small_counts(given["small"]),
+            small=asked["small"],
         )
 
     def places(self, table: PublishedTable) -> list[int]:
@@ -142,7 +140,7 @@ class TableBounds(Request):
         return fill(
             "table_bounds",
             described=", ".join(described),
-            problem=call("_dk_table_bounds_problem", request=self.literal, described="described"),
+            problem=named_call("_dk_check", "table_bounds", request=self.literal, described="described"),
             sources=",\n".join([*cells, *levels]),
             answer=call("_dk_table_bounds", request=self.literal, tables=f"[{packed}]", levels=f"[{sizes}]"),
             shown=", ".join(f"_dk_levels_{place}.value AS {name}" for place, name in names.items()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -10,14 +10,13 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import fold, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import TYPES, integers
-from duckanon.functions.cells import MEASURES, count_column, counting, small_counts
+from duckanon.functions.cells import MEASURES, check_count, counting
 from duckanon.functions.request import Request
 from duckanon.functions.schema import Table
-from duckanon.functions.sqltext import absent, call, check, fill, literal, renamed
+from duckanon.functions.sqltext import absent, call, check, fill, renamed
 from duckanon.functions.udf import Host, Instance, Progress, register_check, register_engine
 
 _DESIGN = (
@@ -29,8 +28,8 @@ _DESIGN = (
 
 def register(on: Instance, host: Host) -> None:
     """Put the functions behind table_designs on a database instance."""
-    on.function("table_designs", TableDesigns)
-    register_check(on, "_dk_designs_problem", check_table, TableDesigns)
+    on.function(TableDesigns)
+    register_check(on, "designs", check_table, TableDesigns)
     compute = partial(_designs, host.progress)
     register_engine(on, "_dk_table_designs", compute, "designs", f"STRUCT({_DESIGN})[]", TableDesigns)
 
@@ -39,6 +38,7 @@ def register(on: Instance, host: Host) -> None:
 class TableDesigns(Request):
     """A call of table_designs. fixed_rows, fixed_cols, merge: positions among the variables."""
 
+    function = "table_designs"
     tbl: str
     variables: tuple[str, ...]
     count: str | None
@@ -50,32 +50,22 @@ class TableDesigns(Request):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        table = arguments.table(given["tbl"])
-        names = arguments.names(given["variables"], "variables", empty=False)
+        asked = cls.checked(given)
+        names = asked["variables"]
         if len(names) < 2:
             raise InvalidInput("variables must name two columns or more: one for the rows and one for the columns.")
         if len(names) > 16:
             raise InvalidInput("variables names more than 16 columns, whose designs are too many: leave some out.")
-        in_rows, in_cols = (_among(given[one], names, one) for one in ("fixed_rows", "fixed_cols"))
-        for place in in_cols:
-            if place in in_rows:
+        asked |= {one: _among(asked[one], names, one) for one in ("fixed_rows", "fixed_cols", "merge")}
+        for place in asked["fixed_cols"]:
+            if place in asked["fixed_rows"]:
                 raise InvalidInput(
                     f'Column "{names[place]}" is in both fixed_rows and fixed_cols: name it in one of them.'
                 )
-        merge = _among(given["merge"], names, "merge")
-        most = None if given["max_cols"] is None else arguments.whole(given["max_cols"], "max_cols")
-        if most is not None and most < max(1, len(in_cols)):
-            raise InvalidInput("max_cols must be 1 or more, and no less than the number of fixed_cols.")
-        return cls(
-            tbl=table,
-            variables=tuple(names),
-            count=count_column(given["count"], names),
-            small=small_counts(given["small"]),
-            fixed_rows=in_rows,
-            fixed_cols=in_cols,
-            max_cols=most,
-            merge=merge,
-        )
+        if asked["max_cols"] is not None and asked["max_cols"] < len(asked["fixed_cols"]):
+            raise InvalidInput("max_cols must be no less than the number of fixed_cols.")
+        check_count(asked["count"], names)
+        return cls(**asked)
 
     def query(self) -> str:
         amount, flaws = counting(self.count)
@@ -91,7 +81,7 @@ class TableDesigns(Request):
             "table_designs",
             table=literal(self.tbl),
             absent=absent([*self.variables, *([self.count] if self.count else [])]),
-            problem=check("_dk_designs_problem", self.literal),
+            problem=check("designs", self.literal),
             keys=renamed(self.variables, own),
             amount=amount,
             flaws=flaws,
@@ -101,10 +91,9 @@ class TableDesigns(Request):
         )
 
 
-def _among(given: object, variables: list[str], argument: str) -> tuple[int, ...]:
+def _among(named: Sequence[str], variables: Sequence[str], argument: str) -> tuple[int, ...]:
     """The positions of some variables among all."""
     places = {fold(name): i for i, name in enumerate(variables)}
-    named = arguments.names(given, argument, empty=True)
     for name in named:
         if fold(name) not in places:
             raise InvalidInput(f'Column "{name}" is in {argument} but not in variables: add it, or take it out.')

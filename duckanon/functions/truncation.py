@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -13,10 +13,9 @@ import pyarrow as pa
 from duckanon.catalog.names import quoted
 from duckanon.catalog.policy import Policy
 from duckanon.errors import InvalidInput
-from duckanon.functions import arguments
 from duckanon.functions.arrow import columns_of, row_type, rows
 from duckanon.functions.request import Request
-from duckanon.functions.sqltext import call, fill, literal, unit_of
+from duckanon.functions.sqltext import call, fill, seen, unit_of
 from duckanon.functions.udf import Host, Instance, register_engine
 
 
@@ -32,24 +31,17 @@ class Governance(Protocol):
 class Truncation(Request):
     """A call of truncation. rows_per_unit: None for the policy's."""
 
+    function = "truncation"
     tbl: str
     rows_per_unit: int | None
 
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        rows_per_unit = given["rows_per_unit"]
-        if rows_per_unit is not None and arguments.whole(rows_per_unit, "rows_per_unit") < 1:
-            raise InvalidInput("rows_per_unit must be 1 or more, as in rows_per_unit := 3.")
-        return cls(tbl=arguments.table(given["tbl"]), rows_per_unit=rows_per_unit)
-
     def query(self) -> str:
-        seen = f"_dk_seen({literal(self.tbl)})"
-        return fill("listing", answer=call("_dk_truncation", request=self.literal, seen=seen))
+        return fill("listing", answer=call("_dk_truncation", request=self.literal, seen=seen(self.tbl)))
 
 
 def register(on: Instance, host: Host) -> None:
     """Put truncation on a database instance."""
-    on.function("truncation", Truncation)
+    on.function(Truncation)
     kind = f"{row_type(columns_of('truncation'))}[]"
     register_engine(on, "_dk_truncation", partial(_left_out, host.governance), "rows", kind, Truncation)
 

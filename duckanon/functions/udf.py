@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import local
 from typing import Any, Protocol
 from uuid import uuid4
-from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
 
+from duckanon.catalog.names import literal
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
 from duckanon.functions.worker_threads import on_lasting_state
-from duckanon.specification import functions
+from duckanon.specification import Function, functions, macros
 
 # Called with what runs and the share done (0 to 1), from the thread that runs it.
 Progress = Callable[[str, float], None]
@@ -39,8 +40,23 @@ class PrivacyUnit(Protocol):
 _KEPT: list[Callable[..., Any]] = []
 # The identities of the instances that have all functions.
 _COMPLETE: set[str] = set()
-# Connections that were asked for functions before. They see those that they registered in an open transaction.
-_USED: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+# Functions that many of ours share, and what they return. Each is called with a name, then with one struct.
+_SHARED = {
+    "_dk_check": "VARCHAR",
+    "_dk_open": "STRUCT(handle BIGINT, problem VARCHAR)",
+    "_dk_decide": "STRUCT(said VARCHAR, problem VARCHAR)",
+}
+# Settings with which our SQL would mean something else, and SQL that is true then.
+_OTHER_MEANING = {
+    "default_order": "system.main.starts_with(system.main.current_setting('default_order'), 'DESC')",
+    "integer_division": "system.main.current_setting('integer_division')",
+}
+# Types by their names in SQL. To read a long one takes longer than to register a function.
+_TYPES: dict[str, Any] = {}
+# The statements that make the macros, parsed once.
+_MACROS: dict[str, list[duckdb.Statement]] = {}
+# Whether this thread makes the macros.
+_MAKING = local()
 
 
 @dataclass(frozen=True)
@@ -61,10 +77,21 @@ class Instance:
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
         self._requests: dict[str, type[Request]] = {}
-        found = self._found()
-        self._is_new = found is None and con not in _USED
-        _USED.add(con)
-        self.identity = found or self._made()
+        self._shared: dict[str, dict[str, Callable[..., pa.Array]]] = {name: {} for name in _SHARED}
+        self._is_new = self._asked_first()
+        self.identity = self._made() if self._is_new else self._found() or self._made()
+
+    def _asked_first(self) -> bool:
+        """Whether nobody has asked for our functions here yet: then the instance has none.
+
+        A cursor tries to register a function for this, outside the caller's transaction. (To look for a function that
+        is not there takes DuckDB 4 ms: it names similar ones.)
+        """
+        try:
+            _create(self._con.cursor(), "_dk_asked", lambda rows: rows, "BOOLEAN", side_effects=True)
+        except duckdb.CatalogException:
+            return False
+        return True
 
     def _found(self) -> str | None:
         """The identity that the instance has, if that is committed.
@@ -78,8 +105,8 @@ class Instance:
 
     def _made(self) -> str:
         own = uuid4().hex
-        self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
-        return _identity(self._con)
+        made = self.create("_dk_instance", lambda rows: pa.array([own] * len(rows)), "VARCHAR", side_effects=True)
+        return own if made else _identity(self._con)
 
     @cached_property
     def _known(self) -> set[str]:
@@ -97,50 +124,88 @@ class Instance:
         """Whether it has all functions: `finish` was called on one of its connections."""
         return self.identity in _COMPLETE
 
-    def function(self, name: str, request: type[Request]) -> None:
-        """Name the request whose query answers calls of a SQL function."""
-        self._requests[name] = request
+    def function(self, request: type[Request]) -> None:
+        """Name the request whose query answers calls of its SQL function."""
+        self._requests[request.function] = request
+
+    def share(self, function: str, name: str, answer: Callable[..., pa.Array]) -> None:
+        """Say what a function that many share answers where it is called with this name."""
+        self._shared[function][name] = answer
 
     def finish(self, privacy_unit: PrivacyUnit) -> None:
-        """Register what the macros call: a function of constants that writes a query, when a statement is bound.
+        """Register what many of our functions share, and what the macros call: the writer of queries.
 
-        If a request raises an error of duckanon's, the query raises it. privacy_unit: of a table, by its policy.
+        The writer is a function of constants, which is called when a statement is bound. If a request raises an error
+        of duckanon's, the query raises it. privacy_unit: of a table, by its policy.
         """
-        requests = self._requests
-
-        def answer(*columns: pa.Array) -> pa.Array:
-            name = columns[0][0].as_py()
-            try:
-                setting, *given = (_python(one[0]) for one in columns[1:])
-                arguments = given[0] if given else {}
-                if setting is not None:
-                    raise InvalidInput(
-                        f"duckanon's SQL would mean something else under this {setting}: RESET {setting}."
-                    )
-                if len(given) > 1:
-                    arguments = from_policy(arguments, partial(privacy_unit, place=given[1]))
-                written = requests[name].read(arguments).query()
-            except DuckanonError as error:
-                written = refusal(str(error), [one.name for one in functions()[name].columns if not one.several])
-            return pa.array([written] * len(columns[0]))
-
-        self.create("_dk_write", answer, "VARCHAR", side_effects=False)
+        for function, answers in self._shared.items():
+            self.create(function, partial(_by_name, answers), _SHARED[function], side_effects=True)
+        self.create("_dk_write", partial(_written, self._requests, privacy_unit), "VARCHAR", side_effects=False)
         _COMPLETE.add(self.identity)
 
-    def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> None:
-        """Register `function`, unless another cursor has done so."""
-        if name not in self._known:
-            function = on_lasting_state(function)
-            _KEPT.append(function)
-            self._con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
-                name,
-                function,
-                None,
-                self._con.type(returns),
-                type="arrow",
-                null_handling="special",
-                side_effects=side_effects,
-            )
+    def create(self, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool) -> bool:
+        """Register `function`, unless another cursor has done so. Whether it was registered now."""
+        is_missing = name not in self._known
+        if is_missing:
+            _create(self._con, name, function, returns, side_effects=side_effects)
+        return is_missing
+
+
+def _create(
+    con: duckdb.DuckDBPyConnection, name: str, function: Callable[..., Any], returns: str, *, side_effects: bool
+) -> None:
+    function = on_lasting_state(function)
+    if returns not in _TYPES:
+        _TYPES[returns] = con.type(returns)
+    con.create_function(  # type: ignore[call-overload] # the stubs forget that names of types do as well
+        name, function, None, _TYPES[returns], type="arrow", null_handling="special", side_effects=side_effects
+    )
+    _KEPT.append(function)
+
+
+def make_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Make the SQL functions on a connection to an instance that is complete: a temporary macro for each."""
+    statements = _MACROS.get("") or _MACROS.setdefault("", con.extract_statements(macros()))
+    _MAKING.macros = True
+    try:
+        for statement in statements:
+            con.execute(statement)
+    finally:
+        _MAKING.macros = False
+
+
+def _by_name(answers: Mapping[str, Callable[..., pa.Array]], names: pa.ChunkedArray, *fields: pa.Array) -> pa.Array:
+    return answers[names[0].as_py()](*fields)
+
+
+def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *columns: pa.Array) -> pa.Array:
+    """The query that answers a call. columns: as the call in `duckanon.specification.Function.macro` has them."""
+    if getattr(_MAKING, "macros", False):
+        # DuckDB tries a macro without arguments while it makes it.
+        return pa.array(["SELECT NULL"] * len(columns[0]))
+    name = columns[0][0].as_py()
+    called = functions()[name]
+    try:
+        given = [_python(one[0]) for one in columns[1:]]
+        place: Mapping[str, Any] = given.pop(0) if called.asks_policy else {}
+        given[:1] = given[0] if given else []
+        arguments: Mapping[str, Any] = dict(zip((one.name for one in called.arguments), given, strict=True))
+        if called.asks_policy:
+            arguments = from_policy(name, arguments, partial(privacy_unit, place=place))
+        written = requests[name].read(arguments).query()
+    except DuckanonError as error:
+        written = refusal(str(error), called.fixed_columns)
+    return pa.array([_unless_other_meaning(written, called)] * len(columns[0]))
+
+
+def _unless_other_meaning(query: str, called: Function) -> str:
+    """The query, but a refusal under a setting with which our SQL would mean something else."""
+    sentence = "duckanon's SQL would mean something else under this {0}: RESET {0}."
+    cases = (
+        f"WHEN {test} THEN {literal(refusal(sentence.format(setting), called.fixed_columns))}"
+        for setting, test in _OTHER_MEANING.items()
+    )
+    return f"FROM system.main.query(CASE {' '.join(cases)} ELSE {literal(query)} END)"
 
 
 def _python(value: Any) -> Any:
@@ -170,7 +235,7 @@ def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, An
 
 
 def register_check(on: Instance, name: str, check: Callable[..., None], request: type[Request] | None = None) -> None:
-    """Register a function of one row that returns NULL, or the sentence of what `check` raises of duckanon's own.
+    """Register a check by its name: it returns NULL, or the sentence of what `check` raises of duckanon's own.
 
     `check` gets the fields of the call's struct by name, as Python values; the field `request` as a `request`.
     """
@@ -183,7 +248,18 @@ def register_check(on: Instance, name: str, check: Callable[..., None], request:
             return pa.array([str(error)])
         return pa.array([None], pa.string())
 
-    on.create(name, answer, "VARCHAR", side_effects=True)
+    on.share("_dk_check", name, answer)
+
+
+def register_open(on: Instance, open_for: Callable[..., pa.Array], request: type[Request]) -> None:
+    """Register what opens a collection for the calls of a function: as an engine that returns a handle."""
+    on.share("_dk_open", request.function, _answering(open_for, "handle", request))
+
+
+def register_decision(on: Instance, decide: Callable[..., pa.Array], request: type[Request]) -> None:
+    """Register a steward's decision, a function with its request: as an engine that returns a sentence."""
+    on.function(request)
+    on.share("_dk_decide", request.function, _answering(decide, "said", request))
 
 
 def register_engine(
@@ -197,10 +273,15 @@ def register_engine(
     """Register a function of one row that runs an engine. It returns STRUCT(`field` `kind`, problem VARCHAR).
 
     `compute` gets the fields of the call's struct by name, as Arrow scalars; the field `request` as a `request`. It
-    returns an Arrow array of one value. What it raises of duckanon's own becomes the problem, for SQL to raise with
-    `_dk_unless`.
+    returns an Arrow array of one value. What it raises of duckanon's own becomes the problem, for SQL to raise.
     """
+    answer = _answering(compute, field, request)
+    on.create(name, answer, f"STRUCT({field} {kind}, problem VARCHAR)", side_effects=True)
 
+
+def _answering(
+    compute: Callable[..., pa.Array], field: str, request: type[Request] | None
+) -> Callable[[pa.ChunkedArray], pa.Array]:
     def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
             found, problem = compute(**_fields(row, request)), None
@@ -208,4 +289,4 @@ def register_engine(
             found, problem = pa.nulls(1), str(error)
         return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])
 
-    on.create(name, answer, f"STRUCT({field} {kind}, problem VARCHAR)", side_effects=True)
+    return answer

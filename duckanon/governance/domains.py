@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from duckanon.catalog.domain_values import misfit, objection, of_other_column
-from duckanon.catalog.names import TableName, candidates, fold, parts, quoted
+from duckanon.catalog.names import TableName, candidates, fold, literal, parts, quoted
 from duckanon.catalog.policy import ENUM, Policy
 from duckanon.errors import InvalidInput
 from duckanon.governance.ledger import Ledger, schema_of
@@ -174,4 +174,4 @@ def _literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "'" + str(value).replace("'", "''") + "'"
+    return literal(str(value))

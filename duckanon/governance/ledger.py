@@ -21,6 +21,7 @@ from uuid import uuid4
 import duckdb
 
 from duckanon.accounting import Charge, written
+from duckanon.catalog.names import identifier
 from duckanon.errors import BudgetExhausted, InvalidInput
 from duckanon.governance.concurrency import Askers, Cursors
 from duckanon.governance.ledger_state import LedgerState, Line
@@ -75,7 +76,7 @@ WriteToo: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, int], None]"
 
 def schema_of(database: str) -> str:
     """The schema's name in SQL."""
-    return '"' + database.replace('"', '""') + f'".{SCHEMA}'
+    return f"{identifier(database)}.{SCHEMA}"
 
 
 class Ledger:

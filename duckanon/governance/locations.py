@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from string import Template
 from typing import Any
 
 import duckdb
@@ -80,8 +81,8 @@ def locate(name: str, lookup: Mapping[str, Any]) -> Location:
 
 def seen(con: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
     """What a connection sees of the tables that the last part of `name` may mean, as `locate` takes it."""
-    con.execute((sql_root() / "macros" / "visible_tables.sql").read_text(encoding="utf-8")).fetchall()
-    ((found,),) = con.execute("SELECT _dk_seen(?)", [name]).fetchall()
+    visible = Template((sql_root() / "queries" / "visible_tables.sql").read_text(encoding="utf-8"))
+    ((found,),) = con.execute(f"SELECT {visible.substitute(tbl='?')}", [name]).fetchall()
     return dict(found)
 
 

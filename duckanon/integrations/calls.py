@@ -8,9 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from duckanon.catalog.names import parts
+from duckanon.catalog.names import literal, parts
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import literal
 from duckanon.specification import functions
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 
 # A column with more distinct values than this share of its values is almost an identifier.
 _NEAR_UNIQUE = 0.9

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations import office_files, text_files
 from duckanon.integrations.error_sentences import sentence
 from duckanon.integrations.office_files import Labels

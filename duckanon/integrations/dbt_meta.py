@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any
 
 from duckanon.catalog.policy import LISTS, Policy
 from duckanon.errors import InvalidInput
-from duckanon.integrations.edition_periods import PERIODS
 
 # The roles of a column, and the term of the policy that lists columns of that role.
 _ROLES = {
@@ -23,6 +23,15 @@ _ROLES = {
 # Other settings of a column, and the term of the policy that holds them by column.
 _SAID = {"domain": "domains", "bounds": "bounds"}
 _TERMS = tuple(field.name for field in fields(Policy))
+# How often editions begin: from a time to its calendar period in UTC, like the times in the ledger. Periods are equal
+# within one, and greater in a later one.
+PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
+    "daily": lambda at: (at.year, at.month, at.day),
+    "weekly": lambda at: tuple(at.isocalendar()[:2]),
+    "monthly": lambda at: (at.year, at.month),
+    "quarterly": lambda at: (at.year, (at.month - 1) // 3),
+    "yearly": lambda at: (at.year,),
+}
 # Kinds of findings that a model may be allowed.
 KINDS = ("row-level", "group-size", "conditional", "count", "unknown")
 
@@ -160,3 +169,8 @@ def _take_role(found: dict[str, Any], role: str, column: str, label: str) -> Non
     elif str(found.setdefault(term, column)).lower() != column.lower():
         what = "identifies a group" if term == "unit" else "identifies the privacy unit"
         raise InvalidInput(f"{label} has two columns with the role {role}: one column {what}.")
+
+
+def is_due(period: str, began: datetime, now: datetime) -> bool:
+    """Whether something that began in an earlier period than now's should begin again."""
+    return PERIODS[period](began) < PERIODS[period](now)

@@ -21,8 +21,8 @@ from harlequin_duckdb.cli_options import DUCKDB_OPTIONS
 
 import duckanon
 from duckanon.analyst import Analyst, Answer
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import DuckanonError
-from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.error_sentences import sentence, unprefixed
 from duckanon.integrations.roles import ROLES
 from duckanon.specification import table_functions

@@ -19,8 +19,8 @@ from IPython.display import display
 
 import duckanon
 from duckanon.analyst import Analyst
+from duckanon.catalog.names import literal
 from duckanon.connection import Session
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.error_sentences import is_told, sentence, was_interrupted
 from duckanon.integrations.jupyter_banner import Banner, Charged, banner, preview
 from duckanon.integrations.roles import ROLES
@@ -163,7 +163,10 @@ class _CellConnection:
             spent = [charge for key, charge in self._charges().items() if key not in before]
             decision = self.con.decision if isinstance(self.con, Analyst) else None
             released = frame if "k_anonymize" in statement.query else None
-            display(banner(self._role, decision, spent, released, frame))
+            small = None
+            if isinstance(self.con, Analyst) and frame is not None:
+                small = self.con.small_numbers(frame.itertuples(index=False, name=None))
+            display(banner(self._role, decision, spent, released, small))
         return frame
 
     def preview(self, text: str) -> Banner:

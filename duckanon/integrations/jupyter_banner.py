@@ -62,14 +62,12 @@ def banner(
     decision: Decision | None,
     spent: Sequence[Charged],
     release: pd.DataFrame | None,
-    result: pd.DataFrame | None = None,
+    small: str | None = None,
 ) -> Banner:
-    """The banner of a statement that ran. release: its result, if it called k_anonymize. result: of every query."""
+    """The banner of a statement that ran. release: its result, if it called k_anonymize. small: about small numbers."""
     lines = [step.line for step in decision.steps] if decision else [f"Runs as written: the role is {role}."]
     lines += [one.line for one in spent]
-    if decision is not None and decision.noisy and result is not None:
-        small = decision.small_numbers(result.itertuples(index=False, name=None))
-        lines += [small] if small is not None else []
+    lines += [small] if small is not None else []
     lines += _kept(decision, spent)
     classes = exposure(release) if release is not None else None
     if classes:

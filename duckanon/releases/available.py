@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, spelled
+from duckanon.catalog.names import TableName, fold, quoted, spelled
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
 from duckanon.releases.paid_questions import PaidQuestion
+from duckanon.releases.sizes import Among
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -20,17 +21,27 @@ from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes,
 from duckanon.rewrite.rule_context import RuleContext
 
 
+def _unread(values: Among) -> str:  # noqa: ARG001 # as all `contents`
+    return ""
+
+
 @dataclass(frozen=True)
 class AvailableReleases:
     """The releases that an analyst can get.
 
     publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
+    contents: gives a hash of an open table's values; none where there is no database to read them from.
     counted: gives the number of cells of an answer, from the domains alone, or None if it is not known.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
+    contents: Callable[[Among], str] = _unread
     counted: Callable[[PaidQuestion], int | None] = lambda _: None
+
+    def content(self, values: Among) -> str:
+        """A hash of the values of an open table by which records are looked up."""
+        return self.contents(values)
 
     def cells(self, question: PaidQuestion) -> int | None:
         """The number of cells of an answer, which is public; None if it is not known."""
@@ -131,7 +142,7 @@ class AvailableReleases:
         return f"What may be asked: {' or '.join(found[:3])}."
 
     def _published(self, name: TableName, *releases: str) -> list[str]:
-        return [f"FROM {spelled([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
+        return [f"FROM {quoted([one.name])}" for one in self.publications.get(name, ()) if one.kind in releases]
 
     def _sizes(self, context: RuleContext, name: TableName) -> list[str]:
         found = group_sizes.suggestion(context, name)

@@ -121,7 +121,9 @@ def _call_objection(call: Call, policy: Policy, keys: Sequence[Key]) -> str | No
         return f"The policy counts groups by {policy.unit}"
     if hierarchy is None or [fold(one) for one in hierarchy] != [fold(one.column) for one in keys][: len(hierarchy)]:
         return "The hierarchy must be the policy's as far as its columns have domains, or the first columns of it"
-    if cost is None or not 0 < cost <= policy.per_query:
+    if cost is None or cost <= 0:
+        return "epsilon must be a number above zero"
+    if cost > policy.per_query:
         return f"A release may cost epsilon {written(policy.per_query)} at most"
     if size is None or not size.isdigit() or not 1 <= int(size) <= policy.max_size:
         return f"max_size must be from 1 to {policy.max_size}"

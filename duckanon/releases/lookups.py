@@ -221,9 +221,10 @@ def values_of(
     written_where = tuple(sorted(written(one, theirs, context.today) for one in where))
     own = {fold(one): one for one in context.columns(found.table)}
     columns = {fold(one): one for one in context.columns(table.name)}
-    return Among(
+    asked = Among(
         own=own[mine], location=Location(*context.path(table.name)), column=columns[other], filter=written_where
     )
+    return replace(asked, content=context.releases.content(asked))
 
 
 def compare(kind: str, other: str) -> bool:

@@ -204,9 +204,7 @@ def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> st
 
 
 def _is_among(one: Among) -> str:
-    where = f" WHERE {' AND '.join(f'({test})' for test in one.filter)}" if one.filter else ""
-    rows = f"SELECT {quoted([one.column])} FROM {quoted(one.location.path)} AS _dk_open{where}"
-    return f"{_RECORD}.{quoted([one.own])} IN ({rows})"
+    return f"{_RECORD}.{quoted([one.own])} IN ({one.values})"
 
 
 def _groups(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> str:

@@ -12,9 +12,10 @@ from duckanon.releases.intervals import Noisy
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, PaidQuestion, key
 from duckanon.rewrite.algebra.expressions import Column, Expr, walk
 from duckanon.rewrite.algebra.filters import written
-from duckanon.rewrite.algebra.nodes import Node
+from duckanon.rewrite.algebra.nodes import Node, copied
 from duckanon.rewrite.algebra.order import in_order
 from duckanon.rewrite.decision import Step, Verdict
+from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.rule_context import RuleContext
 
 # The largest scale of noise, in records and in parts of a record.
@@ -39,7 +40,10 @@ def offering(context: RuleContext, name: TableName) -> Protected:
     if protected.policy.per_query is None:
         raise NotOffered(_NONE)
     if not protected.stands:
-        raise NotOffered("The table does not stand with the columns that its policy names: ask the steward.")
+        raise NotOffered(
+            "The table does not stand as its policy needs it, with all columns that it names, none generated or with "
+            "COLLATE: ask the steward."
+        )
     return protected
 
 
@@ -127,6 +131,17 @@ def _has_home(question: PaidQuestion) -> bool:
     return question.is_of_one_cell and bool(question.form.keys)
 
 
+def note_query(query: Node, widths: Sequence[tuple[int, str]]) -> str:
+    """A query for the note of a step. query: over the answer. widths: of its columns, by places, as SQL beside them."""
+    inner = copied(query).select(*(one for _, one in widths), dialect=DIALECT)
+    names = [f"c{at}" for at in range(len(query.expressions))] + [f"w{at}" for at, _ in widths]
+    small = " + ".join(f"coalesce(CAST(abs(c{at}) < w{at} AS BIGINT), 0)" for at, _ in widths)
+    told = " + ".join(f"CAST(c{at} IS NOT NULL AS BIGINT)" for at, _ in widths)
+    shown = f"CAST(coalesce(sum({small}), 0) AS BIGINT), CAST(coalesce(sum({told}), 0) AS BIGINT)"
+    text = inner.sql(DIALECT, comments=False, normalize_functions=False)
+    return f"SELECT {shown} FROM ({text}) AS _dk_note({', '.join(names)})"
+
+
 def settle(
     context: RuleContext,
     name: TableName,
@@ -135,10 +150,11 @@ def settle(
     what: str,
     counted: Sequence[tuple[Noisy, int]],
     noisy: Sequence[tuple[int, float]] = (),
+    note: str | None = None,
 ) -> None:
     """Note a question as one to be answered, with the step that describes it.
 
-    counted: the noise of its counts, and how many cells each adds up. noisy: as of the step.
+    counted: the noise of its counts, and how many cells each adds up. noisy, note: as of the step.
     """
     context.answers.append(question)
     protected = context.catalog.protected[name]
@@ -153,5 +169,6 @@ def settle(
         within=max((noise.records(cells) for noise, cells in counted), default=None),
         width=max((noise.fine(cells) for noise, cells in counted), default=None),
         noisy=tuple(noisy),
+        note=note,
     )
     context.steps.append(step)

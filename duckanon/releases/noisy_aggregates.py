@@ -29,6 +29,7 @@ from duckanon.releases.noise import (
     columns_of,
     conditions,
     not_dropped,
+    note_query,
     offering,
     public_key,
     settle,
@@ -135,9 +136,10 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     except _REFUSALS as no:
         part = getattr(no, "part", None) or _refused_part(context, query, node, str(no))
         return context.not_answered(part, f"{no}{_way_out(context, query, node, part, no)}")
-    noisy = plan.noisy if node is context.bound.query else ()
+    is_result = node is context.bound.query
+    noisy, note = (plan.noisy, plan.note(new)) if is_result else ((), None)
     context.replace(node, new)
-    settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy)
+    settle(context, table, plan.question, plan.kind, plan.words, plan.counted, noisy, note)
     return None
 
 
@@ -668,6 +670,15 @@ class _Plan:
         found = [(at, by_node.get(one.unalias())) for at, one in enumerate(shown)]
         return [(at, 2 * one.half) for at, one in found if one is not None and one.is_shown and one.half is not None]
 
+    def note(self, new: Node) -> str | None:
+        """As of the step, of the query over the answer; None where all widths are the same, or there are none."""
+        if new.args.get("distinct") is not None:
+            return None
+        found = self._grouped.intervals(self.over, [_width(one) for one in self.told])
+        if not found or {at for at, _ in found} == {at for at, _ in self.noisy}:
+            return None
+        return note_query(new, found)
+
     @property
     def kind(self) -> str:
         """What is asked, for people."""
@@ -713,6 +724,14 @@ def _tested(column: str, kind: str) -> str:
     is_number = kind in WHOLE or kind == "DOUBLE" or kind.startswith("DECIMAL(")
     condition = f"{name} < 18" if is_number else f"{name} IS NULL"
     return f"CASE WHEN {condition} THEN 'yes' ELSE 'no' END"
+
+
+def _width(told: Told) -> str | None:
+    """How wide a number's interval is, as SQL; None if it has none."""
+    try:
+        return told.width
+    except NotFollowed:
+        return None
 
 
 def _shown_key(at: int) -> str:

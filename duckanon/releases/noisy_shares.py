@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.errors import InvalidInput
-from duckanon.releases.intervals import Noisy
+from duckanon.releases.intervals import Noisy, Quotient
 from duckanon.releases.key_filters import filtered
 from duckanon.releases.noise import (
     NotOffered,
@@ -19,6 +19,7 @@ from duckanon.releases.noise import (
     check,
     columns_of,
     conditions,
+    note_query,
     offering,
     public_key,
     settle,
@@ -69,10 +70,13 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
     except (NotOffered, NotTotal, InvalidInput) as no:
         return context.not_answered(getattr(no, "part", None) or node, str(no))
     keys = len(first.rows) + len(first.cols)
-    source = f"({_quotients(conditionals, _in_order(question, order), len(first.rows), keys, cells)}) AS _dk_shares"
+    answer = _in_order(question, order)
+    source = f"({_quotients(conditionals, answer, len(first.rows), keys, cells)}) AS _dk_shares"
     replacement = share_columns(context, conditionals, node, source)
     if replacement is None:
         return _ORDER
+    wide = f"({_quotients(conditionals, answer, len(first.rows), keys, cells, question.scale)}) AS _dk_shares"
+    note = _note(context, conditionals, node, wide) if node is context.bound.query else None
     context.replace(node, replacement)
     # A count adds up at most all cells of one combination of keys, which differ in conditions.
     noisy, together = Noisy(question.scale, (Fraction(1),)), question.outcomes
@@ -80,8 +84,17 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
         "The shares are quotients of counts with noise, NULL where a row's noisy total is below 1: 95 % of the counts "
         f"are within {noisy.records(together)} of the truth."
     )
-    settle(context, first.table, question, SHARES, reason, [(noisy, together)])
+    settle(context, first.table, question, SHARES, reason, [(noisy, together)], note=note)
     return None
+
+
+def _note(context: RuleContext, conditionals: Sequence[Conditional], node: Node, source: str) -> str | None:
+    """As of the step. source: as for `share_columns`, with the widths of the intervals of the shares too."""
+    query = share_columns(context, conditionals, node, source)
+    if query is None or query.args.get("distinct") is not None:
+        return None
+    shown = [at for at, role in enumerate(conditionals[0].columns) if role.what == "share"]
+    return note_query(query, [(at, f"w{place}") for place, at in enumerate(shown)])
 
 
 def objection(conditionals: Sequence[Conditional]) -> str | None:
@@ -222,8 +235,18 @@ def _cells(context: RuleContext, name: TableName, found: Conditional, events: Se
     return _Cells(cell(found.of), cell(found.event))
 
 
-def _quotients(conditionals: Sequence[Conditional], answer: str, rows: int, keys: int, cells: Sequence[_Cells]) -> str:
-    """The shares p0, ... by the keys k0, ..., from noisy counts: NULL where a row's total is below 1, from 0 to 1."""
+def _quotients(
+    conditionals: Sequence[Conditional],
+    answer: str,
+    rows: int,
+    keys: int,
+    cells: Sequence[_Cells],
+    noise: Fraction | None = None,
+) -> str:
+    """The shares p0, ... by the keys k0, ..., from noisy counts: NULL where a row's total is below 1, from 0 to 1.
+
+    noise: the scale of the noise of a cell, if the widths of their intervals, w0, ..., are wanted too.
+    """
     own = [f"k{at}" for at in range(keys)]
     sums, totals, shown = [], [], []
     partition = f"PARTITION BY {', '.join(own[:rows])}" if rows else ""
@@ -239,6 +262,13 @@ def _quotients(conditionals: Sequence[Conditional], answer: str, rows: int, keys
         shown.append(
             f"CASE WHEN b{at} >= 1 THEN {scaled if digits is None else f'round({scaled}, {digits})'} END AS p{at}"
         )
+        if noise is not None:
+            sums += [f"count(*) FILTER (WHERE {of} AND {event}) AS x{at}", f"count(*) FILTER (WHERE {of}) AS y{at}"]
+            totals += [f"x{at}", f"CAST(sum(y{at}) OVER ({partition}) AS BIGINT) AS y{at}"]
+            counts = [f"x{at}", f"(y{at} - x{at})"]
+            quotient = Quotient(noise, Fraction(1), (Fraction(1), Fraction(0)))
+            low, high = (quotient.end_sql(side, f"a{at}", f"b{at}", counts) for side in ("low", "high"))
+            shown.append(f"({high} - {low}) * {scale.numerator} / {scale.denominator} AS w{at}")
     grouped = f" GROUP BY {', '.join(own)}" if own else ""
     inner = f"SELECT {', '.join([*own, *sums])} FROM {answer} AS _dk_counts{grouped}"
     summed = f"SELECT {', '.join([*own, *totals])} FROM ({inner}) AS _dk_sums"

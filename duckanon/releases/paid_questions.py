@@ -157,6 +157,11 @@ class PaidQuestion:
         raise NotImplementedError
 
     @property
+    def looks_up(self) -> tuple[Among, ...]:
+        """Conditions by what open tables hold, which may change from one asking to the next."""
+        return ()
+
+    @property
     def form(self) -> Form:
         """Which cells, or leaf regions, the answer has."""
         raise NotImplementedError
@@ -353,6 +358,10 @@ class GroupSizesQuestion(PaidQuestion):
         found |= {"among": [one.resolved for one in self.among], "units": self.units and self.units.resolved}
         usual: dict[str, Any] = {"within": (), "computed": (), "size": asdict(RECORDS), "among": [], "units": None}
         return {name: one for name, one in found.items() if name not in usual or one != usual[name]}
+
+    @property
+    def looks_up(self) -> tuple[Among, ...]:
+        return self.among
 
     @property
     def form(self) -> Form:

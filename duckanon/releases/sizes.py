@@ -89,19 +89,27 @@ class UnitsTable:
 class Among:
     """A condition on records: their column `own` has one of the values of an open table's `column`.
 
-    location: of the open table. filter: conditions on its rows, as SQL.
+    location: of the open table. filter: conditions on its rows, as SQL. content: a hash of the values that it had
+    when the guard decided: with other values it is another condition, and another question.
     """
 
     own: str
     location: Location
     column: str
     filter: tuple[str, ...] = ()
+    content: str = ""
 
     @property
     def resolved(self) -> dict[str, Any]:
         """All that an answer depends on, as plain values."""
-        told = {"own": self.own, "column": self.column, "filter": self.filter}
+        told = {"own": self.own, "column": self.column, "filter": self.filter, "content": self.content}
         return {**told, "table": self.location.identity}
+
+    @property
+    def values(self) -> str:
+        """A query for the open table's values."""
+        where = f" WHERE {' AND '.join(f'({test})' for test in self.filter)}" if self.filter else ""
+        return f"SELECT {quoted([self.column])} FROM {quoted(self.location.path)} AS _dk_open{where}"
 
     @property
     def words(self) -> str:

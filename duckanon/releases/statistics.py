@@ -110,6 +110,11 @@ class Told(ABC):
         )
 
     @property
+    def width(self) -> str:
+        """How wide its interval is, as SQL. Raises NotFollowed if it has none."""
+        return f"({self.end('high')} - {self.end('low')})"
+
+    @property
     def half(self) -> float | None:
         """How far 95 % are from the truth at most in a row of all keys; of a mean, times the number of its values."""
         return None
@@ -146,10 +151,19 @@ class Count(Told):
 
     def end(self, side: str) -> str:
         """No count is below zero, so neither is an end of its interval."""
+        end = f"{self.value} {_SIGN[side]} {self._far}"
+        return f"CAST({'greatest' if self.asked.factor > 0 else 'least'}({end}, 0) AS {self._type})"
+
+    @property
+    def width(self) -> str:
+        """Nothing is cut off at zero."""
+        return f"(2 * {self._far})"
+
+    @property
+    def _far(self) -> str:
         # A count is rounded, so noise of less than half a record more does not show.
         records = f"CAST(floor({self.by.noise.width_sql(self.cells.count(self.where))} + 0.5) AS BIGINT)"
-        end = f"{self.value} {_SIGN[side]} {times(records, abs(self.asked.factor))}"
-        return f"CAST({'greatest' if self.asked.factor > 0 else 'least'}({end}, 0) AS {self._type})"
+        return times(records, abs(self.asked.factor))
 
     @property
     def half(self) -> float:

@@ -22,7 +22,7 @@ from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of
 from duckanon.rewrite.allowed import NO_TRY, OWN
 from duckanon.rewrite.dialect import DIALECT, Reading, reading
 from duckanon.rewrite.normalize.desugar import pivots
-from duckanon.rewrite.quote import Unread
+from duckanon.rewrite.quote import let_quote, of_part, quote
 
 # In characters. A longer statement would take seconds to parse.
 _LONGEST = 100_000
@@ -153,8 +153,8 @@ def _parsed(text: str) -> Statement:
         for one in nodes_of(tree, exp.Fetch):
             _as_limit(one)
         found = _kind(pivots(tree))
-    except Unread as no:
-        no.quotes(written)
+    except UnsupportedQuery as no:
+        let_quote(no, quote(written, no.about, ()))
         raise
     if found is None:
         _refuse(text, tree)
@@ -216,7 +216,9 @@ def _as_limit(fetch: Node) -> None:
     ties = fetch.args.get("with_ties") or fetch.args.get("percent") or (options and options.args.get("with_ties"))
     count = fetch.args.get("count")
     if ties or (options and options.args.get("percent")) or count is None:
-        raise Unread("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else.", fetch)
+        raise of_part(
+            UnsupportedQuery("FETCH is followed as in FETCH FIRST 10 ROWS ONLY: use LIMIT for anything else."), fetch
+        )
     fetch.replace(exp.Limit(expression=count.copy()))
 
 
@@ -252,11 +254,16 @@ def known(query: Node) -> Node:
             raise UnsupportedQuery("The statement is nested too deeply: split it with temporary tables.")
         name = type(node).__name__
         if isinstance(node, exp.Anonymous) and str(node.this).upper() == "TRY":
-            raise Unread(NO_TRY, node)
+            raise of_part(UnsupportedQuery(NO_TRY), node)
         if isinstance(node, exp.Anonymous) and fold(node.name) in OWN:
-            raise Unread("The ends of intervals are low(...) and high(...) of a number with noise.", node)
+            raise of_part(
+                UnsupportedQuery("The ends of intervals are low(...) and high(...) of a number with noise."), node
+            )
         if name not in _PARTS and not isinstance(node, exp.Func):
-            raise Unread(f"The statement holds what the guard does not know ({name}): write it another way.", node)
+            raise of_part(
+                UnsupportedQuery(f"The statement holds what the guard does not know ({name}): write it another way."),
+                node,
+            )
         if isinstance(node, exp.Select):
             for part in ("into", "locks", "hint", "operation_modifiers", "pivots", "match"):
                 _without(node, part)
@@ -277,9 +284,9 @@ def _without(node: Node, part: str) -> None:
     if found:
         found = found[0] if isinstance(found, list) else found
         # (sqlglot does not write FOR UPDATE in DuckDB's dialect.)
-        about = None if part == "locks" else found if isinstance(found, ROOT) else node
+        quoted = None if part == "locks" else found if isinstance(found, ROOT) else node
         clause = _CLAUSES.get(part, part.upper())
-        raise Unread(f"The guard does not know {clause} here: write the query without it.", about)
+        raise of_part(UnsupportedQuery(f"The guard does not know {clause} here: write the query without it."), quoted)
 
 
 def _only(node: Node, *names: str) -> bool:

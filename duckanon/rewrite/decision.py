@@ -31,7 +31,9 @@ class Step:
     epsilon: what it costs; None for what costs nothing. remaining: the budget before it. edition: of the answer.
     drawn: the day on which the answer was charged, if it is stored already: then it is free. within: how far 95 % of
     its counts are from the truth at most. width: the same, not rounded. noisy: the positions of the result's columns
-    that are counts and sums with noise, and how wide the 95 % intervals of their numbers are.
+    that are counts and sums with noise, and how wide the 95 % intervals of their numbers are. note: where widths differ
+    from row to row, as of means, shares and totals, a query of stored answers for how many numbers of the result are
+    smaller than their intervals are wide, and for how many numbers with intervals there are.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Step:
     within: int | None = None
     width: float | None = None
     noisy: tuple[tuple[int, float], ...] = ()
+    note: str | None = None
 
     @property
     def line(self) -> str:
@@ -91,7 +94,10 @@ class Decision:
         """What of the decision may be shown: not the text of a view or macro, nor what it reads, calls or asks for."""
         if not self.has_definitions:
             return self
-        return replace(self, query=None, target=None, readings=(), tables=frozenset(), calls=(), answers=())
+        steps = [replace(step, note=None) for step in self.steps]
+        return replace(
+            self, steps=steps, query=None, target=None, readings=(), tables=frozenset(), calls=(), answers=()
+        )
 
     @property
     def refusal(self) -> Step | None:
@@ -102,6 +108,11 @@ class Decision:
         """The columns of the result that are counts and sums with noise: positions and widths, as of the steps."""
         return tuple(one for step in self.steps for one in step.noisy)
 
+    @property
+    def note(self) -> str | None:
+        """As of its steps. It has one only if the result is that of the statement's own SELECT."""
+        return next((step.note for step in self.steps if step.note is not None), None)
+
     def small_numbers(self, rows: Iterable[Sequence[Any]]) -> str | None:
         """A sentence on numbers with noise that are small beside their own intervals; None where there are none.
 
@@ -109,15 +120,7 @@ class Decision:
         """
         noisy = self.noisy
         told = [(row[at], width) for row in rows for at, width in noisy if row[at] is not None]
-        small = sum(abs(number) < width for number, width in told)
-        if not small:
-            return None
-        is_one, what = small == 1, "number" if len(told) == 1 else "numbers"
-        own = "is smaller than its" if is_one else "are smaller than their"
-        return (
-            f"{small:,} of {len(told):,} noisy {what} {own} own interval is wide: {'it' if is_one else 'they'} may be "
-            "noise alone."
-        )
+        return told_small(sum(abs(number) < width for number, width in told), len(told))
 
     def rows(self) -> list[dict[str, Any]]:
         """The steps as explain_privacy shows them."""
@@ -138,3 +141,13 @@ class Decision:
             }
             for step in self.steps
         ]
+
+
+def told_small(small: int, told: int) -> str | None:
+    """A sentence on how many numbers with noise are smaller than their own intervals are wide; None if none is."""
+    if not small:
+        return None
+    is_one, what = small == 1, "number" if told == 1 else "numbers"
+    own = "is smaller than its" if is_one else "are smaller than their"
+    they = "it" if is_one else "they"
+    return f"{small:,} of {told:,} noisy {what} {own} own interval is wide: {they} may be noise alone."

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from duckanon.errors import UnsupportedQuery
+from duckanon.errors import DuckanonError
 from duckanon.rewrite.algebra.nodes import ROOT, Node, copied, nodes_of
 from duckanon.rewrite.dialect import DIALECT
 
@@ -31,18 +32,18 @@ _Token = tuple[str, str]
 _PARAMETER: _Token = ("VALUE", "")
 
 
-class Unread(UnsupportedQuery):
-    """Why a statement is not read, about a part of it. part: its node in the tree of the text, if there is one."""
+E = TypeVar("E", bound=DuckanonError)
 
-    def __init__(self, reason: str, part: Node | None = None) -> None:
-        super().__init__(reason)
-        self.part = part
 
-    def quotes(self, text: str) -> None:
-        """Let the message begin with the part as it was written. text: the statement."""
-        part = quote(text, self.part, ())
-        if part is not None:
-            self.args = (not_answered(part, str(self)),)
+def of_part(error: E, part: Node | str | None) -> E:
+    """An error about a part of a statement: its node in the tree of the text, or its name."""
+    error.about = part
+    return error
+
+
+def let_quote(error: DuckanonError, part: str | None) -> None:
+    """Let the message of an error begin with the part of the statement that it is about."""
+    error.args, error.about = (not_answered(part, str(error)),), None
 
 
 def not_answered(part: str | None, reason: str) -> str:

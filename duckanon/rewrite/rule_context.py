@@ -62,6 +62,10 @@ class Releases(Protocol):
         """Answer a call on a protected table, or refuse it."""
         ...
 
+    def content(self, values: Any) -> str:
+        """A hash of the values of an open table by which records are looked up."""
+        ...
+
     def cells(self, question: Any) -> int | None:
         """The number of cells of an answer, which follows from the domains; None if these are not at hand."""
         ...

@@ -311,11 +311,12 @@ def anything_else(context: RuleContext) -> None:
 
 
 def _shortest(reasons: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The first reason that quotes a part of the query, else the first.
+    """The first reason; of several rules with the same sentence, the one that quotes the smallest part.
 
-    Of several rules with the same sentence it is the one that quotes the smallest part.
+    What is said of shares as a whole is left to the rule that computes them otherwise, if it quotes a part.
     """
-    kind, reason = next((one for one in reasons if one[1].startswith("`")), reasons[0])
+    of_parts = (one for one in reasons if one[1].startswith("`"))
+    kind, reason = next(of_parts, reasons[0]) if reasons[0][0] == Conditional.shown else reasons[0]
     same = [one for _, one in reasons if one.rpartition("` ")[2] == reason.rpartition("` ")[2]]
     return kind, min(same, key=len)
 

@@ -14,6 +14,7 @@ from typing import Any
 from duckanon.catalog.names import TableName, fold
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
 from duckanon.rewrite.allowed import FUNCTIONS, NO_TRY, OPERATORS, TABLE_FUNCTIONS, TYPES
+from duckanon.rewrite.quote import of_part
 
 _QUERIES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _SOURCES = frozenset({"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY"})
@@ -45,22 +46,6 @@ _ENDS = frozenset({"low", "high"})
 _OWN_TYPE = "The statement casts to a type that somebody made: cast to a built-in one."
 # Keys that give a position in the text, and nothing else.
 _PLACES = frozenset({"query_location", "query_location_length"})
-
-
-class NotAllowed(UnsupportedQuery):
-    """Something that the text calls or casts to must not be used. name: its folded name, as DuckDB has it."""
-
-    def __init__(self, reason: str, name: str) -> None:
-        super().__init__(reason)
-        self.name = name
-
-
-class UsesMacro(PolicyRefusal):
-    """As `NotAllowed`, of what may be a macro of a user's."""
-
-    def __init__(self, reason: str, name: str) -> None:
-        super().__init__(reason)
-        self.name = name
 
 
 @dataclass(frozen=True)
@@ -191,31 +176,36 @@ def _source(node: dict[str, Any], allowed: Allowed) -> bool:
 def _function(node: dict[str, Any], allowed: Allowed, listed: frozenset[str]) -> None:
     name = fold(str(node.get("function_name")))
     if name in allowed.macros:
-        raise UsesMacro(
+        said = (
             f"In this database {name[:40]} is a macro that somebody wrote, so what it does is not known here: ask the "
-            "steward to drop or rename it.",
-            name,
+            "steward to drop or rename it."
         )
+        raise of_part(PolicyRefusal(said), name)
     if name in _ENDS:
-        raise NotAllowed("low and high are of counts, sums, means and shares, where these are computed.", name)
-    if name not in listed:
-        raise NotAllowed(
-            f"The function {name[:40]} is not one of those that an analyst may call: leave it out, or ask the steward.",
-            name,
+        raise of_part(
+            UnsupportedQuery("low and high are of counts, sums, means and shares, where these are computed."), name
         )
+    if name not in listed:
+        said = (
+            f"The function {name[:40]} is not one of those that an analyst may call: leave it out, or ask the steward."
+        )
+        raise of_part(UnsupportedQuery(said), name)
     if node.get("catalog") or (node.get("schema") or "main") != "main" or node.get("export_state"):
-        raise NotAllowed(f"The function {name[:40]} is called in a way that the guard does not know.", name)
+        raise of_part(
+            UnsupportedQuery(f"The function {name[:40]} is called in a way that the guard does not know."), name
+        )
 
 
 def _column(node: dict[str, Any], allowed: Allowed) -> None:
     """Check a column's name, which may be a call, such as `current_date`."""
     names = node.get("column_names") or []
     if len(names) == 1 and fold(str(names[0])) in _VALUES and allowed.macros & _BEHIND:
-        raise UsesMacro(
-            f"In this database a macro has the name of a built-in function, so what {fold(str(names[0]))} does is not "
-            "known here: ask the steward to drop or rename it.",
-            fold(str(names[0])),
+        called = fold(str(names[0]))
+        said = (
+            f"In this database a macro has the name of a built-in function, so what {called} does is not known here: "
+            "ask the steward to drop or rename it."
         )
+        raise of_part(PolicyRefusal(said), called)
 
 
 def _cast(kind: Any) -> None:
@@ -227,7 +217,7 @@ def _cast(kind: Any) -> None:
             if one.get("id") == "USER":
                 _type({**one["type_info"], "type_name": one["type_info"].get("user_type_name")})
             elif "id" in one and one["id"] not in _CASTS:
-                raise NotAllowed(_OWN_TYPE, fold(str(one["id"])))
+                raise of_part(UnsupportedQuery(_OWN_TYPE), fold(str(one["id"])))
             stack.extend(one.values())
         elif isinstance(one, list):
             stack.extend(one)
@@ -236,4 +226,4 @@ def _cast(kind: Any) -> None:
 def _type(node: dict[str, Any]) -> None:
     """Check a type, in DuckDB 2's form."""
     if node.get("catalog") or node.get("schema") or fold(str(node.get("type_name"))) not in TYPES:
-        raise NotAllowed(_OWN_TYPE, fold(str(node.get("type_name"))))
+        raise of_part(UnsupportedQuery(_OWN_TYPE), fold(str(node.get("type_name"))))

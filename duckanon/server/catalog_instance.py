@@ -14,8 +14,8 @@ from typing import Any
 
 import duckdb
 
+from duckanon.catalog.names import literal
 from duckanon.errors import UnsupportedQuery
-from duckanon.functions.sqltext import literal
 from duckanon.server import catalog_facts as facts
 from duckanon.server.catalog_listing import Listing
 from duckanon.server.catalog_query import known

@@ -9,7 +9,7 @@
     unnest(answer.found.upper) AS most,
     unnest(answer.found.feasible) AS feasible
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_named AS (
   SELECT DISTINCT $row_keys, place FROM _dk_cells

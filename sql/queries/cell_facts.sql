@@ -18,7 +18,7 @@ _dk_known AS (
     UNION ALL BY NAME
     SELECT $known_absent WHERE false
   )
-  WHERE (SELECT _dk_unless($known_problem) FROM _dk_known_described)
+  WHERE (SELECT system.main.error($known_problem) IS NULL FROM _dk_known_described)
 ),
 _dk_places AS (
   SELECT DISTINCT $row_keys, place FROM _dk_cells

@@ -9,7 +9,7 @@ _dk_counted AS MATERIALIZED (
   SELECT $keys system.main.count(*) AS records, $key AS cell_key, $flaws AS flaws FROM _dk_source GROUP BY ALL
 ),
 _dk_sound AS (
-  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM _dk_counted
+  SELECT system.main.error(system.main.max(flaws)) IS NULL AS fine FROM _dk_counted
 ),
 _dk_given AS MATERIALIZED (
   SELECT $given AS given
@@ -18,7 +18,7 @@ _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM _dk_given WHERE (SELECT fine FROM _dk_sound)
 ),
 _dk_ptable AS MATERIALIZED (
-  SELECT unnest(answer.ptable, recursive := true) FROM _dk_answered WHERE _dk_unless(answer.problem)
+  SELECT unnest(answer.ptable, recursive := true) FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_last AS (
   SELECT system.main.max(i) AS i FROM _dk_ptable

@@ -8,7 +8,7 @@
     unnest(answer.found.offsets) AS extra,
     unnest(answer.found.kinds) AS kind
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_runs AS (
   SELECT

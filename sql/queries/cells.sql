@@ -17,7 +17,7 @@ _dk_cells AS MATERIALIZED (
   FROM _dk_counted
 ),
 _dk_sound AS (
-  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM _dk_cells
+  SELECT system.main.error(system.main.max(flaws)) IS NULL AS fine FROM _dk_cells
 ),
 $facts,
 _dk_answered AS MATERIALIZED (

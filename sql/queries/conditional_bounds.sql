@@ -20,12 +20,12 @@ _dk_cells AS MATERIALIZED (
   FROM _dk_grouped
 ),
 _dk_sound AS (
-  SELECT _dk_unless(CASE
+  SELECT system.main.error(CASE
     WHEN system.main.max(times) > 1
       THEN 'A cell is there more than once: give one proportion for each combination of rows and cols.'
     WHEN system.main.count(share) < system.main.count(*)
       THEN 'A proportion is NULL: leave out rows without proportions.'
-  END) AS fine
+  END) IS NULL AS fine
   FROM _dk_cells
 ),
 _dk_answered AS MATERIALIZED (
@@ -38,7 +38,7 @@ _dk_found AS (
     unnest(answer.found.upper) AS "upper",
     unnest(answer.found.feasible) AS feasible
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 )
 SELECT $released, "lower", "upper", feasible, "lower" = "upper" AS disclosed
 FROM _dk_cells JOIN _dk_found USING (cell)

@@ -2,4 +2,4 @@
 --   $described  a row with what the call needs to know of the table   $call  the call
 WITH _dk_described AS ($described),
 _dk_answered AS MATERIALIZED (SELECT $call AS answer FROM _dk_described)
-SELECT answer.said AS said FROM _dk_answered WHERE _dk_unless(answer.problem)
+SELECT answer.said AS said FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL

@@ -1,6 +1,6 @@
 -- The result of disclosure_report, after queries/cells.sql.
 , _dk_measured AS (
-  SELECT unnest(answer.found) FROM _dk_answered WHERE _dk_unless(answer.problem)
+  SELECT unnest(answer.found) FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL
 )
 SELECT
   n,

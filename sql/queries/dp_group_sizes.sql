@@ -19,7 +19,7 @@ _dk_answered AS MATERIALIZED (
   FROM _dk_packed, _dk_tree, _dk_verdict
 ),
 _dk_released AS (
-  SELECT unnest(answer.regions) AS one FROM _dk_answered WHERE _dk_unless(answer.problem)
+  SELECT unnest(answer.regions) AS one FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_ordered AS (
   SELECT _dk_named.*, one

@@ -6,7 +6,7 @@
 _dk_sums AS (
   SELECT level, region, size, CAST(system.main.sum(groups) AS BIGINT) AS groups
   FROM _dk_counted JOIN _dk_branches USING (leaf)
-  WHERE (SELECT _dk_unless(problem) FROM _dk_verdict)
+  WHERE (SELECT system.main.error(problem) IS NULL FROM _dk_verdict)
   GROUP BY ALL
 )
 SELECT level, $released size, groups

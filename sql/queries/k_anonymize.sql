@@ -16,7 +16,7 @@ WITH
 _dk_answered AS MATERIALIZED (
   SELECT records, content, answer.classes AS labels$levels
   FROM (SELECT records, content, $classes AS answer FROM _dk_packed)
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_labelled AS NOT MATERIALIZED (
   SELECT *, $label AS "duckanon.label" FROM _dk_rows AS "duckanon.row"
@@ -68,7 +68,7 @@ FROM (
   FROM _dk_labelled AS "duckanon.row"
   JOIN _dk_classes ON _dk_classes."duckanon.label" = "duckanon.row"."duckanon.label"$joined
   WHERE _dk_classes.class_id IS NOT NULL
-    AND (SELECT _dk_unless(problem) FROM _dk_verdict)
+    AND (SELECT system.main.error(problem) IS NULL FROM _dk_verdict)
     AND CASE WHEN ($within) IS TRUE THEN true ELSE system.main.error(
       'k_anonymize left a value outside its interval or set: this is a bug in duckanon, nothing was released.') END
 )

@@ -8,7 +8,7 @@ WITH
 _dk_found AS MATERIALIZED (
   SELECT answer.found.labels AS labels, answer.found.prices AS prices
   FROM (SELECT $found AS answer FROM _dk_packed)
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_labelled AS NOT MATERIALIZED (
   SELECT *, $label AS "duckanon.label" FROM _dk_rows AS "duckanon.row"

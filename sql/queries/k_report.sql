@@ -5,4 +5,4 @@ WITH
 _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM $source
 )
-SELECT unnest(answer.measures) FROM _dk_answered WHERE _dk_unless(answer.problem)
+SELECT unnest(answer.measures) FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL

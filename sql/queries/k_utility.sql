@@ -11,7 +11,7 @@ _dk_described AS (
     (SELECT system.main.list(column_type) FROM (DESCRIBE FROM system.main.query_table($after))) AS after_types
 ),
 _dk_sound AS MATERIALIZED (
-  SELECT _dk_unless($problem) AS fine FROM _dk_described
+  SELECT system.main.error($problem) IS NULL AS fine FROM _dk_described
 ),
 -- Rows that agree are handed over once.
 _dk_before AS (
@@ -29,4 +29,4 @@ _dk_after AS (
 _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM _dk_described
 )
-SELECT unnest(answer.rows, recursive := true) FROM _dk_answered WHERE _dk_unless(answer.problem)
+SELECT unnest(answer.rows, recursive := true) FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL

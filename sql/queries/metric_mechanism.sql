@@ -9,7 +9,7 @@ _dk_found AS (
     unnest(answer.found.outputs) AS output_place,
     unnest(answer.found.probabilities) AS probability
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 )
 SELECT secrets.id AS secret, outputs.id AS output, probability
 FROM _dk_found

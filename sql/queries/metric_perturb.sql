@@ -12,17 +12,17 @@ _dk_mechanism AS MATERIALIZED (
     secret,
     output,
     probability,
-    system.main.dense_rank() OVER (ORDER BY _dk_bytes(secret)) - 1 AS secret_place,
-    system.main.row_number() OVER (ORDER BY _dk_bytes(secret), _dk_bytes(output)) - 1 AS cell
+    system.main.dense_rank() OVER (ORDER BY system.main.encode(CAST(secret AS VARCHAR))) - 1 AS secret_place,
+    system.main.row_number() OVER (ORDER BY system.main.encode(CAST(secret AS VARCHAR)), system.main.encode(CAST(output AS VARCHAR))) - 1 AS cell
   FROM (
     FROM system.main.query_table($mechanism)
     UNION ALL BY NAME
     SELECT NULL AS secret, NULL AS output, NULL AS probability WHERE false
   )
-  WHERE (SELECT _dk_unless($mechanism_problem) FROM _dk_mechanism_described)
+  WHERE (SELECT system.main.error($mechanism_problem) IS NULL FROM _dk_mechanism_described)
 ),
 _dk_secrets AS (
-  SELECT DISTINCT _dk_bytes(secret) AS key, secret_place FROM _dk_mechanism
+  SELECT DISTINCT system.main.encode(CAST(secret AS VARCHAR)) AS key, secret_place FROM _dk_mechanism
 ),
 _dk_rows AS MATERIALIZED (
   SELECT
@@ -32,7 +32,7 @@ _dk_rows AS MATERIALIZED (
   FROM (
     SELECT "duckanon.row", _dk_secrets.secret_place, system.main.row_number() OVER () AS arrival
     FROM (SELECT "duckanon.row" FROM _dk_source AS "duckanon.row")
-    LEFT JOIN _dk_secrets ON _dk_secrets.key = _dk_bytes("duckanon.row".$id)
+    LEFT JOIN _dk_secrets ON _dk_secrets.key = system.main.encode(CAST("duckanon.row".$id AS VARCHAR))
   )
 ),
 _dk_answered AS MATERIALIZED (
@@ -42,7 +42,7 @@ _dk_answered AS MATERIALIZED (
 _dk_drawn AS (
   SELECT unnest(answer.found) AS cell, system.main.generate_subscripts(answer.found, 1) - 1 AS place
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 )
 SELECT "duckanon.row".*, output AS perturbed
 FROM _dk_rows

@@ -3,4 +3,4 @@
 , _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM _dk_records WHERE (SELECT fine FROM _dk_sound)
 )
-SELECT unnest(answer.found) FROM _dk_answered WHERE _dk_unless(answer.problem)
+SELECT unnest(answer.found) FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL

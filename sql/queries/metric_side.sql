@@ -14,5 +14,5 @@ _dk_${side} AS (
     SELECT $absent WHERE false
   ) AS side
   $joins
-  WHERE (SELECT _dk_unless($problem) FROM _dk_${side}_described)
+  WHERE (SELECT system.main.error($problem) IS NULL FROM _dk_${side}_described)
 )

@@ -8,17 +8,17 @@ WITH
 _dk_records AS MATERIALIZED (
   SELECT
     $id AS id,
-    _dk_bytes($id) AS key,
+    system.main.encode(CAST($id AS VARCHAR)) AS key,
     $values AS "values",
-    system.main.row_number() OVER (ORDER BY $id ASC NULLS LAST, _dk_bytes($id)) - 1 AS place
+    system.main.row_number() OVER (ORDER BY $id ASC NULLS LAST, system.main.encode(CAST($id AS VARCHAR))) - 1 AS place
   FROM _dk_source
 ),
 _dk_sound AS (
-  SELECT _dk_unless(CASE
+  SELECT system.main.error(CASE
     WHEN system.main.count(key) < system.main.count(*)
       THEN $id_text || ' is NULL in some row: name every record.'
     WHEN system.main.count(DISTINCT key) < system.main.count(*)
       THEN $id_text || ' names a record twice: give one row for each.'
-  END) AS fine
+  END) IS NULL AS fine
   FROM _dk_records
 )$sides

@@ -8,7 +8,7 @@ WITH
 _dk_found AS MATERIALIZED (
   SELECT answer.found.labels AS labels, answer.found.classes AS classes
   FROM (SELECT $found AS answer FROM _dk_packed)
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_labelled AS NOT MATERIALIZED (
   SELECT *, $label AS "duckanon.label" FROM _dk_rows AS "duckanon.row"
@@ -24,7 +24,7 @@ _dk_risks AS MATERIALIZED (
     unnest(answer.risks, recursive := true),
     system.main.generate_subscripts(answer.risks, 1) - 1 AS "duckanon.label"
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 )
 -- The order of the input leaves no trace.
 FROM (

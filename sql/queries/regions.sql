@@ -8,7 +8,7 @@
     SELECT $absent WHERE false
   )
   WHERE (
-    SELECT _dk_unless($problem)
+    SELECT system.main.error($problem) IS NULL
     FROM
       (
         SELECT system.main.list(column_name) AS names, system.main.list(column_type) AS types

@@ -6,4 +6,4 @@ WITH
 _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM _dk_packed
 )
-SELECT unnest(answer.rows, recursive := true) FROM _dk_answered WHERE _dk_unless(answer.problem)
+SELECT unnest(answer.rows, recursive := true) FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL

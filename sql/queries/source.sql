@@ -12,5 +12,5 @@ _dk_source AS (
     UNION ALL BY NAME
     SELECT $absent WHERE false
   )
-  WHERE (SELECT _dk_unless($problem) FROM _dk_described)
+  WHERE (SELECT system.main.error($problem) IS NULL FROM _dk_described)
 ),

@@ -14,7 +14,7 @@ _dk_records AS MATERIALIZED (
   SELECT $keys, $amount AS amount, $unit AS unit, $exact AS exact FROM _dk_source
 ),
 _dk_sound AS (
-  SELECT _dk_unless($flaws) AS fine FROM _dk_records
+  SELECT system.main.error($flaws) IS NULL AS fine FROM _dk_records
 ),
 _dk_sums AS (
   $cells
@@ -43,7 +43,7 @@ _dk_found AS (
     unnest(answer.found."lower") AS "lower",
     unnest(answer.found."upper") AS "upper"
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 )
 SELECT
   $released,

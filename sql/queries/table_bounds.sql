@@ -5,7 +5,7 @@
 --   $joined     the target's values                $order    their codes
 WITH
 _dk_described AS (SELECT [$described] AS described),
-_dk_checked AS (SELECT _dk_unless($problem) AS fine FROM _dk_described),
+_dk_checked AS (SELECT system.main.error($problem) IS NULL AS fine FROM _dk_described),
 $sources,
 _dk_answered AS MATERIALIZED (SELECT $answer AS answer),
 _dk_found AS (
@@ -16,7 +16,7 @@ _dk_found AS (
     unnest(answer.found."exact") AS "exact",
     unnest(answer.found.disclosed) AS disclosed
   FROM _dk_answered
-  WHERE _dk_unless(answer.problem)
+  WHERE system.main.error(answer.problem) IS NULL
 )
 SELECT $shown, "lower", "upper", "exact", disclosed
 FROM _dk_found $joined

@@ -9,7 +9,7 @@ _dk_counted AS MATERIALIZED (
   SELECT $keys, $amount AS records, $flaws AS flaws FROM _dk_source GROUP BY ALL
 ),
 _dk_sound AS (
-  SELECT _dk_unless(system.main.max(flaws)) AS fine FROM _dk_counted
+  SELECT system.main.error(system.main.max(flaws)) IS NULL AS fine FROM _dk_counted
 ),
 _dk_cells AS (
   SELECT [$codes] AS codes, TRY_CAST(records AS BIGINT) AS n FROM _dk_counted WHERE (SELECT fine FROM _dk_sound)
@@ -18,7 +18,7 @@ _dk_answered AS MATERIALIZED (
   SELECT $answer AS answer FROM _dk_cells
 ),
 _dk_found AS (
-  SELECT unnest(answer.designs) AS design FROM _dk_answered WHERE _dk_unless(answer.problem)
+  SELECT unnest(answer.designs) AS design FROM _dk_answered WHERE system.main.error(answer.problem) IS NULL
 ),
 _dk_named AS (
   SELECT $levels AS levels

@@ -2,7 +2,7 @@
 
 Modules and calls between modules for one statement of an analyst and one call of k_anonymize, the lines of each room,
 and the CPU time of opening a connection and of deciding about TPC-H's longest query. --first: also the first call of
-each kind on a new machine. --lanes: also the seconds of `poe quick` and of the README's test command.
+each kind on a new machine. --lanes: also the seconds of `poe quick`, of the README's test command and of what CI adds.
 """
 
 import resource
@@ -83,6 +83,7 @@ def main(arguments: list[str]) -> None:
         print("\n| lane | s | CPU s | |\n|---|---:|---:|---|")
         lane("poe quick", [sys.executable, "-m", "poethepoet", "quick"])
         lane("the README's command", [sys.executable, "-m", "pytest", "-q"])
+        lane("what CI adds", [sys.executable, "-m", "tests.lanes", "ci", "-q"])
 
 
 def statements(folder: Path) -> None:

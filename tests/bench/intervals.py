@@ -26,6 +26,7 @@ from tests.engines.seeded import Seeded
 from tests.releases.chosen_noise import Chosen, Number, Table, tables
 
 EPSILONS, STEPS, SOME, MANY = ("0.05", "0.5", "1", "3.7", "10"), (1, 9, 1000), 20, 10_000
+PLAIN, QUOTIENTS = ("count", "share", "share, divided"), ("mean", "share", "share, divided")
 # Records in each total: twice and once as many, so that means and shares are two thirds.
 RECORDS = (30, 60)
 NOISES = 400_000
@@ -101,7 +102,7 @@ def held_by_functions(
         return pa.array([text] * draws)
 
     counts = pa.array([cells] * draws)
-    if number in ("mean", "share"):
+    if number in QUOTIENTS:
         whole = steps if number == "mean" else 1
         below = [one * cells + noise / whole for one, noise in zip(RECORDS, (down, up), strict=True)]
         told = [constant(f"1/{whole}"), constant("0 1"), pa.array(below[1]), pa.array(below[0] + below[1])]
@@ -127,6 +128,7 @@ NUMBERS = {
     "sum from 18": "sum(v)",
     "mean": "avg(v)",
     "share": "avg(ill::INTEGER)",
+    "share, divided": "count(*) FILTER (WHERE ill) / count(*)",
 }
 
 
@@ -145,12 +147,12 @@ def lines(path: Path, draws: int) -> Iterator[Line]:
             )
             for number, sql in NUMBERS.items()
             for epsilon in EPSILONS
-            for steps in (STEPS if number not in ("count", "share") else STEPS[:1])
+            for steps in (STEPS if number not in PLAIN else STEPS[:1])
         }
         with tables(path / f"{cells}.duckdb", [table for table, _ in asked.values()]) as ask:
             for (number, epsilon, steps), (table, told) in asked.items():
                 rng, scale = np.random.default_rng(5), 1 / Fraction(epsilon)
-                scale *= steps if number not in ("count", "share") else 1
+                scale *= steps if number not in PLAIN else 1
                 if cells < MANY:
                     held = held_in_sql(ask(table, told), draws)
                 else:

@@ -26,9 +26,9 @@ K_ANONYMIZE = {
     "['age'], method := 'magic'": (
         "There is no method 'magic': choose one of " + ", ".join(f"'{name}'" for name in METHODS) + "."
     ),
-    "['age'], seconds := 0": "seconds must be a number above zero, as in seconds := 10.",
-    "['age'], seconds := 'inf'::DOUBLE": "seconds must be a number above zero, as in seconds := 10.",
-    "['age'], seconds := 'soon'": "seconds must be a number above zero, as in seconds := 10.",
+    "['age'], seconds := 0": "seconds must be a number above 0, as in seconds := 10.",
+    "['age'], seconds := 'inf'::DOUBLE": "seconds must be a number, as in seconds := 10.",
+    "['age'], seconds := 'soon'": "seconds must be a number, as in seconds := 10.",
     "['age'], seconds := 1, method := 'order'": (
         "Method 'order' takes no time limit: leave seconds out, or choose one of "
         + ", ".join(f"'{name}'" for name, method in METHODS.items() if method.timed)

@@ -280,7 +280,7 @@ BAD_CALLS = {
         "No design is left: name two variables or more, and leave one of them free to be a row and one a column."
     ),
     "table_designs('t', ['r', 'c'], max_cols := 0)": (
-        "max_cols must be 1 or more, and no less than the number of fixed_cols."
+        "max_cols must be 1 or more: the most column variables of a design."
     ),
 }
 
@@ -363,8 +363,11 @@ BAD_PROPORTIONS = {
     ("round(p, 3)", "48, digits := 2"): (
         "A proportion has more than 2 digits: correct digits, or round the proportions."
     ),
-    ("p", "48, digits := -1"): "digits must be between 0 and 18: how many decimals the proportions were rounded to.",
-    ("p", "48, digits := 2, ties := 'down'"): "There is no rule 'down' for ties: choose one of 'any', 'up', 'even'.",
+    ("p", "48, digits := -1"): "digits must be from 0 to 18: how many decimals the proportions were rounded to.",
+    (
+        "p",
+        "48, digits := 2, ties := 'down'",
+    ): "ties must be 'any', 'up' or 'even': how a share that lies half-way was rounded.",
     ("CASE WHEN c = 'a' THEN 0.9 ELSE 0.5 END", "48, digits := 1"): (
         'No table of this sample size has the proportions of row 1 in the order of "r": check p, n and digits.'
     ),

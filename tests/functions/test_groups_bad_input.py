@@ -7,7 +7,7 @@ import duckanon
 from tests.functions.test_bad_input import sentence
 
 EPSILON = "epsilon must be a number above 0 and at most 1,000,000, as in epsilon := 0.1."
-UNIT = "unit must be the name of the column that identifies a group, as in 'household_id'."
+UNIT = "unit must be the name of the column that identifies a group, as in unit := 'household_id'."
 NOWHERE = (
     'There is no column "nope" in people; its columns are unit, state, county, cars, age, hole, since, id, twice, '
     "level."
@@ -85,7 +85,9 @@ PRIVATE = {
     "'unit', epsilon := 1, max_size := 3, quantity := 'cars'": (
         "quantity needs a bound: the most that one person may add to it, as in bound := 1."
     ),
-    "'unit', epsilon := 1, max_size := 3, quantity := 'cars', bound := 0": "bound must be 1 or more, and at most 10^9.",
+    "'unit', epsilon := 1, max_size := 3, quantity := 'cars', bound := 0": (
+        "bound must be from 1 to 1,000,000,000: the most that one person may add to a quantity."
+    ),
     "'unit', epsilon := 1, max_size := 3, quantity := 'cars', bound := 1": (
         'Column "cars" holds a number above bound := 1: raise the bound, or clip it.'
     ),
@@ -101,7 +103,7 @@ PRIVATE = {
     "'unit', epsilon := 1, max_size := 3, regions := 'regions'": (
         "regions is given without a hierarchy: name its columns, as in hierarchy := ['state']."
     ),
-    f"'unit'{REGIONS}3": "regions must be a name in quotes.",
+    f"'unit'{REGIONS}3": "regions must be the name of a table or view, in quotes.",
     f"'unit'{REGIONS}'few'": (
         'Persons are in a region by "state" that few does not list: list it, or leave those rows out.'
     ),

@@ -10,6 +10,7 @@ import pytest
 
 from duckanon.engines.kanon import private_classes
 from duckanon.engines.kanon.criteria.enforcement import Settled
+from tests.amounts import sampled
 from tests.engines.kanon.diversities import diverse
 
 QI = "['age', 'city'], categorical := ['city']"
@@ -136,7 +137,7 @@ def test_one_class_if_nothing_else_will_do(people: duckdb.DuckDBPyConnection) ->
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
+    sampled([
         ("l := 3", "l and t are conditions on sensitive columns: name them, as in sensitive := ['illness']."),
         ("t := 0.1", "l and t are conditions on sensitive columns: name them, as in sensitive := ['illness']."),
         ("sensitive := ['pay'], l := 0.9, diversity := 'entropy'",
@@ -169,12 +170,12 @@ def test_one_class_if_nothing_else_will_do(people: duckdb.DuckDBPyConnection) ->
          'There is no column "nope" in people; its columns are age, city, illness, pay, id.'),
         ("sensitive := ['AGE'], l := 2", 'Column "AGE" is in sensitive and in qi or drop: name it in one of them.'),
         ("sensitive := ['pay'], l := 2, max_suppression := 1",
-         "max_suppression must be below 1: a release without records is none."),
+         "max_suppression must be a number from 0 to below 1: a release without records is none."),
         ("sensitive := ['pay'], l := 2, max_suppression := -0.1",
-         "max_suppression must be a number from 0 to 1, as in max_suppression := 0.02."),
+         "max_suppression must be a number from 0 to below 1: a release without records is none."),
         ("sensitive := ['illness'], l := 5",
          "l is 5, but a sensitive column has fewer distinct values among the records: choose a smaller l."),
-    ],
+    ]),
 )  # fmt: skip
 def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) -> None:
     for function in ("k_anonymize", "k_compare"):
@@ -184,7 +185,7 @@ def test_mistakes(people: duckdb.DuckDBPyConnection, arguments: str, said: str) 
 
 
 @pytest.mark.parametrize(
-    "asked", ["l := 4", "l := 3.9, diversity := 'entropy'", "l := 3, diversity := 'recursive', c := 0.7"]
+    "asked", sampled(["l := 4", "l := 3.9, diversity := 'entropy'", "l := 3, diversity := 'recursive', c := 0.7"])
 )
 @pytest.mark.parametrize(
     ("broken", "said"),

@@ -184,8 +184,10 @@ def test_weights_that_are_none(people: duckdb.DuckDBPyConnection, weight: str) -
     [
         ("population := 'people', fraction := 0.1",
          "population and fraction both say how many people there are: give one of them."),
-        ("fraction := 0", "fraction must be above 0: it is the share of the population that is in the table."),
-        ("fraction := 2", "fraction must be a number from 0 to 1, as in fraction := 0.1."),
+        ("fraction := 0",
+         "fraction must be a number above 0 and at most 1: it is the share of the population that is in the table."),
+        ("fraction := 2",
+         "fraction must be a number above 0 and at most 1: it is the share of the population that is in the table."),
         ("population := 'few'",
          "The population has fewer records of some combination than the table: it must hold everybody who could be in "
          "the table."),

@@ -192,7 +192,7 @@ REFUSED = {
     "'people', 'labelled', ['city']": 'Column "city" is released as labels, of which k_utility does not know the '
     "values: leave it out of columns.",
     "'people', 'nobody', ['age']": "One of the tables has no rows: there is nothing to compare.",
-    "'people', 'people', ['age'], queries := 0": "queries must be from 1 to 100000: how many random counts are "
+    "'people', 'people', ['age'], queries := 0": "queries must be from 1 to 100,000: how many random counts are "
     "compared.",
     "'people', 'people', ['more']": 'There is no column "more" in people; its columns are id, age, city, since, size, '
     "sick, pay.",

@@ -176,7 +176,7 @@ MECHANISM = {
     "['x', 'y'], epsilon := -1": "epsilon must be a number above 0: the smaller, the more alike neighbours look.",
     "['x', 'y'], epsilon := 'nan'::DOUBLE": "epsilon must be a number, as in epsilon := 1.5.",
     "['x', 'y'], epsilon := 'much'": "epsilon must be a number, as in epsilon := 1.5.",
-    "['x', 'y'], epsilon := 1, radius := 0": "radius must be a number above 0, or NULL to compare all pairs.",
+    "['x', 'y'], epsilon := 1, radius := 0": "radius must be a number above 0: NULL compares all pairs.",
     "['x', 'y'], epsilon := 1, radius := 0.5": (
         "At this radius 9 records have no neighbour, which means no protection: widen the radius, or say isolated := "
         "'keep' to release them as they are or isolated := 'suppress' to withhold them."
@@ -195,7 +195,7 @@ MECHANISM = {
     "['x', 'y'], epsilon := 1, method := 'benders', partition := 'x'": (
         "There is no partition 'x': choose one of 'k-m-dv', 'k-m-rec', 'k-m-adj', 'bsc'."
     ),
-    "['x', 'y'], epsilon := 1, parts := 0": "parts must be 1 or more.",
+    "['x', 'y'], epsilon := 1, parts := 0": "parts must be 1 or more: into so many the records are divided.",
     "['x', 'z'], epsilon := 1": 'There is no column "z" in cells; its columns are cell, x, y, place, lat, lon, share, '
     "ones, gone, word, lost, ragged, far, missing.",
     "['word'], epsilon := 1": 'Column "word" holds no numbers and cannot be a feature: cast it to DOUBLE.',

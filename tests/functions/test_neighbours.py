@@ -5,7 +5,6 @@ A finite number of releases can refute privacy and not prove it; that the test c
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import log
@@ -17,12 +16,13 @@ from scipy.stats import beta
 
 import duckanon
 from duckanon.engines.groups.methods import METHODS
+from tests.amounts import LONG
 
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 RELEASES = 300 if LONG else 80
 # The chain's sensitivity grows with the regions. Integer programs are for few.
 REGIONS = 500
 FEW = 4
+pytestmark = pytest.mark.ci("a statistical search over releases; tests/engines/groups/test_neighbours.py is exact")
 # The chance that one of the many events of one test looks worse than it is.
 DOUBT = 1e-6
 

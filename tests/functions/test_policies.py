@@ -186,7 +186,7 @@ def test_charges_before_protect_count(persons: duckdb.DuckDBPyConnection) -> Non
         ("epsilon := 1, privacy_unit := 'id', per_query := 1", "How many records of one id count? Noise grows with it"),
         ("epsilon := 1, privacy_unit := ''", "privacy_unit must be the name of the column that identifies"),
         ("epsilon := 1, privacy_unit := 'nope'", 'There is no column "nope" in persons'),
-        ("epsilon := 1, population := 3", "population must be a name for whom the budget belongs to"),
+        ("epsilon := 1, population := 3", "population must be the name of those whose budget it is"),
         ("epsilon := 1, public := ['ID'], privacy_unit := 'id'", 'Column "ID" is both in public and in privacy_unit'),
         ("epsilon := 1, bounds := {'age': [2, 1]}", 'The bounds of "age" must be its least and its largest value'),
         ("epsilon := 1, bounds := {'age': [0, 1, 0]}", 'The bounds of "age" must be its least and its largest value'),

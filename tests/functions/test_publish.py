@@ -10,11 +10,11 @@ import duckdb
 import pytest
 
 import duckanon
+from duckanon.catalog.names import identifier
 from duckanon.catalog.policy import Policy
 from duckanon.catalog.publication import Terms
 from duckanon.functions import publication_audit, publication_records, publication_tables
 from duckanon.functions.publication_tables import Joint
-from duckanon.functions.sqltext import identifier
 
 POLICY = (
     "epsilon := 1, privacy_unit := 'person', rows_per_unit := 3, public := ['county', 'state', 'insured'], "
@@ -451,7 +451,7 @@ def test_changed_records_are_accepted_by_name(protected: duckdb.DuckDBPyConnecti
             'Column "A" cannot be both value and one that identifies a cell',
         ),
         ("publish('n', given := ['a'], value := 'v')", "Shares within given need variables"),
-        ("publish('n', variables := ['a'], given := ['b'], value := 'v', digits := 13)", "digits must be between"),
+        ("publish('n', variables := ['a'], given := ['b'], value := 'v', digits := 13)", "digits must be from 0 to 12"),
         ("publish('n', variables := ['a'], given := ['b'], value := 'v', base := 5)", "base is for counts"),
         ("publish('n', variables := ['a'], value := 'v', base := 1)", "base must be 2 or more"),
         ("publish('n', accept_changes := NULL)", "accept_changes must be true or false"),

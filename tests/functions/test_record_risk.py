@@ -202,8 +202,8 @@ REFUSED = {
     "record_risk('people', ['age'], weight := 'age')": 'Column "age" is in both qi and weight: name it in one of them.',
     "record_risk('people', ['age'], weight := 'half')": 'Column "half" has weights that are missing or not above 0: '
     "correct them.",
-    "record_risk('people', ['age'], fraction := 0)": "fraction must be above 0: it is the share of the population that "
-    "is in the table.",
+    "record_risk('people', ['age'], fraction := 0)": "fraction must be a number above 0 and at most 1: it is "
+    "the share of the population that is in the table.",
     "record_risk('people', ['age'], population := 'nobody')": "The population has fewer records of some combination "
     "than the table: it must hold everybody who could be in the table.",
     "record_risk('nobody', ['age'])": EMPTY,

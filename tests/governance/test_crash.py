@@ -1,6 +1,5 @@
 """SIGKILL at random moments: no charge is lost, none is doubled, and the next start works."""
 
-import os
 import random
 import re
 import signal
@@ -14,9 +13,9 @@ import duckdb
 import pytest
 
 import duckanon
+from tests.amounts import LONG
 from tests.governance.without_sql import governance
 
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 ROOT = Path(__file__).parents[2]
 
 

@@ -8,6 +8,7 @@ import pytest
 import duckanon
 from duckanon.catalog.names import parts, quoted
 from duckanon.errors import InvalidInput
+from duckanon.functions import sqltext
 from duckanon.governance.locations import Location, expected, locate
 
 
@@ -30,8 +31,7 @@ def test_parts(name: str, found: list[str]) -> None:
 
 
 def sees(con: duckdb.DuckDBPyConnection, name: str) -> Any:
-    literal = "'" + name.replace("'", "''") + "'"
-    ((found,),) = con.execute(f"SELECT _dk_seen({literal})").fetchall()
+    ((found,),) = con.execute(f"SELECT {sqltext.seen(name)}").fetchall()
     return found
 
 

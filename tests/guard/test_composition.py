@@ -19,6 +19,7 @@ from duckanon.errors import BudgetExhausted, MachineFailure
 from duckanon.governance import answers
 from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import PaidQuestion
+from tests.amounts import sampled
 from tests.guard.residents import analyst, make, refused, run, seen, spent
 
 AGED = "SELECT count(*) FROM persons WHERE age = 30"
@@ -43,7 +44,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyst, An
 
 @pytest.mark.parametrize(
     ("first", "again"),
-    [
+    sampled([
         (AGED, "select COUNT(1) from main.persons where age=30"),
         (AGED, 'SELECT count(*) FROM "PERSONS" WHERE "AGE" = 30'),
         (AGED, "SELECT count(*) FROM x.main.persons AS p WHERE p.age = 30"),
@@ -86,7 +87,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Analyst, An
                 "SELECT s, count(*) FROM h GROUP BY ALL ORDER BY s"),
         (SIZES, "SELECT size, sum(groups) FROM dp_group_sizes('persons', 'household', [], "
                 "epsilon := 1, max_size := 5) WHERE level = 0 GROUP BY size ORDER BY size"),
-    ],
+    ]),
 )  # fmt: skip
 def test_the_same_question_in_other_words_is_one_answer(rich: tuple[Analyst, Analyst], first: str, again: str) -> None:
     """An average of it and itself is no better than it, and it is free, for whoever asks."""
@@ -99,7 +100,7 @@ def test_the_same_question_in_other_words_is_one_answer(rich: tuple[Analyst, Ana
 
 @pytest.mark.parametrize(
     ("first", "again"),
-    [
+    sampled([
         (AGED, "SELECT count(*) FROM persons WHERE 30 = age"),
         (AGED, "SELECT count(*) FROM persons WHERE age IN (30)"),
         (AGED, "SELECT count(*) FROM persons WHERE NOT age <> 30"),
@@ -122,7 +123,7 @@ def test_the_same_question_in_other_words_is_one_answer(rich: tuple[Analyst, Ana
         (CALL, CALL.replace("epsilon := 1", "epsilon := '999999999999/1000000000000'")),
         (CALL, CALL.replace("['state', 'county']", "['state']")),
         (CALL, CALL.replace("5)", "5, mechanism := 'topdown')")),
-    ],
+    ]),
 )  # fmt: skip
 def test_what_gives_fresh_noise_is_charged(rich: tuple[Analyst, Analyst], first: str, again: str) -> None:
     """Rephrased so that it counts the same records: either it is the stored answer, or it is paid for."""
@@ -146,7 +147,7 @@ def test_what_gives_fresh_noise_is_charged(rich: tuple[Analyst, Analyst], first:
 
 @pytest.mark.parametrize(
     ("asks", "price"),
-    [
+    sampled([
         ((AGED, BY), "2"),
         ((AGED, AGED.replace("30", "31")), "2"),
         ((BY, "SELECT clinic, count(*) FROM visits GROUP BY clinic"), "2"),
@@ -163,7 +164,7 @@ def test_what_gives_fresh_noise_is_charged(rich: tuple[Analyst, Analyst], first:
           "(SELECT count(*) AS n FROM persons WHERE person <> 8) b",), "2"),
         (("CREATE TEMP TABLE mine AS SELECT count(*) AS n FROM persons", "FROM mine", "FROM mine"), "1"),
         ((BY + " LIMIT 0",), "0"),
-    ],
+    ]),
 )  # fmt: skip
 def test_charges_of_one_population_add_up(
     path: Path, draws: list[PaidQuestion], asks: tuple[str, ...], price: str
@@ -249,8 +250,11 @@ def test_a_question_that_cannot_be_paid_whole_is_not_paid_in_part(scarce: Path, 
         assert spent(con) == len(draws) == 1
 
 
-@pytest.mark.parametrize("epsilon", ["1.000000000001", "1e300", "'1e400'", "'inf'", "'nan'", "-1", "0", "1e-320",
-                                     "'1/99999999999999'", "0.0000001", "NULL", "'a'", "'1/0'", "[1]"])  # fmt: skip
+@pytest.mark.parametrize(
+    "epsilon",
+    sampled(["1.000000000001", "1e300", "'1e400'", "'inf'", "'nan'", "-1", "0", "1e-320", "'1/99999999999999'",
+             "0.0000001", "NULL", "'a'", "'1/0'", "[1]"]),
+)  # fmt: skip
 def test_no_epsilon_is_a_way_around(path: Path, draws: list[PaidQuestion], epsilon: str) -> None:
     with analyst(path) as con:
         refused(con, CALL.replace("epsilon := 1", f"epsilon := {epsilon}"))

@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from duckanon.releases.paid_questions import PaidQuestion
+from tests.amounts import sampled
 from tests.guard.residents import POLICY, analyst, decide, refused, run, seen, spent
 from tests.guard.test_composition import AGED, BY, CALL, SIZES, ages
 
 # --- copies of the file -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [copyfile, move])
-@pytest.mark.parametrize("name", ["y.duckdb", "a b.duckdb", "main.duckdb", "temp.duckdb", "duckanon.duckdb", "x"])
+@pytest.mark.parametrize(
+    ("how", "name"),
+    sampled([(copyfile, "y.duckdb"), (move, "a b.duckdb"), (copyfile, "main.duckdb"), (move, "temp.duckdb"),
+     (copyfile, "duckanon.duckdb"), (move, "x")]),
+)  # fmt: skip
 def test_a_file_knows_what_it_answered(path: Path, draws: list[PaidQuestion], how: Any, name: str) -> None:
     """Under any name and in any place: the answers, what was spent, and the edition."""
     questions = (AGED, BY, CALL, SIZES)
@@ -39,23 +43,25 @@ def test_a_file_knows_what_it_answered(path: Path, draws: list[PaidQuestion], ho
 
 @pytest.mark.parametrize(
     ("changes", "price"),
-    [
-        (["SELECT 1"], 1),
-        (["DELETE FROM persons WHERE person = 8"], 1),
-        (["DELETE FROM persons"], 1),
-        (["UPDATE persons SET age = 99"], 1),
-        (["CREATE OR REPLACE TABLE persons AS FROM persons WHERE person <> 8"], 1),
-        (["CREATE TABLE kept AS FROM persons", "DROP TABLE persons", "ALTER TABLE kept RENAME TO persons"], 1),
-        (["ALTER TABLE persons ADD COLUMN more INTEGER"], 1),
-        (["SELECT open_table('salaries')"], 1),
-        (["SELECT close_table('counties')"], 1),
-        (["INSERT INTO counties VALUES ('D', 'd1')"], 1),
-        (["SELECT new_edition('persons')"], 2),
-        (["SELECT new_edition('visits')"], 2),
-        (["DELETE FROM persons WHERE person = 8", "SELECT new_edition('persons')"], 2),
-        (["SELECT new_edition('persons')", "SELECT new_edition('persons')"], 2),
-        (["SELECT unprotect('visits')"], 1),
-    ],
+    sampled(
+        [
+            (["SELECT 1"], 1),
+            (["DELETE FROM persons WHERE person = 8"], 1),
+            (["DELETE FROM persons"], 1),
+            (["UPDATE persons SET age = 99"], 1),
+            (["CREATE OR REPLACE TABLE persons AS FROM persons WHERE person <> 8"], 1),
+            (["CREATE TABLE kept AS FROM persons", "DROP TABLE persons", "ALTER TABLE kept RENAME TO persons"], 1),
+            (["ALTER TABLE persons ADD COLUMN more INTEGER"], 1),
+            (["SELECT open_table('salaries')"], 1),
+            (["SELECT close_table('counties')"], 1),
+            (["INSERT INTO counties VALUES ('D', 'd1')"], 1),
+            (["SELECT new_edition('persons')"], 2),
+            (["SELECT new_edition('visits')"], 2),
+            (["DELETE FROM persons WHERE person = 8", "SELECT new_edition('persons')"], 2),
+            (["SELECT new_edition('persons')", "SELECT new_edition('persons')"], 2),
+            (["SELECT unprotect('visits')"], 1),
+        ]
+    ),
 )
 def test_an_answer_lasts_as_long_as_its_edition(
     path: Path, draws: list[PaidQuestion], changes: list[str], price: int

@@ -11,6 +11,7 @@ import pytest
 import duckanon
 from duckanon.errors import PolicyRefusal
 from duckanon.releases import mechanisms
+from tests.amounts import sampled
 from tests.guard.truthful import truth
 
 POLICY = """
@@ -57,24 +58,28 @@ def con(made: Path, tmp_path: Path) -> Iterator[duckanon.Analyst]:
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        SHARES,
-        SHARES.replace("AS share", "AS share, state AS place") + " ORDER BY share DESC NULLS LAST, edu, state LIMIT 4",
-        "SELECT state, avg(vote::INT) AS v, round(100 * avg(CASE WHEN edu = 'a' THEN 1 ELSE 0 END), 1) AS a "
-        "FROM persons GROUP BY state",
-        "SELECT state, (count(*) FILTER (WHERE vote) / count(*))::DECIMAL(5, 2) AS v FROM persons GROUP BY state",
-        "SELECT DISTINCT state, count(*) OVER (PARTITION BY state, edu) / count(*) OVER (PARTITION BY state) AS share, "
-        "edu FROM persons",
-        "WITH c AS (SELECT state, edu, count(*) AS n FROM persons GROUP BY ALL), "
-        "t AS (SELECT state, sum(n) AS n FROM c GROUP BY 1) SELECT state, edu, c.n / t.n AS s "
-        "FROM c JOIN t USING (state)",
-        "SELECT state, avg(vote::INT) AS v FROM persons WHERE state IN ('S0', 'S2') GROUP BY state",
-        "SELECT state, avg(vote::INT) AS v FROM persons GROUP BY state HAVING state <> 'S0'",
-        f"SELECT state, max(share) AS most FROM ({SHARES}) WHERE share > 0.3 GROUP BY state",
-        "SELECT edu, count(*) / sum(count(*)) OVER () AS share FROM persons GROUP BY edu",
-        "SELECT state, avg(vote::INT) AS v FROM persons WHERE age > 30 AND sick GROUP BY state",
-        "SELECT state, avg(sick::INT) AS v FROM persons WHERE NOT (edu = 'a' OR age BETWEEN 3 AND 9) GROUP BY state",
-    ],
+    sampled(
+        [
+            SHARES,
+            SHARES.replace("AS share", "AS share, state AS place")
+            + " ORDER BY share DESC NULLS LAST, edu, state LIMIT 4",
+            "SELECT state, avg(vote::INT) AS v, round(100 * avg(CASE WHEN edu = 'a' THEN 1 ELSE 0 END), 1) AS a "
+            "FROM persons GROUP BY state",
+            "SELECT state, (count(*) FILTER (WHERE vote) / count(*))::DECIMAL(5, 2) AS v FROM persons GROUP BY state",
+            "SELECT DISTINCT state, count(*) OVER (PARTITION BY state, edu) / count(*) OVER (PARTITION BY state) "
+            "AS share, edu FROM persons",
+            "WITH c AS (SELECT state, edu, count(*) AS n FROM persons GROUP BY ALL), "
+            "t AS (SELECT state, sum(n) AS n FROM c GROUP BY 1) SELECT state, edu, c.n / t.n AS s "
+            "FROM c JOIN t USING (state)",
+            "SELECT state, avg(vote::INT) AS v FROM persons WHERE state IN ('S0', 'S2') GROUP BY state",
+            "SELECT state, avg(vote::INT) AS v FROM persons GROUP BY state HAVING state <> 'S0'",
+            f"SELECT state, max(share) AS most FROM ({SHARES}) WHERE share > 0.3 GROUP BY state",
+            "SELECT edu, count(*) / sum(count(*)) OVER () AS share FROM persons GROUP BY edu",
+            "SELECT state, avg(vote::INT) AS v FROM persons WHERE age > 30 AND sick GROUP BY state",
+            "SELECT state, avg(sick::INT) AS v FROM persons WHERE NOT (edu = 'a' OR age BETWEEN 3 AND 9) "
+            "GROUP BY state",
+        ]
+    ),
 )
 def test_shares_are_paid_for_once_and_tell_the_truth_but_for_noise(
     con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch, sql: str

@@ -10,6 +10,7 @@ import pytest
 
 import duckanon
 from duckanon.errors import PolicyRefusal, UnsupportedQuery
+from tests.amounts import sampled
 from tests.engines.test_randomness import p_value
 from tests.guard.truthful import truthful
 
@@ -75,7 +76,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", sampled(KEYS))
 def test_a_computed_key_has_its_own_values(key: str, tmp_path: Path, truthful: None) -> None:
     path, sql = tmp_path / "x.duckdb", f"SELECT {key} AS k, count(*) AS n FROM people GROUP BY ALL ORDER BY ALL"
     with duckanon.connect(path) as con:
@@ -101,17 +102,19 @@ def test_a_key_must_depend_on_a_column(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "condition",
-    [
-        "person::VARCHAR::INTEGER = 3",
-        "1 / (person - 3) > 0",
-        "person = 'x'",
-        "person = '3.5'",
-        "sqrt(person) > 3",
-        "person IN (SELECT place FROM places)",
-        "TRY(person = 3)",
-        "CASE WHEN place = 1 THEN person ELSE 'x' END = 1",
-        "person = 7 AND place = 'x'",
-    ],
+    sampled(
+        [
+            "person::VARCHAR::INTEGER = 3",
+            "1 / (person - 3) > 0",
+            "person = 'x'",
+            "person = '3.5'",
+            "sqrt(person) > 3",
+            "person IN (SELECT place FROM places)",
+            "TRY(person = 3)",
+            "CASE WHEN place = 1 THEN person ELSE 'x' END = 1",
+            "person = 7 AND place = 'x'",
+        ]
+    ),
 )
 def test_a_filter_must_not_fail(path: Path, condition: str) -> None:
     """Refused before a record is read or a charge is made."""

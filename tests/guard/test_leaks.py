@@ -16,6 +16,7 @@ import duckanon
 from duckanon.analyst import Analyst
 from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import GroupSizesQuestion, PaidQuestion
+from tests.amounts import sampled
 from tests.guard.residents import (
     AROUND,
     PERSONS,
@@ -62,19 +63,21 @@ def same(pair: tuple[Analyst, Analyst], sql: str) -> str:
 
 @pytest.mark.parametrize(
     "condition",
-    [
-        "person = 5 AND dx = 'hiv' AND age = 'x'",
-        "person = 5 AND dx = 'hiv' AND sex::INTEGER = 1",
-        "dx = 'hiv' AND 1 / (age - 25) > 0",
-        "CASE WHEN dx = 'hiv' THEN error('yes') ELSE true END",
-        "NOT TRY(age = 25 AND name::INTEGER = 7)",
-        "TRY(name::INTEGER) = 7 AND dx = 'hiv'",
-        "name LIKE 'n5$' ESCAPE '$' AND dx = 'hiv'",
-    ],
+    sampled(
+        [
+            "person = 5 AND dx = 'hiv' AND age = 'x'",
+            "person = 5 AND dx = 'hiv' AND sex::INTEGER = 1",
+            "dx = 'hiv' AND 1 / (age - 25) > 0",
+            "CASE WHEN dx = 'hiv' THEN error('yes') ELSE true END",
+            "NOT TRY(age = 25 AND name::INTEGER = 7)",
+            "TRY(name::INTEGER) = 7 AND dx = 'hiv'",
+            "name LIKE 'n5$' ESCAPE '$' AND dx = 'hiv'",
+        ]
+    ),
 )
 def test_leak_1_no_condition_can_fail_on_a_record(pair: tuple[Analyst, Analyst], condition: str) -> None:
     said = same(pair, f"SELECT count(*) FROM persons WHERE {condition}")
-    assert "What may be asked: " in said or said.startswith("TRY is not run here")
+    assert "What may be asked: " in said or "TRY is not run here" in said
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import duckanon
 from duckanon.errors import DuckanonError
 from duckanon.governance import answers
 from duckanon.releases import mechanisms
+from tests.amounts import sampled
 from tests.bench.ordinary import make
 from tests.guard.truthful import truth
 from tests.rewrite.fixtures import Entry, entries
@@ -35,7 +36,7 @@ REFUSED = {
     "after: hand: correlation of age and hours": "Told with noise are",
     "after: hand: sum of a product of columns": "A sum is told of one column with bounds",
     # The pairs of 36,525 and 2,192 days are more keys than persons.
-    "after: hand: age at arrival": "could fail on a record",
+    "after: hand: age at arrival": "A key is computed by functions that have a value for every record",
 }
 # Medians halfway between two values: told to a step of the policy.
 HALFWAY = {"before: dbt: medians", "after: hand: quartiles of income"}
@@ -65,7 +66,7 @@ def test_there_are_150() -> None:
     assert set(REFUSED) <= set(QUERIES)
 
 
-@pytest.mark.parametrize("title", QUERIES)
+@pytest.mark.parametrize("title", sampled(QUERIES))
 def test_what_is_answered_is_what_was_asked(con: duckanon.Analyst, title: str) -> None:
     one = QUERIES[title]
     given: list[Any] = [one.sql] if not one.found else [one.sql, parameters(one)]

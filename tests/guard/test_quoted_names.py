@@ -104,14 +104,15 @@ def test_what_a_steward_is_told_to_write_is_sql(made: tuple[Path, str, str]) -> 
 
 def test_a_word_is_quoted_where_a_parser_takes_it_for_another_thing() -> None:
     """Both of them: sqlglot's, by which the guard decides, and DuckDB's."""
-    words = [word for (word,) in duckdb.execute("SELECT DISTINCT keyword_name FROM duckdb_keywords()").fetchall()]
-    assert len(words) > 400
     con = duckdb.connect()
+    words = [word for (word,) in con.execute("SELECT DISTINCT keyword_name FROM duckdb_keywords()").fetchall()]
+    assert len(words) > 400
     for word in [*words, *(one.upper() for one in words), "a b", 'a"b', "1a", "größe", "_a1", "persons"]:
         sql = f"SELECT {spelled([word])}, count(*) FROM {spelled([word])} GROUP BY {spelled([word])}"
         tree = admit(sql).tree
         assert {one.name for one in tree.find_all(exp.Column, exp.Table)} == {word}
-        con.execute(f"CREATE OR REPLACE TABLE {quoted([word])} AS SELECT 1 AS {quoted([word])}; {sql}").fetchall()
+        con.execute(f"CREATE OR REPLACE TABLE {quoted([word])} AS SELECT 1 AS {quoted([word])}")
+        con.execute(sql).fetchall()
         con.execute(f"DROP TABLE {quoted([word])}")
     assert spelled(["persons"]) == "persons"
     assert spelled(["main", "persons"]) == "main.persons"

@@ -19,7 +19,8 @@ from tests.noninterference.worlds import Facts, Pair, make, opened
 
 # Each person's records count up to twice; nothing is published, and the budget is large.
 FACTS = Facts(1, "person", 2, False, False, False, "3000", "NULL")
-STATEMENTS = 250
+STATEMENTS = 100
+_TWINS = "that the harness sees leaks: a test of the test"
 BY_STATE = "SELECT state, count(*) FROM persons GROUP BY state"
 # The pair has an answer to the question by state already, and none to this one.
 BY_VOTE = "SELECT vote, count(*) FROM persons GROUP BY vote"
@@ -44,13 +45,17 @@ def pair(made: Path, tmp_path: Path) -> Iterator[Pair]:
 # --- both halves ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_differs_between_databases_of_equal_public_facts(pair: Pair) -> None:
+@pytest.mark.parametrize(
+    ("seed", "statements"),
+    [(3, STATEMENTS), pytest.param(4, 500, marks=pytest.mark.ci("five times as many statements"))],
+)
+def test_nothing_differs_between_databases_of_equal_public_facts(pair: Pair, seed: int, statements: int) -> None:
     comparison = Comparison(pair.first, pair.second)
-    compare(comparison, random.Random(3), [], STATEMENTS)
+    compare(comparison, random.Random(seed), [], statements)
     assert not comparison.differences, comparison.differences[0]
     assert not comparison.unexpected, comparison.unexpected[0]
     # Of what is neither refused nor an error of DuckDB's there must be enough for the test to mean something.
-    assert comparison.ran > STATEMENTS // 10
+    assert comparison.ran > statements // 10
 
 
 # Long runs found these: what they raised was no sentence of ours.
@@ -122,6 +127,7 @@ def _run(comparison: Comparison, statements: list[str]) -> None:
             comparison.send(Sent(sql))
 
 
+@pytest.mark.ci(_TWINS)
 @pytest.mark.parametrize("leak", SEEN)
 def test_a_leak_is_seen(leak: str, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     patch, statements = SEEN[leak]
@@ -131,6 +137,7 @@ def test_a_leak_is_seen(leak: str, pair: Pair, monkeypatch: pytest.MonkeyPatch) 
     assert comparison.differences
 
 
+@pytest.mark.ci(_TWINS)
 def test_without_a_leak_nothing_is_seen(pair: Pair) -> None:
     comparison = Comparison(pair.first, pair.second)
     for _, statements in SEEN.values():
@@ -146,6 +153,7 @@ def test_without_a_leak_nothing_is_seen(pair: Pair) -> None:
 TRIED = ("NOT TRY(pid = 2 AND sex::INTEGER = 7)", "TRY(pid = 2 AND sex::INTEGER = 7) IS NULL")
 
 
+@pytest.mark.ci(_TWINS)
 @pytest.mark.parametrize("condition", TRIED)
 def test_try_in_a_filter_is_seen(condition: str, pair: Pair) -> None:
     comparison = Comparison(pair.first, pair.second)
@@ -161,6 +169,7 @@ def test_try_in_a_filter_is_seen(condition: str, pair: Pair) -> None:
     assert distance > 100 * made_for
 
 
+@pytest.mark.ci(_TWINS)
 @pytest.mark.parametrize(
     "leak", [leaks.empty_cells_dropped, leaks.noise_of_the_count], ids=["empty cells dropped", "noise of the count"]
 )
@@ -183,6 +192,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.ci(_TWINS)
 @pytest.mark.parametrize("leak", ORDERS)
 def test_a_wrong_order_of_contribution_is_seen(leak: str, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     con = pair.first._con.cursor()
@@ -197,6 +207,7 @@ def test_a_wrong_order_of_contribution_is_seen(leak: str, pair: Pair, monkeypatc
     assert contribution(con, one) is not None  # type: ignore[arg-type]
 
 
+@pytest.mark.ci(_TWINS)
 def test_unbounded_contribution_moves_the_counts_too_far(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     con = pair.first._con.cursor()
     con.execute(

@@ -29,6 +29,7 @@ from duckanon.releases.measures import Different, Number, Quantiles, Records, Su
 from duckanon.releases.noise import not_covered
 from duckanon.releases.paid_questions import AggregatesQuestion, GroupSizesQuestion, Key, PaidQuestion
 from duckanon.releases.sizes import Size, UnitsTable
+from tests.amounts import many
 
 UNITS = 5000
 UNLIKELY = 1e-9
@@ -333,7 +334,7 @@ def one_meaning(texts: Texts, asked: PaidQuestion, setting: tuple[str, str]) -> 
         assert moved <= most
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 @given(
     st.sampled_from(TYPES),
     st.sampled_from(SETTINGS),

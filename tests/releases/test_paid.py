@@ -20,6 +20,7 @@ from duckanon.engines.groups.release import plan
 from duckanon.errors import BudgetExhausted, MachineFailure, PolicyRefusal, UnsupportedQuery
 from duckanon.governance import answers
 from duckanon.releases import measures, mechanisms, paid_questions
+from tests.amounts import sampled
 from tests.engines.seeded import Seeded
 from tests.guard.truthful import truth
 from tests.releases.databases import made, spent
@@ -49,7 +50,7 @@ def con(base: Path, tmp_path: Path) -> Iterator[duckanon.Analyst]:
         yield con
 
 
-@pytest.mark.parametrize("sql", [*ASKED, SIZES])
+@pytest.mark.parametrize("sql", sampled([*ASKED, SIZES]))
 def test_the_form_follows_from_policy_and_text(sql: str, tmp_path: Path) -> None:
     """Two tables without a record in common: equal columns, types, keys and order; the decision is the same text."""
     seen = []

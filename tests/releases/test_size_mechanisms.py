@@ -24,6 +24,7 @@ from duckanon.governance.locations import Location
 from duckanon.releases import mechanisms
 from duckanon.releases.paid_questions import GroupSizesQuestion, Key
 from duckanon.releases.sizes import RECORDS, Size, UnitsTable
+from tests.amounts import many
 from tests.engines.groups.plain import privacy_loss
 from tests.releases.plain import Typed, in_order
 
@@ -253,7 +254,7 @@ def loss(
     return privacy_loss(plan, *found), plan
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(cases())
 def test_no_unit_moves_it_further_than_the_noise_is_made_for(con: duckdb.DuckDBPyConnection, case: Case) -> None:
     for unit in list(case.units())[:3]:

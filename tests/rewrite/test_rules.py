@@ -68,7 +68,11 @@ def test_offers_name_what_is_published() -> None:
 def test_what_a_policy_does_not_offer() -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("SELECT count(*) FROM persons", {"per_query": None}, "The policy offers no counts with noise"),
-        ("SELECT count(*) FROM persons", {"privacy_unit": "patient"}, "The table does not stand with the columns"),
+        (
+            "SELECT count(*) FROM persons",
+            {"privacy_unit": "patient"},
+            "The table does not stand as its policy needs it",
+        ),
         ("SELECT sex, avg(sick::INT) FROM persons GROUP BY sex", {"per_query": None}, "offers no counts with noise"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"max_size": None}, "The policy offers no group sizes"),
         ("SELECT n, count(*) FROM sizes() GROUP BY n", {"unit": None}, "The policy offers no group sizes"),

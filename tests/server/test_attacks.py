@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import duckanon
+from tests.amounts import LONG
 from tests.attacks import attacks, besieged, split
 from tests.guard.test_attacks import CANARY, POLICY
 from tests.server.client import Client, query
 from tests.server.served import serving
 from tests.server.ways import WAYS, reset
-
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 
 
 def test_no_attack_gets_a_canary(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import sys
@@ -16,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import LONG
 from tests.guard.residents import make
 from tests.server.client import Client, query
 from tests.server.killed import start
 from tests.server.served import Served, add_users, serving
-
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 
 
 def asked(served: Served, sql: str, user: str = "stu") -> list[tuple[str | None, ...]]:

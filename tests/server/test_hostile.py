@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import socket
@@ -19,12 +18,12 @@ import pytest
 
 from duckanon.releases import mechanisms
 from duckanon.server import execution, service, session
+from tests.amounts import LONG
 from tests.server import client as wire
 from tests.server.certificates import Certificate, certificate
 from tests.server.client import SYNC, Client, bind, cancel, describe, execute, frame, parse, query
 from tests.server.served import Served, serving
 
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 # Runs for hours if it is not stopped.
 ENDLESS = "SELECT count(*) FROM " + ", ".join(f"range(100000) r{n}" for n in range(4))
 COUNT = "SELECT count(*) FROM persons"

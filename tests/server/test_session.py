@@ -11,6 +11,7 @@ import pytest
 from psycopg import errors, sql
 from psycopg.rows import tuple_row
 
+from tests.amounts import sampled
 from tests.server.client import FLUSH, SYNC, Client, bind, cancel, describe, execute, parse, query
 from tests.server.served import Served, password
 
@@ -86,21 +87,24 @@ def test_a_question_is_described_without_a_charge(served: Served, stu: Any) -> N
 
 @pytest.mark.parametrize(
     ("text", "oids"),
-    [
-        ("SELECT * FROM counties WHERE state = $1", [25]),
-        ("SELECT count(*) FROM persons WHERE age BETWEEN $1 AND $2", [20, 20]),
-        ("SELECT count(*) FROM persons WHERE $1 > income", [20]),
-        ("SELECT $1::date, $2", [1082, 25]),
-        ("SELECT * FROM counties LIMIT $1", [20]),
-        ("SELECT count(*) FROM persons WHERE age IN ($1,$2,$3)", [20, 20, 20]),
-        ("SELECT count(*) FROM persons WHERE age = coalesce($1, $2) OR income = coalesce($3, 0)", [20, 20, 20]),
-        ("SELECT '$1,$2', CAST($1 AS TIMESTAMP),$2::int4", [1114, 23]),
-        (
-            "SELECT * FROM counties c JOIN counties d USING (state) WHERE c.county IN ($1, 'x') AND d.county = ANY($2)",
-            [25, 1009],
-        ),
-        ('SELECT \'$1\', "$2", $1 /* $3 */ FROM (SELECT 1 AS "$2")', [25]),
-    ],
+    sampled(
+        [
+            ("SELECT * FROM counties WHERE state = $1", [25]),
+            ("SELECT count(*) FROM persons WHERE age BETWEEN $1 AND $2", [20, 20]),
+            ("SELECT count(*) FROM persons WHERE $1 > income", [20]),
+            ("SELECT $1::date, $2", [1082, 25]),
+            ("SELECT * FROM counties LIMIT $1", [20]),
+            ("SELECT count(*) FROM persons WHERE age IN ($1,$2,$3)", [20, 20, 20]),
+            ("SELECT count(*) FROM persons WHERE age = coalesce($1, $2) OR income = coalesce($3, 0)", [20, 20, 20]),
+            ("SELECT '$1,$2', CAST($1 AS TIMESTAMP),$2::int4", [1114, 23]),
+            (
+                "SELECT * FROM counties c JOIN counties d USING (state) "
+                "WHERE c.county IN ($1, 'x') AND d.county = ANY($2)",
+                [25, 1009],
+            ),
+            ('SELECT \'$1\', "$2", $1 /* $3 */ FROM (SELECT 1 AS "$2")', [25]),
+        ]
+    ),
 )
 def test_parameters_are_typed_by_what_they_are_compared_with(served: Served, text: str, oids: list[int]) -> None:
     with Client(served.host, served.port).log_in("ana") as client:

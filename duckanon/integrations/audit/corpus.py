@@ -22,7 +22,8 @@ _SKIPPED = {"target", "dbt_packages", "dbt_modules", "node_modules", "venv", "__
 class Script:
     """SQL text from a file, or an object in one, such as a view.
 
-    defines: the name of the table or view that the text makes. allow: kinds of findings that are accepted.
+    defines: the name of the table or view that the text makes. allow: kinds of findings that are accepted. flaw: what
+    is wrong with the file, if the text may not be what was meant.
     """
 
     path: Path
@@ -30,6 +31,7 @@ class Script:
     object: str = ""
     defines: TableName | None = None
     allow: frozenset[str] = frozenset()
+    flaw: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _read(path: Path) -> Corpus:
             return _dbt(manifest, path)
         if (path / "dbt_project.yml").is_file():
             raise InvalidInput(f"{path} is a dbt project that was not compiled: run dbt compile first.")
-        scripts = tuple(Script(file, _text(file)) for file in _sql_files(path))
+        scripts = tuple(_script(file) for file in _sql_files(path))
         if not scripts:
             raise InvalidInput(f"There is no .sql file in the folder {path}.")
         return Corpus(scripts)
@@ -88,7 +90,7 @@ def _read(path: Path) -> Corpus:
     if path.suffix.lower() in _DATABASES:
         return _database(path)
     if path.suffix.lower() == ".sql":
-        return Corpus((Script(path, _text(path)),))
+        return Corpus((_script(path),))
     raise InvalidInput(f"{path}: audit reads .sql files, folders, dbt's manifest.json and DuckDB databases.")
 
 
@@ -96,6 +98,14 @@ def _sql_files(folder: Path) -> Iterator[Path]:
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
         yield from (Path(where) / name for name in sorted(files) if name.lower().endswith(".sql"))
+
+
+def _script(path: Path) -> Script:
+    """A file of SQL. One that is not UTF-8 is read byte by byte, so that names in plain letters are seen."""
+    try:
+        return Script(path, path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        return Script(path, path.read_text(encoding="latin-1"), flaw="the file is not UTF-8 text")
 
 
 def _text(path: Path) -> str:

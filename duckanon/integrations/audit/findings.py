@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sqlglot import exp
 
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.audit.corpus import Corpus
 from duckanon.integrations.calls import call
 from duckanon.rewrite.algebra.expressions import Aggregate, Column, Expr
@@ -71,6 +71,19 @@ def audit(corpus: Corpus, tables: Sequence[str] = ()) -> list[AuditFinding]:
     schema = replace(known, protected=watched or None, releases=RELEASES)
     listed: list[AuditFinding] = []
     for script, found in read:
+        if script.flaw:
+            listed.append(
+                AuditFinding(
+                    script.path,
+                    1,
+                    "",
+                    "unknown",
+                    "",
+                    Verdict.UNREAD,
+                    script.flaw,
+                    "Save it as UTF-8, and audit it again.",
+                )
+            )
         home = schema if script.defines is None else replace(schema, home=script.defines._replace(object=""))
         for statement in found:
             told = [replace(one, path=script.path, object=script.object) for one in _statement(statement, home)]

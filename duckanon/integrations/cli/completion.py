@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from duckanon.functions.sqltext import identifier
+from duckanon.catalog.names import identifier
 from duckanon.integrations.cli.partial_sql import open_quote
 from duckanon.specification import functions
 

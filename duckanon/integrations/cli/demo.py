@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from duckanon.functions.sqltext import literal
+from duckanon.catalog.names import literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.cli.risk_tables import before_and_after
 from duckanon.integrations.results import fetch, figure, text

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.data_files import DataFile, is_database
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ _KINDS = {
     "DOUBLE": _Kind(float),
     "INTEGER": _Kind(int),
     "INTEGER or DECIMAL": _Kind(float, None, lambda given, _: int(given) if given.is_integer() else given),
-    "INTEGER[]": _Kind(list[str], "NUMBERS", whole),
+    "INTEGER or INTEGER[]": _Kind(list[str], "NUMBERS", whole),
     "STRUCT or MAP": _NUMBERS,
     "STRUCT or MAP of tables or lists": _Kind(list[str], "NAME=TABLE", named),
     "STRUCT or MAP of widths": _Kind(list[str], "NAME=WIDTH", widths),
@@ -122,6 +122,7 @@ def _help(argument: Argument, function: str) -> str:
         return found[1] if found[1] == page else f"{found[1]} ({page}.md)"
 
     text = as_options(_CODE.sub(code, _LINK.sub(link, argument.meaning)))
+    text += f" ({argument.bounds})" if argument.bounds and not argument.values else ""
     default = argument.default
     told = f" Default: {_typed(default)}." if default and default not in ("NULL", "[]", "false") else ""
     return f"{text[0].upper()}{text[1:]}.{told}"

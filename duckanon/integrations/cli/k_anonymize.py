@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import as_options, call, ordered, privacy_unit
 from duckanon.integrations.cli.earlier_release import earlier
 from duckanon.integrations.copied_columns import Copied
@@ -55,8 +55,10 @@ def release(
         if within is not None:
             finer = earlier(con, within, found, qi, inside=path, typed=sensitive if file.is_delimited else None)
         unit = given["unit"] if given["unit"] is not None or within is not None else privacy_unit(con, found)
-        before = _row(con, call("k_report", found, qi, unit=unit))
-        before = {**before, **_row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")}  # noqa: S608
+        counted = _row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")  # noqa: S608
+        if not counted["records"]:
+            raise InvalidInput("The table has no rows: there is nothing to anonymise.")
+        before = {**_row(con, call("k_report", found, qi, unit=unit)), **counted}
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [*qi, *(f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label"))]

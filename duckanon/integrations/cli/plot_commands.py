@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from duckanon.catalog.names import literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import literal
 from duckanon.integrations.calls import call, split, whole
 from duckanon.integrations.cli.function_options import takes
 from duckanon.integrations.cli.options import Columns, Force, In, TableName

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from duckanon.analyst import Analyst
 from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.result_tables import ROWS_SHOWN, rendered
 from duckanon.integrations.results import Format, Result, as_csv, as_json, fetch
@@ -35,11 +36,12 @@ def run_script(session: Session, text: str, form: Format = Format.TABLE, *, chat
             write("".join(f"{row[-1]}\n" for row in result.rows))
         else:
             show(result, form)
-        _tell(getattr(session.con, "decision", None), result, chatty=chatty)
+        if isinstance(session.con, Analyst):
+            _tell(session.con.decision, session.con.small_numbers(result.rows), chatty=chatty)
 
 
-def _tell(decision: Decision | None, result: Result, *, chatty: bool) -> None:
-    """Print the guard's decision about an analyst's statement, and which of the numbers shown may be noise alone.
+def _tell(decision: Decision | None, small: str | None, *, chatty: bool) -> None:
+    """Print the guard's decision about an analyst's statement, and which of its numbers may be noise alone.
 
     Without `chatty` only releases are told, and to stderr.
     """
@@ -50,8 +52,6 @@ def _tell(decision: Decision | None, result: Result, *, chatty: bool) -> None:
             inform(f"-- {step.line}")
         elif step.verdict != "runs":
             say(f"-- {step.line}")
-    # What a statement without rows gives has other columns.
-    small = decision.small_numbers(result.rows) if decision.target is None else None
     if small is not None:
         (inform if chatty else say)(f"-- {small}")
 

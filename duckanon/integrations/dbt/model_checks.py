@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 from duckanon.integrations.audit.corpus import Corpus, Script
 from duckanon.integrations.audit.findings import RELEASES, AuditFinding, Verdict, audit
 from duckanon.integrations.dbt_meta import Declared

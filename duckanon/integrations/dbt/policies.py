@@ -20,8 +20,7 @@ from duckanon.governance.instance import Governance
 from duckanon.governance.ledger_state import LedgerState
 from duckanon.governance.locations import Identity, Location
 from duckanon.integrations.dbt.settings import Changes, Settings
-from duckanon.integrations.dbt_meta import Declared, declared, policy_fields
-from duckanon.integrations.edition_periods import is_due
+from duckanon.integrations.dbt_meta import Declared, declared, is_due, policy_fields
 
 _VIEW = """
 SELECT "sql" FROM system.main.duckdb_views()

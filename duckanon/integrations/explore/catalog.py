@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duckanon.functions.sqltext import identifier
+from duckanon.catalog.names import identifier
 
 if TYPE_CHECKING:
     from duckanon.connection import Connection

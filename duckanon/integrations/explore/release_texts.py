@@ -8,7 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
-from duckanon.functions.sqltext import literal
+from duckanon.catalog.names import literal
 from duckanon.integrations.explore.choices import names
 from duckanon.integrations.explore.release_kinds import Copy, Kind
 

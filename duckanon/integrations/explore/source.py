@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from duckanon.catalog.names import identifier
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier
 from duckanon.integrations.data_files import DataFile
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 from duckanon.integrations.calls import arguments, call
 from duckanon.integrations.copied_columns import Copied, generalised
 from duckanon.integrations.data_files import DataFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 
 
 def agreed(con: Any, name: str, qi: Sequence[str], columns: Sequence[str]) -> dict[str, int]:

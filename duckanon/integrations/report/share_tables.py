@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 
 # Wider and longer tables are no tables of shares that somebody prints.
 _MOST_KEYS, _MOST_ROWS = 6, 100_000

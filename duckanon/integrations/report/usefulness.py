@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.results import fetch
 

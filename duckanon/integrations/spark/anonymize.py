@@ -31,7 +31,7 @@ _NOT_COMPARED = (spark_types.MapType, spark_types.VariantType, spark_types.Calen
 def check_k_anonymize(call: Call) -> KAnonymize:
     from duckanon.engines.kanon.anonymize import check_method, check_options, check_seconds
 
-    request = KAnonymize.read(arguments.from_policy(call.given, lambda _: None))
+    request = KAnonymize.read(arguments.from_policy("k_anonymize", call.given, lambda _: None))
     if isinstance(request, Coarser):
         raise InvalidInput("within joins the classes of an earlier release, on one machine: leave it out on Spark.")
     if request.how.all or request.how.suppress:

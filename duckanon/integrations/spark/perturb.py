@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from duckanon.errors import InvalidInput
 from duckanon.functions.metric_perturb import MetricPerturb, charged, check_names, check_table
-from duckanon.functions.sqltext import literal
 from duckanon.functions.udf import Instance
 from duckanon.governance.instance import governance_of
+from duckanon.governance.locations import seen
 from duckanon.integrations.spark import driver, staging
 from duckanon.integrations.spark.call import Call, column
 from duckanon.integrations.spark.ledgers import opened
@@ -133,12 +133,12 @@ def _recorded(
     with opened(call.own) as (con, name):
         named = replace(request, tbl=name)
         governance = governance_of(Instance(con).identity, con)
-        ((seen,),) = con.execute(f"SELECT _dk_seen({literal(name)})").fetchall()
+        lookup = seen(con, name)
         content = {"call": request.key, "rows": rows["rows"], "content": str(rows["content"]), "mechanism": mechanism}
-        stored = governance.stored(name, seen, content)
+        stored = governance.stored(name, lookup, content)
         if stored is None:
             with staging.claimed(call.spark, path):
                 stored = governance.stored_or_drawn(
-                    name, seen, content, charged(named, epsilon), draw, action="perturb", exposed=True
+                    name, lookup, content, charged(named, epsilon), draw, action="perturb", exposed=True
                 )
     return str(stored[0].as_py())

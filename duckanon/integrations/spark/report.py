@@ -26,7 +26,7 @@ _PART = 200_000
 
 
 def check_k_report(call: Call) -> KReport:
-    request = KReport.read(arguments.from_policy(call.given, lambda _: None))
+    request = KReport.read(arguments.from_policy("k_report", call.given, lambda _: None))
     names, types = call.described()
     people, kinds = call.described("population") if request.population.table else ([], [])
     check_table(request, names, types, people)

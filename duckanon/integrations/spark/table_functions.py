@@ -16,8 +16,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
+from duckanon.catalog.names import identifier
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier
 from duckanon.integrations.calls import call as written
 from duckanon.integrations.spark import arguments, driver
 from duckanon.integrations.spark.call import Call

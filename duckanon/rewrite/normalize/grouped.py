@@ -143,6 +143,23 @@ class Grouped:
             new = new.order_by(*over.keys)
         return new
 
+    def intervals(self, over: Over, widths: Sequence[str | None]) -> list[tuple[int, str]]:
+        """The columns that are numbers with an interval, as they stand: their places, and SQL for how wide it is.
+
+        widths: of the aggregates; None for those without.
+        """
+        write = _Writer(self, over)
+        found = []
+        for at, one in enumerate(self.query.expressions):
+            node = one.unalias()
+            width = widths[self.aggregates.index(node)] if node in self.aggregates else None
+            shown = None if width is not None else write.quotient(node)
+            if shown is not None:
+                width = f"({shown.end('high')} - {shown.end('low')})"
+            if width is not None:
+                found.append((at, width))
+        return found
+
     def _group(self, name: str) -> object:
         group = self.query.args.get("group")
         return None if group is None else group.args.get(name)
@@ -223,7 +240,7 @@ class _Writer:
             return self._column(node)
         if name_of(node) in ENDS and isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
             return self._end(node, node.expressions[0], name_of(node))
-        shown = self._quotient(node)
+        shown = self.quotient(node)
         if shown is not None:
             return self._sql(shown.value)
         if isinstance(node, exp.Query | exp.Star):
@@ -251,7 +268,7 @@ class _Writer:
             return node.copy()
         raise NotFollowed(NOT_GROUPED, node)
 
-    def _quotient(self, node: Node) -> Interval | None:
+    def quotient(self, node: Node) -> Interval | None:
         """A quotient of two aggregates as a number with an interval; None for something else."""
         found = quotient(node, self._grouped.aggregates)
         if found is None or self._adds_totals(found):
@@ -274,7 +291,7 @@ class _Writer:
             return self._end(call, grouped.aliases[fold(node.name)], side, named | {fold(node.name)})
         if node in grouped.aggregates:
             return self._sql(self._over.ends(grouped.aggregates.index(node), side))
-        shown = self._quotient(node)
+        shown = self.quotient(node)
         if shown is not None:
             return self._sql(shown.end(side))
         only = guarded(node)

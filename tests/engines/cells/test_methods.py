@@ -76,7 +76,7 @@ def test_residues_without_room_for_tables(bounded: bool, monkeypatch: pytest.Mon
     _compare(bounded=bounded, examples=500)()
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(knapsacks(bounded=True, most_rows=4) | knapsacks(bounded=False, most_rows=4))
 def test_the_integer_program(problem: Knapsack) -> None:
     expected = plain.values(problem)

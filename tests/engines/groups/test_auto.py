@@ -23,6 +23,7 @@ from duckanon.engines.groups.region_totals import _estimate, _estimate_plain
 from duckanon.engines.groups.relaxed_least_squares import downwards, upwards
 from duckanon.engines.groups.release import Intervals, Totals, release
 from duckanon.engines.randomness import double_geometric
+from tests.amounts import many
 from tests.engines.groups.plain import tables
 from tests.engines.groups.test_hierarchy import trees
 from tests.engines.seeded import Seeded
@@ -49,7 +50,7 @@ def one_region(
     return middle
 
 
-@settings(max_examples=50)
+@settings(max_examples=many(50))
 @given(st.integers(1, 7), st.integers(0, 2), SEEDS)
 def test_the_smoother_is_gaussian_conditioning(length: int, many: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -72,7 +73,7 @@ def test_the_smoother_is_gaussian_conditioning(length: int, many: int, seed: int
     assert left[:length, length:] - trends.T @ covariance == pytest.approx(-own.T @ covariance, abs=1e-8)
 
 
-@settings(max_examples=50)
+@settings(max_examples=many(50))
 @given(st.integers(1, 7), st.integers(0, 2), SEEDS)
 def test_noise_on_steps_is_gaussian_conditioning(length: int, many: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -93,7 +94,7 @@ def test_noise_on_steps_is_gaussian_conditioning(length: int, many: int, seed: i
     assert left[:length, length:] - trends.T @ covariance == pytest.approx(-own.T @ covariance, abs=1e-8)
 
 
-@settings(max_examples=50)
+@settings(max_examples=many(50))
 @given(trees(), SEEDS)
 def test_two_passes_are_least_squares(tree: Hierarchy, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -129,7 +130,7 @@ def test_a_column_is_the_nearest(wanted: list[float], total: int) -> None:
     assert ((found - want) ** 2).sum() == pytest.approx(expected)
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(st.integers(1, 5), st.integers(0, 12), SEEDS)
 def test_weighted_shares(length: int, total: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -169,7 +170,7 @@ def test_whole_tables_keep_their_margins(case: tuple[np.ndarray, ...]) -> None:
         assert (found.sum(axis=0) == columns).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 @given(margined())
 def test_balance_is_least_squares(case: tuple[np.ndarray, ...]) -> None:
     wanted, weights, rows, columns = case
@@ -224,7 +225,7 @@ def test_private_totals_are_generalised_least_squares() -> None:
     assert doubt[0] == pytest.approx(expected_doubt)
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 @given(st.integers(2, 6), SEEDS)
 def test_private_totals_from_counts_are_generalised_least_squares(sizes: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -280,7 +281,7 @@ def test_isotonic_regression_with_weights(length: int, seed: int) -> None:
     assert pool_rows(values, -1.0, 2.0, weights)[0] == pytest.approx(np.clip(rising, -1.0, 2.0))
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(st.lists(st.integers(-9, 60), min_size=1, max_size=4), st.sampled_from([1e-12, 2.0, 50.0]))
 def test_sparse_numbers(noisy: list[int], variance: float) -> None:
     """What stands out is kept; the others get the nearest sequence that falls, down to zero."""

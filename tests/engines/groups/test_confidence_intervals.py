@@ -16,6 +16,7 @@ from duckanon.engines.groups.isotonic_regression import sparse
 from duckanon.engines.groups.measurements import MOST, Measurements
 from duckanon.engines.groups.queries import ABOVE, HISTOGRAM, INNER
 from duckanon.engines.groups.release import measure
+from tests.amounts import many
 from tests.engines.seeded import Seeded
 
 TREE = Hierarchy((np.zeros(2, dtype=np.int64), np.array([0, 0, 1])))
@@ -110,7 +111,7 @@ def chosen_above(case: Measurements, level: int, region: int, s: int, seen: np.n
     return two if two_length < min(least, most) - tie else two + found
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(measurements(histogram=False))
 def test_tests_on_counts_from_above(case: Measurements) -> None:
     for level, values in enumerate(case.values):
@@ -164,7 +165,7 @@ def chosen_counts(case: Measurements, level: int, region: int, s: int, seen: np.
     return [mean, likely(mean) + share**2 * doubts[s] + shape[s] ** 2 * unsure]
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(measurements(histogram=True))
 def test_tests_on_counts(case: Measurements) -> None:
     for level, values in enumerate(case.values):

@@ -17,6 +17,7 @@ from duckanon.engines.groups.discrete_laplace import WINDOWS, Noise, quantiles, 
 from duckanon.engines.groups.hierarchy import Hierarchy
 from duckanon.engines.groups.release import Totals, release
 from duckanon.engines.randomness import double_geometric
+from tests.amounts import many
 from tests.engines.seeded import Seeded
 
 SCALES = [Fraction(1, 9), Fraction(1, 2), Fraction(1), Fraction(5, 2), Fraction(7), Fraction(30)]
@@ -102,15 +103,16 @@ def test_wide_noise_is_bounded_by_its_lattice(monkeypatch: pytest.MonkeyPatch) -
     assert (coarse <= exact + 2 * 2 + 2).all()
 
 
+@pytest.mark.ci("six million draws; test_reaches_are_quantiles_of_means counts the chances of shorter windows")
 def test_reaches_hold_for_long_windows() -> None:
     scale = Fraction(30)
     draws = double_geometric(scale, (20_000, 320), Seeded(3))
     found = reaches(scale)
-    for i, many in enumerate(WINDOWS[1:], 1):
+    for i, length in enumerate(WINDOWS[1:], 1):
         for k, other in enumerate(WINDOWS[:4]):
-            noise = draws[:, :many].mean(axis=1)
+            noise = draws[:, :length].mean(axis=1)
             if other:
-                noise = noise - draws[:, many : many + other].mean(axis=1)
+                noise = noise - draws[:, length : length + other].mean(axis=1)
             assert (noise > found[i, k]).mean() == pytest.approx(0.05, abs=0.006)
 
 
@@ -153,7 +155,7 @@ def test_what_is_too_narrow_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert least_coverage((Fraction(7), Fraction(5)), between((Fraction(7), Fraction(5))), 3) < 0.95
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(st.sampled_from(NOISES), st.integers(0, len(VARIANCES)), st.integers(-500, 500))
 def test_ends_are_those_of_what_is_accepted(noise: Noise, v: int, z: int) -> None:
     """Number by number; with bins of several numbers it may be a little more."""
@@ -246,9 +248,13 @@ def too_many(found: list[np.ndarray], runs: int) -> bool:
     return bool(max(level.max() for level in found) > binom.isf(1e-4 / numbers, runs, 0.05))
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2)])
-@pytest.mark.parametrize("given", KINDS)
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.ci("300 draws of each table; test_every_number_is_covered counts the chances exactly")
+@pytest.mark.parametrize(
+    ("table", "given", "epsilon"),
+    # Each table with each kind, at much noise and at little in turn.
+    [(table, KINDS[kind], (Fraction(1, 10), Fraction(2))[(at + kind) % 2])
+     for at, table in enumerate(TABLES) for kind in range(len(KINDS))],
+)  # fmt: skip
 def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, Any], epsilon: Fraction) -> None:
     found = misses(table, 300, epsilon, **given)
     assert not too_many(found, 300)
@@ -256,6 +262,7 @@ def test_each_number_is_covered_whatever_the_data(table: str, given: dict[str, A
     assert sum(level.sum() for level in found) <= 0.053 * 300 * sum(level.size for level in found)
 
 
+@pytest.mark.ci("that the test by draws sees intervals of the model")
 @pytest.mark.parametrize("given", KINDS)
 def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
     """The same count rejects the model's intervals, in the region that is not like the others."""
@@ -264,6 +271,7 @@ def test_likeness_is_no_guarantee(given: dict[str, Any]) -> None:
     assert found[1][-1].max() > 20
 
 
+@pytest.mark.ci("that the test by draws sees narrow intervals")
 @pytest.mark.parametrize("given", KINDS)
 def test_narrow_intervals_are_rejected(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Tails as if the noise had three quarters of its scale."""

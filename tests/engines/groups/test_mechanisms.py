@@ -16,6 +16,7 @@ from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.queries import ABOVE, CHAIN, FORWARD, HISTOGRAM, Query
 from duckanon.engines.groups.release import Totals, release
 from duckanon.engines.groups.topdown import nearest
+from tests.amounts import many
 from tests.engines.groups.plain import TREES, best, squares, tables
 from tests.engines.groups.test_hierarchy import trees
 from tests.engines.seeded import Seeded
@@ -45,7 +46,7 @@ def cost(case: Measurements, leaves: np.ndarray) -> float:
     return squares(case.histograms())(case.hierarchy.levels(leaves))
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(measured(HISTOGRAM), st.sampled_from([1, 2, 3, 256]))
 def test_h_dp_is_optimal(case: Measurements, window: int) -> None:
     tree_least_squares._FIRST_WINDOW, kept = window, tree_least_squares._FIRST_WINDOW
@@ -58,7 +59,7 @@ def test_h_dp_is_optimal(case: Measurements, window: int) -> None:
     assert cost(case, found) == best(case.hierarchy, case.max_size, MOST, case.total, squares(case.histograms()))
 
 
-@settings(max_examples=25)
+@settings(max_examples=many(25))
 @given(measured(HISTOGRAM))
 def test_h_exact_is_optimal(case: Measurements) -> None:
     found = METHODS["h_exact"].run(case).leaves
@@ -77,7 +78,7 @@ def test_h_dp_equals_h_exact_on_larger_trees(tree: Hierarchy, seed: int, public:
     assert cost(case, METHODS["h_dp"].run(case).leaves) == cost(case, METHODS["h_exact"].run(case).leaves)
 
 
-@settings(max_examples=25)
+@settings(max_examples=many(25))
 @given(measured(FORWARD) | measured(ABOVE))
 def test_c_exact_is_optimal(case: Measurements) -> None:
     if (case.totals is None) != (case.query is ABOVE):
@@ -90,7 +91,7 @@ def test_c_exact_is_optimal(case: Measurements) -> None:
     assert goal(tuple(map(case.query.of, case.hierarchy.levels(found)))) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(measured(CHAIN, scales=True))
 def test_chain_is_optimal(case: Measurements) -> None:
     """Model 3 with each level weighed by the inverse of its noise's variance."""
@@ -141,7 +142,7 @@ def test_weighted_isotonic_regression(pairs: list[tuple[int, int]]) -> None:
         )
 
 
-@settings(max_examples=30)
+@settings(max_examples=many(30))
 @given(measured(HISTOGRAM) | measured(FORWARD) | measured(ABOVE))
 def test_relaxed_optima(case: Measurements) -> None:
     """The projections end where a general solver ends: feasible, and no farther from what was measured."""
@@ -180,7 +181,7 @@ SLOW = {"h_exact", "c_exact"}
 def test_promises(name: str, totals: Totals) -> None:
     """On trees of all kinds, few and many groups: `release` checks sums and signs itself, so here is what is left."""
 
-    @settings(max_examples=8 if name in SLOW else 40)
+    @settings(max_examples=many(10 if name in SLOW else 40))
     @given(trees(), st.integers(1, 2 if name in SLOW else 6), st.sampled_from([0, 1, 3, 400]), st.integers(0, 999))
     def check(tree: Hierarchy, sizes: int, most: int, seed: int) -> None:
         groups = np.random.default_rng(seed).integers(0, most + 1, (tree.sizes[-1], sizes))

@@ -4,7 +4,6 @@ Counted, on a pair that is far apart; and from the noise's scale, exactly, for a
 teeth: they reject `chain` with the noise that the paper prints, and noise for one record where a unit has several.
 """
 
-import os
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -24,14 +23,11 @@ from duckanon.engines.groups.queries import CHAIN, HISTOGRAM, Query
 from duckanon.engines.groups.release import Plan, Totals, plan, release
 from duckanon.engines.groups.split import Split
 from duckanon.errors import DuckanonError
+from tests.amounts import LONG, sampled
 from tests.engines.groups.plain import TREES, of_units, privacy_loss
 from tests.engines.seeded import Seeded
 
-# Noise is drawn from integers: which versions of libraries are there makes no difference.
-pytestmark = pytest.mark.skipif(
-    os.environ.get("HYPOTHESIS_PROFILE") == "quick", reason="counted with the newest versions"
-)
-LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+_SEARCH = "a statistical search over releases; the other tests here compare all neighbours exactly"
 EPSILON = Fraction(1)
 # Most of it goes to the level of eight regions, where a chain that is wrongly calibrated leaks most.
 SPLIT = (Fraction(1, 20), Fraction(1, 20), Fraction(9, 10))
@@ -79,6 +75,7 @@ def loss(first: np.ndarray, second: np.ndarray) -> float:
     return float(worst)
 
 
+@pytest.mark.ci(_SEARCH)
 @pytest.mark.parametrize(("name", "totals"), PLANS)
 def test_no_event_tells_neighbours_apart(name: str, totals: Totals) -> None:
     runs = SLOW.get(name, 300) * (40 if LONG else 1)
@@ -202,7 +199,7 @@ BY_SIZE: list[dict[str, Any]] = [
 OUTCOMES = st.lists(st.integers(-40, 400), min_size=WIDE, max_size=WIDE).map(np.array)
 
 
-@pytest.mark.parametrize("given", BY_SIZE)
+@pytest.mark.parametrize("given", sampled(BY_SIZE))
 @pytest.mark.parametrize("tree", ["two", "deep"])
 def test_a_look_costs_what_it_says_and_the_rest_adds_up(tree: str, given: dict[str, Any]) -> None:
     """Whatever the look's outcome, no neighbour is further than epsilon away, and one is just that."""
@@ -294,6 +291,7 @@ def crowd(unit: str) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
+@pytest.mark.ci(_SEARCH)
 @pytest.mark.parametrize("given", [UNITS[2], UNITS[5]])
 def test_no_event_tells_units_apart(given: dict[str, Any]) -> None:
     before, after = (
@@ -303,6 +301,7 @@ def test_no_event_tells_units_apart(given: dict[str, Any]) -> None:
     assert loss(before, after) <= EPSILON
 
 
+@pytest.mark.ci(_SEARCH)
 @pytest.mark.parametrize("given", [UNITS[2], UNITS[5]])
 def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Query, "distance", lambda query, *_: Fraction(2 if given["unit"] == "record" else 1, 3))
@@ -312,6 +311,7 @@ def test_units_with_noise_for_a_third_are_caught(given: dict[str, Any], monkeypa
     assert loss(before, after) > EPSILON
 
 
+@pytest.mark.ci(_SEARCH)
 def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Section 9.2: noise of scale L / epsilon, as if one person moved one entry of a level."""
     printed = replace(CHAIN, sensitivity=lambda _, step: step)
@@ -320,6 +320,7 @@ def test_the_paper_s_chain_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert loss(seen("chain", "public", before, 1000, 1), seen("chain", "public", after, 1000, 2)) > EPSILON
 
 
+@pytest.mark.ci(_SEARCH)
 def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any mechanism's, were its sensitivity a fifth of what it is: here the one that others are built on."""
     thin = replace(METHODS["auto"].public, sensitivity=lambda _, step: Fraction(step, 5))  # type: ignore[arg-type, return-value]

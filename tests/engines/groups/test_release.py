@@ -15,6 +15,7 @@ from duckanon.engines.groups.measurements import Estimate
 from duckanon.engines.groups.methods import METHODS
 from duckanon.engines.groups.release import RELATIONS, plan, relation, release
 from duckanon.errors import DuckanonError, InvalidInput
+from tests.amounts import many
 from tests.engines.groups.plain import TREES
 from tests.engines.groups.test_hierarchy import trees
 from tests.engines.seeded import Seeded
@@ -154,7 +155,7 @@ def extreme(kind: str, regions: int, sizes: int, rng: np.random.Generator) -> np
     return groups
 
 
-@settings(max_examples=80)
+@settings(max_examples=many(80))
 @given(
     trees(),
     st.sampled_from([1, 2, 6, 40]),

@@ -17,6 +17,7 @@ from duckanon.engines.kanon.methods.refine import effort
 from duckanon.engines.kanon.orders import canonical, hilbert_keys
 from duckanon.engines.kanon.records import Records, attribute, records
 from duckanon.errors import InvalidInput
+from tests.amounts import sampled
 from tests.engines.kanon.strategies import tables
 
 BY_BLOCKS = sorted(name for name, method in METHODS.items() if method.blocks)
@@ -68,7 +69,7 @@ def test_a_block_never_has_more_records_than_it_may() -> None:
     assert cutting.block_count(10**6, 10**5) == 1
 
 
-@pytest.mark.parametrize("name", BY_BLOCKS)
+@pytest.mark.parametrize("name", sampled(BY_BLOCKS))
 @pytest.mark.usefixtures("small")
 def test_classes_depend_on_neither_threads_nor_order(name: str) -> None:
     found, content = table(700), np.random.default_rng(1).integers(0, 2**60, 700).astype(np.uint64)

@@ -75,7 +75,7 @@ def test_classes_hold_k_subjects(method: str, problem: tuple[Records, np.ndarray
 def test_the_search_finds_most_optima() -> None:
     rng = np.random.default_rng(5)
     met = 0
-    for _ in range(30):
+    for _ in range(10):
         n = 7
         table = records([attribute("a", rng.integers(0, 30, n)), attribute("b", rng.integers(0, 30, n))])
         subjects = rng.integers(0, 6, n).astype(np.int32)
@@ -84,7 +84,7 @@ def test_the_search_finds_most_optima() -> None:
         found = private_classes(table, PrivacyCriteria(2), subjects=subjects)
         best = optimum(table, subjects, 2)
         met += plain.total_loss(table, plain.classes_of(found.labels)) <= best + 1e-9
-    assert met >= 27
+    assert met >= 9
 
 
 @given(problems(most=14), st.randoms(use_true_random=False))

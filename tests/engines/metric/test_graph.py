@@ -8,11 +8,12 @@ from duckanon.engines.metric.distances import EARTH_RADIUS, METRICS, named, pair
 from duckanon.engines.metric.domain import Domain, travel_loss, uniform
 from duckanon.engines.metric.graph import edges_of, mdp_graph, reduced, shortest_paths
 from duckanon.errors import InvalidInput
+from tests.amounts import many
 from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
 
 
-@settings(max_examples=80)
+@settings(max_examples=many(80))
 @given(domains())
 def test_reduction_keeps_every_path(domain: Domain) -> None:
     graph = mdp_graph(domain.distances, domain.epsilon, domain.radius)

@@ -16,6 +16,7 @@ from duckanon.engines.metric.mechanism import Options, optimise
 from duckanon.engines.metric.methods import DEFAULT, METHODS, named
 from duckanon.engines.metric.problem import Limits, Program, Step
 from duckanon.errors import InvalidInput
+from tests.amounts import many
 from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
 
@@ -27,7 +28,7 @@ def holds(domain: Domain, matrix: np.ndarray) -> None:
     assert np.abs(matrix.sum(axis=1) - 1).max() < 1e-14
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(domains())
 def test_optimal_methods_agree_with_the_printed_program(domain: Domain) -> None:
     expected = plain.optimum(domain)
@@ -42,7 +43,7 @@ def test_optimal_methods_agree_with_the_printed_program(domain: Domain) -> None:
             assert found.gap < 1e-6 or found.loss - found.lower < 1e-7 * scale
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(domains())
 def test_the_exponential_mechanism_holds_and_loses_more(domain: Domain) -> None:
     reached = set(domain.outputs.tolist()) == set(range(len(domain.distances)))
@@ -89,7 +90,7 @@ def test_property_3_1_components_are_independent() -> None:
     assert together == pytest.approx(best(near)[0] + best(far)[0], rel=1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=many(40))
 @given(domains())
 def test_property_3_2_paths_bound_every_pair(domain: Domain) -> None:
     matrix = optimise(domain, METHODS[DEFAULT], TIGHT).matrix
@@ -216,7 +217,7 @@ def test_a_limit_may_end_it_anywhere(method: str, monkeypatch: pytest.MonkeyPatc
     assert min(reached) < 1e-4 < max(reached)
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(domains())
 def test_vectors_from_twice_the_epsilon_are_in_the_cone(domain: Domain) -> None:
     graph = mdp_graph(domain.distances, domain.epsilon, domain.radius)

@@ -12,11 +12,12 @@ from duckanon.engines.metric.graph import MARGIN, edges_of
 from duckanon.engines.metric.mechanism import Options, optimise
 from duckanon.engines.metric.methods import DEFAULT, METHODS
 from duckanon.engines.metric.repair import closure, repair
+from tests.amounts import many
 from tests.engines.metric import plain
 from tests.engines.metric.strategies import domains
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(150))
 @given(
     st.integers(2, 9),
     st.integers(1, 6),
@@ -46,7 +47,7 @@ def test_any_matrix_becomes_exact(nodes: int, outputs: int, scale: float, kind: 
     assert (found[:, used] > 0).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(60))
 @given(domains(), st.integers(0, 2**32))
 def test_a_perturbed_optimum_loses_next_to_nothing(domain: Domain, seed: int) -> None:
     """As a solver would leave it: entries wrong by 1e-9, rows off by as much."""
@@ -85,7 +86,7 @@ def test_the_closure_is_the_least_above() -> None:
     assert closure(matrix, edges_of(lengths)) == pytest.approx(expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(100))
 @given(domains(most=8))
 def test_the_certificate_is_the_plain_check(domain: Domain) -> None:
     rng = np.random.default_rng(len(domain.distances))

@@ -291,7 +291,6 @@ def test_sarif(here: Path) -> None:
         (["empty"], "There is no .sql file in the folder empty."),
         (["data.csv"], "data.csv: audit reads .sql files, folders, dbt's manifest.json and DuckDB databases."),
         (["manifest.json"], "manifest.json is no manifest of dbt: run dbt compile to make it again."),
-        (["latin.sql"], "latin.sql is not UTF-8 text: save it as UTF-8."),
         (
             ["ok.sql", "--table", "a.b.c.d"],
             "--table a.b.c.d: give a name such as persons, main.persons or lake.main.persons.",
@@ -303,7 +302,6 @@ def test_bad_input(here: Path, arguments: list[str], said: str) -> None:
     (here / "data.csv").write_text("a")
     (here / "manifest.json").write_text("[]")
     (here / "ok.sql").write_text("SELECT 1")
-    (here / "latin.sql").write_bytes("SELECT 'é'".encode("latin-1"))
     result = run(*arguments)
     assert (result.exit_code, result.stderr) == (1, said + "\n")
 
@@ -354,3 +352,20 @@ def test_results_of_metric_functions(here: Path) -> None:
         "FROM metric_mechanism('places', 'id', ['x'], epsilon := 1);\nFROM metric_perturb('places', 'id', 'm')"
     )
     assert told(listed("a.sql", "--table", "places")) == [(2, "unknown", "places", "unsafe")]
+
+
+def test_a_file_that_is_not_utf_8_is_a_line_of_the_report(here):
+    """The others are listed, and so is what it names in plain letters."""
+    (here / "a.sql").write_text("SELECT name FROM persons;\n")
+    (here / "b.sql").write_bytes("-- größer\nSELECT name FROM persons;\n".encode("latin-1"))
+    (here / "c.sql").write_bytes("SELECT 'größer' AS x;\n".encode("latin-1"))
+    result = run(".", "--table", "persons", "--format", "json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    told = [(one["path"], one["line"], one["verdict"], one["found"]) for one in json.loads(result.stdout)]
+    assert [one[:3] for one in told] == [
+        ("a.sql", 1, "unsafe"),
+        ("b.sql", 1, "unread"),
+        ("b.sql", 2, "unsafe"),
+        ("c.sql", 1, "unread"),
+    ]
+    assert told[1][3] == told[3][3] == "the file is not UTF-8 text"

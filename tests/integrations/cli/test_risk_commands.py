@@ -64,7 +64,7 @@ def test_utility_of_tables_in_a_database(tmp_path):
     [
         ([VOTERS, "none.csv", "--columns", "age"], "AFTER: there is no file none.csv."),
         ([VOTERS, VOTERS, "--columns", "age,wage"], 'There is no column "wage" in'),
-        ([VOTERS, VOTERS, "--columns", "age", "--queries", "0"], "queries must be from 1 to 100000"),
+        ([VOTERS, VOTERS, "--columns", "age", "--queries", "0"], "queries must be from 1 to 100,000"),
     ],
 )
 def test_utility_complains_in_one_sentence(arguments, said):

@@ -123,3 +123,15 @@ def test_a_value_does_not_decide_how_other_values_are_read(here):
         ('["#44143"]', "tall"): 20,
         ('["44143"]', '5 foot "9"'): 1,
     }
+
+
+def test_a_file_without_names_of_columns_shows_no_record(here):
+    rows = [f"{20 + i % 3},0010{i % 2},member {i} {SECRET},2024-01-0{1 + i % 9}" for i in range(30)]
+    (here / "stays.csv").write_text("\n".join([*rows, ""]))
+    for command in (["k-anonymize", "stays.csv", "out.csv"], ["report", "stays.csv"], ["compare", "stays.csv"]):
+        result = run(*command, "--qi", "age")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == (
+            'There is no column "age" in "stays.csv"; the names of its 4 columns look like values, so they are not '
+            "listed: if it comes from a file, put the names of the columns into its first line.\n"
+        )

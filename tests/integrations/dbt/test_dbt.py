@@ -22,8 +22,7 @@ from duckanon.errors import InvalidInput
 from duckanon.integrations.cli.commands import app
 from duckanon.integrations.dbt.macro_functions import MacroFunctions
 from duckanon.integrations.dbt.settings import Changes, Mode, Settings
-from duckanon.integrations.dbt_meta import declared, policy_fields
-from duckanon.integrations.edition_periods import is_due
+from duckanon.integrations.dbt_meta import declared, is_due, policy_fields
 
 ROOT = Path(__file__).parents[3]
 

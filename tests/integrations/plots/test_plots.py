@@ -23,6 +23,7 @@ from duckanon.integrations.plots.picture import styled
 from duckanon.integrations.plots.result_columns import ResultColumns, result_columns
 from duckanon.integrations.plots.style import number, short
 from duckanon.specification import sql_root
+from tests.amounts import sampled
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<b>&\"$x$ & $y$' \x07\u202e"
@@ -316,7 +317,7 @@ def test_chances_are_written_as_people_write_them(chance: float, said: str) -> N
     assert mechanism._percent(chance) == said
 
 
-@pytest.mark.parametrize("form", ["relation", "arrow", "pandas", "sql"])
+@pytest.mark.parametrize("form", sampled(["relation", "arrow", "pandas", "sql"]))
 def test_results_come_in_any_form(con: duckdb.DuckDBPyConnection, form: str) -> None:
     con.execute("CREATE TABLE t AS SELECT i % 3 AS a, i % 2 AS b, i % 3 + 1 AS n FROM range(12) r(i)").fetchall()
     sql = "FROM cell_bounds('t', ['a'], ['b'])"
@@ -409,18 +410,23 @@ DATABASE = ["shop.duckdb", "--table"]
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["compare", "clinic.csv", "--qi", "ward,outcome", "--k", "2,5"], "Loss and risk of k-anonymous copies of 30"),
-        (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome"], "counts above zero"),
-        (
-            ["utility", "clinic.csv", "--after", "clinic.csv", "--columns", "ward,outcome"],
-            "Most moved is outcome, by 0 %",
-        ),
-        (["sizes", *DATABASE, "released", "--epsilon", "1"], "1 region on 1 level, epsilon 1."),
-        (["sizes", *DATABASE, "released", "--truth", "persons", "--unit", "household"], "not for release"),
-        (["mechanism", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 records"),
-        (["map", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 of 2 records"),
-    ],
+    sampled(
+        [
+            (
+                ["compare", "clinic.csv", "--qi", "ward,outcome", "--k", "2,5"],
+                "Loss and risk of k-anonymous copies of 30",
+            ),
+            (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome"], "counts above zero"),
+            (
+                ["utility", "clinic.csv", "--after", "clinic.csv", "--columns", "ward,outcome"],
+                "Most moved is outcome, by 0 %",
+            ),
+            (["sizes", *DATABASE, "released", "--epsilon", "1"], "1 region on 1 level, epsilon 1."),
+            (["sizes", *DATABASE, "released", "--truth", "persons", "--unit", "household"], "not for release"),
+            (["mechanism", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 records"),
+            (["map", *DATABASE, "stops", "--id", "stop", "--features", "x,y", "--epsilon", "1"], "2 of 2 records"),
+        ]
+    ),
 )
 def test_the_command_draws(here: Path, arguments: list[str], said: str) -> None:
     before = (here / "shop.duckdb").read_bytes()
@@ -443,20 +449,28 @@ def test_the_command_writes_png_and_minds_what_is_there(here: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["bounds", "clinic.csv", "--rows", "ward"], "--rows needs --cols"),
-        (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome", "--p", "s"], "--p needs --n"),
-        (
-            ["bounds", "clinic.csv"],
-            "This is no result of cell_bounds, conditional_bounds or table_bounds: name its columns with --rows",
-        ),
-        (["mechanism", *DATABASE, "stops", "--id", "stop"], "A mechanism needs --features"),
-        (["utility", "clinic.csv"], "This is no result of k_utility: name the release with --after"),
-        (["utility", "clinic.csv", "--after", "clinic.csv"], "Name the columns to compare, as in --columns age,zip."),
-        (["utility", "clinic.csv", "--after", "none.csv", "--columns", "ward"], "AFTER: there is no file none.csv."),
-        (["sizes", *DATABASE, "released", "--truth", "persons"], "--truth needs --unit"),
-        (["compare", "clinic.csv", "--qi", "ward", "--k", "x"], "--k needs whole numbers"),
-    ],
+    sampled(
+        [
+            (["bounds", "clinic.csv", "--rows", "ward"], "--rows needs --cols"),
+            (["bounds", "clinic.csv", "--rows", "ward", "--cols", "outcome", "--p", "s"], "--p needs --n"),
+            (
+                ["bounds", "clinic.csv"],
+                "This is no result of cell_bounds, conditional_bounds or table_bounds: name its columns with --rows",
+            ),
+            (["mechanism", *DATABASE, "stops", "--id", "stop"], "A mechanism needs --features"),
+            (["utility", "clinic.csv"], "This is no result of k_utility: name the release with --after"),
+            (
+                ["utility", "clinic.csv", "--after", "clinic.csv"],
+                "Name the columns to compare, as in --columns age,zip.",
+            ),
+            (
+                ["utility", "clinic.csv", "--after", "none.csv", "--columns", "ward"],
+                "AFTER: there is no file none.csv.",
+            ),
+            (["sizes", *DATABASE, "released", "--truth", "persons"], "--truth needs --unit"),
+            (["compare", "clinic.csv", "--qi", "ward", "--k", "x"], "--k needs whole numbers"),
+        ]
+    ),
 )
 def test_the_command_complains_in_one_sentence(here: Path, arguments: list[str], said: str) -> None:
     result = run(*arguments, "--out", "p.svg")
@@ -470,6 +484,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 COMMANDS = re.findall(r"^    duckanon plot (.+)$", (DOCS / "pictures.md").read_text("utf-8").replace("\\\n", ""), re.M)
 
 
+@pytest.mark.ci("what the documentation shows is drawn again")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
 def test_pictures_of_the_documentation_say_what_their_commands_make(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

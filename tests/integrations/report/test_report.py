@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 import duckanon
 from duckanon import __version__
 from duckanon.integrations.cli.commands import app
+from tests.amounts import sampled
 from tests.extras import needs
 
 NASTY = "<script>alert(1)</script>&\"' \u202e"
@@ -427,25 +428,30 @@ def test_tables_can_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["no.db", "--out", "p.html"], "There is no file no.db."),
-        (["x.csv", "--out", "p.html"], "x.csv is no DuckDB database"),
-        (["x.db", "--out", "p.pdf"], "a report's name ends in .html"),
-        (["x.db", "--out", "p.html", "--released", "t"], "Each --released needs its own --qi"),
-        (["x.db", "--out", "p.html", "--shares", "t"], "Each --shares needs its own --rows and --cols"),
-        (["x.db", "--out", "p.html", "--table", "t"], "name a released table with --released"),
-        (["x.csv", "--qi", "a", "--released", "t"], "belong to a page"),
-        (["x.csv", "--qi", "a", "--file", "t.csv"], "belong to a page"),
-        (["x.db", "--out", "p.html", "--file", "no.csv"], "--file: there is no file no.csv."),
-        (["x.db", "--out", "p.html", "--file", "x.db"], "--file x.db is a database"),
-        ([*"x.db --out p.html --shares t --rows a --cols b --p c".split()], "Shares need both --p, their column, and"),
-        ([*"x.db --out p.html --shares t --rows a --cols b --p c --n 9 --count d".split()], "name one of them"),
-        (
-            [*"x.db --out p.html --shares t --rows a --cols b --p c --n 9 --p e".split()],
-            "Give --p for each of --shares",
-        ),
-        (["there.html", "--out", "there.html"], "there.html exists already"),
-    ],
+    sampled(
+        [
+            (["no.db", "--out", "p.html"], "There is no file no.db."),
+            (["x.csv", "--out", "p.html"], "x.csv is no DuckDB database"),
+            (["x.db", "--out", "p.pdf"], "a report's name ends in .html"),
+            (["x.db", "--out", "p.html", "--released", "t"], "Each --released needs its own --qi"),
+            (["x.db", "--out", "p.html", "--shares", "t"], "Each --shares needs its own --rows and --cols"),
+            (["x.db", "--out", "p.html", "--table", "t"], "name a released table with --released"),
+            (["x.csv", "--qi", "a", "--released", "t"], "belong to a page"),
+            (["x.csv", "--qi", "a", "--file", "t.csv"], "belong to a page"),
+            (["x.db", "--out", "p.html", "--file", "no.csv"], "--file: there is no file no.csv."),
+            (["x.db", "--out", "p.html", "--file", "x.db"], "--file x.db is a database"),
+            (
+                [*"x.db --out p.html --shares t --rows a --cols b --p c".split()],
+                "Shares need both --p, their column, and",
+            ),
+            ([*"x.db --out p.html --shares t --rows a --cols b --p c --n 9 --count d".split()], "name one of them"),
+            (
+                [*"x.db --out p.html --shares t --rows a --cols b --p c --n 9 --p e".split()],
+                "Give --p for each of --shares",
+            ),
+            (["there.html", "--out", "there.html"], "there.html exists already"),
+        ]
+    ),
 )
 def test_complaints_are_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from duckanon.errors import UnsupportedQuery
 from duckanon.server.catalog import UserCatalog
 from duckanon.server.errors import PgError
+from tests.amounts import many
 from tests.server.catalog.corpus import PERSONS, filled, recorded
 
 QUERIES = recorded()
@@ -228,7 +229,7 @@ def test_endless_work_is_stopped(catalog):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=many(150), deadline=None)
 def test_any_text_is_answered_or_refused(data):
     """Texts made of pieces of recorded queries, in any order."""
     own = filled()

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from tests.amounts import sampled
 from tests.server.clients.conftest import COUNT, RECORDS, VISIBLE, Server, needs
 
 needs("psql", program="psql")
@@ -62,8 +63,10 @@ def test_a_table(server, command):
 
 @pytest.mark.parametrize(
     "command",
-    r"\d+ \dt+ \dv+ \dn+ \l+ \du+ \df+ \di \ds \dm \dp \dT \dy \dx \db \dO \dD \do \da \dC \dc \det \des \dL \dX \dRp"
-    r" \dP \conninfo \encoding \dconfig \drds \ddp \dd \dF".split(),
+    sampled(
+        r"\d+ \dt+ \dv+ \dn+ \l+ \du+ \df+ \di \ds \dm \dp \dT \dy \dx \db \dO \dD \do \da \dC \dc \det \des"
+        r" \dL \dX \dRp \dP \conninfo \encoding \dconfig \drds \ddp \dd \dF".split()
+    ),
 )
 def test_every_other_command_ends_well(server, command):
     psql(server, command)

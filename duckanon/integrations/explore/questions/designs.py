@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, ClassVar, Self
 
+from duckanon.catalog.names import identifier, literal
 from duckanon.errors import InvalidInput
-from duckanon.functions.sqltext import identifier, literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.explore.catalog import Column, Table
 from duckanon.integrations.explore.choices import Choices, names

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
-from duckanon.functions.sqltext import identifier, literal
+from duckanon.catalog.names import identifier, literal
 from duckanon.integrations.calls import call
 from duckanon.integrations.explore.catalog import Column, Table
 from duckanon.integrations.explore.choices import Choices, names

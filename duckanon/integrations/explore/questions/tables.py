@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from duckanon.functions.sqltext import identifier
+from duckanon.catalog.names import identifier
 from duckanon.integrations.explore.catalog import Catalog, Column, Table
 from duckanon.integrations.explore.choices import Choices
 from duckanon.integrations.explore.jobs import Running

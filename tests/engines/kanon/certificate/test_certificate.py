@@ -41,14 +41,25 @@ def test_no_partition_is_below_it(table: Records, k: int, work: int) -> None:
 
 
 @pytest.mark.parametrize("k", [3, 5])
+def test_it_comes_near_a_good_partition(k: int) -> None:
+    table = with_nulls(300)
+    labels = refine(table, dealt(len(table), k, 0), k, Budget(200.0))
+    found = certified(table, k, labels)
+    loss = plain.total_loss(table, plain.classes_of(labels)) / len(table)
+    assert box_bound(table, k) < found.bound <= loss
+    assert found.bound > 0.9 * loss
+    assert check(table, k, found.prices).valid
+
+
+@pytest.mark.ci("the best partition of 300 records is searched for; the test above compares with a good one")
+@pytest.mark.parametrize("k", [3, 5])
 def test_it_comes_near_the_best_partition(k: int) -> None:
     table = with_nulls(300)
     labels = refine(table, dealt(len(table), k, 0), k, Budget(200.0))
     found = certified(table, k, labels)
     solved = exact(table, k, labels, Control(), steps=10**7)
-    assert box_bound(table, k) < found.bound <= solved.loss / len(table)
+    assert found.bound <= solved.loss / len(table)
     assert found.bound > 0.97 * solved.bound / len(table)
-    assert check(table, k, found.prices).valid
 
 
 def test_it_does_not_depend_on_the_order_of_records() -> None:

@@ -1,7 +1,7 @@
--- What this connection sees of the catalog where a table's name is looked up: temporary tables and the search path are its
--- own. `found` may hold too much, and is matched exactly later.
-
-CREATE OR REPLACE TEMP MACRO _dk_seen(tbl) AS {
+-- What a connection sees of the catalog where a table's name is looked up: temporary tables and the search path are its
+-- own. `found` may hold too much, and is matched exactly later. It is an expression, and takes:
+--   $tbl  the table's name, as it was written
+{
   'database': system.main.current_database(),
   'schema': system.main.current_schema(),
   'path': system.main.current_setting('search_path'),
@@ -17,7 +17,7 @@ CREATE OR REPLACE TEMP MACRO _dk_seen(tbl) AS {
       WHERE NOT internal
     )
     WHERE system.main.ends_with(
-      system.main.lower(system.main.replace(tbl, '"', '')), system.main.lower(system.main.replace(_dk_n, '"', ''))
+      system.main.lower(system.main.replace($tbl, '"', '')), system.main.lower(system.main.replace(_dk_n, '"', ''))
     )
   )
-};
+}

@@ -1,0 +1,233 @@
+"""Three lanes of tests, and a second end of versions: `python -m tests.lanes` lists what each leaves out, and why.
+
+`python -m pytest`, the README's command, runs all tests but those that are marked `ci`. `python -m tests.lanes LANE`
+runs another lane: `quick` after each change; `ci` what CI adds, the marked tests and longer random searches; `oldest`
+what the oldest supported versions can change. Further arguments go to pytest.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# What the oldest and the newest versions differ in, as far as duckanon's own code goes.
+LIBRARIES = frozenset({"duckdb", "numba", "pyarrow", "sqlglot"})
+
+_LONG = "searches that take longer than the rest of the engine's tests"
+_MANY_CALLS = "many calls over databases of their own; the room's other files stay"
+_DATABASES = "most tests open a database of their own"
+_SHOWN = "what a program shows; what it asks of duckanon is tried without it"
+# By folder or file: why `quick` does without it.
+NOT_QUICK: Mapping[str, str] = {
+    "duckanon": "examples in docstrings, which take reading all modules",
+    "tests/answers": "each statement is answered and then asked of DuckDB twice",
+    "tests/engines/cells": _LONG,
+    "tests/engines/groups/test_auto.py": _LONG,
+    "tests/engines/groups/test_confidence_intervals.py": _LONG,
+    "tests/engines/groups/test_intervals.py": _LONG,
+    "tests/engines/groups/test_mechanisms.py": _LONG,
+    "tests/engines/groups/test_neighbours.py": "all neighbours of a table are compared",
+    "tests/engines/groups/test_published.py": _LONG,
+    "tests/engines/kanon/certificate": _LONG,
+    "tests/engines/kanon/fidelity": _LONG,
+    "tests/engines/kanon/methods": _LONG,
+    "tests/engines/kanon/test_blocks.py": _LONG,
+    "tests/engines/kanon/test_bounds.py": _LONG,
+    "tests/engines/kanon/test_certificate_check.py": _LONG,
+    "tests/engines/kanon/test_coarsening.py": _LONG,
+    "tests/engines/kanon/test_full_domain.py": _LONG,
+    "tests/engines/kanon/test_key_subsets.py": _LONG,
+    "tests/engines/kanon/test_private_classes.py": _LONG,
+    "tests/engines/kanon/test_published.py": _LONG,
+    "tests/engines/kanon/test_ties.py": _LONG,
+    "tests/engines/metric": _LONG,
+    "tests/engines/suppression": _LONG,
+    "tests/engines/tables": _LONG,
+    "tests/engines/test_compiled.py": "it compiles kernels anew",
+    "tests/functions/test_bad_input.py": _MANY_CALLS,
+    "tests/functions/test_generalisation.py": _MANY_CALLS,
+    "tests/functions/test_k_certificate.py": _MANY_CALLS,
+    "tests/functions/test_k_conditions.py": _MANY_CALLS,
+    "tests/functions/test_k_units.py": _MANY_CALLS,
+    "tests/functions/test_k_utility.py": _MANY_CALLS,
+    "tests/functions/test_k_within.py": _MANY_CALLS,
+    "tests/functions/test_methods.py": _MANY_CALLS,
+    "tests/functions/test_publication_audit.py": _MANY_CALLS,
+    "tests/functions/test_publication_unions.py": _MANY_CALLS,
+    "tests/functions/test_publish.py": _DATABASES,
+    "tests/functions/test_record_risk.py": _MANY_CALLS,
+    "tests/functions/test_release_audit.py": _MANY_CALLS,
+    "tests/functions/test_suppress.py": _MANY_CALLS,
+    "tests/functions/test_suppress_cells.py": _MANY_CALLS,
+    "tests/functions/test_table_bounds.py": _MANY_CALLS,
+    "tests/functions/test_users_names.py": _MANY_CALLS,
+    "tests/functions/test_worker_threads.py": "threads that wait",
+    "tests/governance": _DATABASES,
+    "tests/guard": _DATABASES,
+    "tests/integrations": "the programs around duckanon, which are started",
+    "tests/noninterference": "two databases with each question's twin",
+    "tests/releases/test_paid.py": _DATABASES,
+    "tests/releases/test_size_mechanisms.py": "all neighbours of tables are compared",
+    "tests/rewrite/test_closed_list.py": "each function of the list with the extreme values of each type",
+    "tests/server": "servers, and clients that speak with them",
+    "tests/test_docs.py": "every example of the pages is run",
+    "tests/test_examples.py": "the examples' scripts are run",
+    "tests/test_lanes.py": "pytest runs pytest",
+    "tests/test_packaging.py": "a wheel is built, and every module imported first",
+    "tests/test_silence.py": "processes are started",
+    "tests/test_site.py": "Sphinx writes the whole site",
+}
+# By folder or file that reaches some of LIBRARIES: why it need not run with their oldest versions.
+NOT_OLDEST: Mapping[str, str] = {
+    "tests/engines/groups": "of numba only the sampler, which tests/engines/test_randomness.py tries",
+    "tests/integrations/cli/test_console.py": _SHOWN,
+    "tests/integrations/cli/test_office_files.py": "what pandas, openpyxl and pyreadstat write",
+    "tests/integrations/explore": _SHOWN,
+    "tests/integrations/plots": _SHOWN,
+    "tests/integrations/report": _SHOWN,
+    "tests/integrations/test_harlequin.py": _SHOWN,
+    "tests/integrations/test_jupyter.py": _SHOWN,
+    "tests/integrations/cli/test_discharges.py": _SHOWN,
+    "tests/integrations/cli/test_text_files.py": _SHOWN,
+    "tests/integrations/cli/test_risk_commands.py": _SHOWN,
+    "tests/integrations/spark": "Spark's own session, on the newest versions",
+    "tests/integrations/test_team_of_one.py": "tests/integrations/dbt builds a project with dbt there",
+    "tests/integrations/test_warm.py": "CI runs `duckanon warm` there",
+    "tests/test_docs.py": "the examples call what tests/functions tries there",
+    "tests/server/clients": "the clients speak with a server, whose own tests run there",
+    "tests/server/test_concurrency.py": "threads and kills, which no library's version decides",
+}
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What pytest is run with. profile: Hypothesis's, of tests/conftest.py; marks: as for pytest's option -m."""
+
+    profile: str
+    marks: str
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def arguments(self) -> list[str]:
+        return ["-m", self.marks, *(f"--ignore={path}" for path in self.left_out)]
+
+
+def lanes() -> dict[str, Lane]:
+    untouched = {path: "it reaches none of " + ", ".join(sorted(LIBRARIES)) for path in untouched_files()}
+    return {
+        "quick": Lane("quick", "not ci", NOT_QUICK),
+        "ci": Lane("ci", "ci or hypothesis"),
+        "oldest": Lane("quick", "not ci", {**NOT_OLDEST, **untouched}),
+    }
+
+
+# --- which libraries a test reaches -----------------------------------------------------------------------------------
+
+
+def untouched_files() -> list[str]:
+    """The test files whose imports, and theirs, lead to none of LIBRARIES."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [path.relative_to(ROOT).as_posix() for path in files if not reached(path)]
+
+
+def reached(path: Path) -> set[str]:
+    """The libraries to which the imports of a file lead, also those inside of functions."""
+    rest, seen, libraries = [path], {path}, set()
+    while rest:
+        for name in _imported(rest.pop()):
+            own = _file(name) if name.split(".")[0] in ("duckanon", "tests") else None
+            if own is None:
+                libraries.add(name.split(".")[0])
+            elif own not in seen:
+                seen.add(own)
+                rest.append(own)
+    return libraries & LIBRARIES
+
+
+@cache
+def _imported(path: Path) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = (f"{node.module}.{alias.name}" for alias in node.names)
+            names.update(name if _file(name) else node.module for name in inside)
+    return frozenset(names)
+
+
+@cache
+def _file(name: str) -> Path | None:
+    place = ROOT.joinpath(*name.split("."))
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+
+
+# --- what is left out -------------------------------------------------------------------------------------------------
+
+
+class _Collected:
+    """A pytest plugin that keeps what was collected."""
+
+    def __init__(self) -> None:
+        self.items: list[pytest.Item] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.items = session.items
+
+
+def left_to_ci() -> dict[tuple[str, str], int]:
+    """How many tests are marked `ci`, by test function and reason."""
+    collected = _Collected()
+    with redirect_stdout(StringIO()):
+        failed = pytest.main(["--collect-only", "-q", "-n", "0", "-m", "ci", str(ROOT / "tests")], [collected])
+    if failed:
+        raise SystemExit("The tests cannot be collected: run python -m pytest --collect-only.")
+    counts: dict[tuple[str, str], int] = {}
+    for item in collected.items:
+        (reason,) = item.get_closest_marker("ci").args  # type: ignore[union-attr]
+        key = item.nodeid.split("[")[0], reason
+        counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def listing(marked: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    all_lanes = lanes()
+    yield f"The README's command leaves out {sum(marked.values())} tests, and tries fewer examples. CI adds:"
+    yield from _by_reason({f"{test} ({count})": reason for (test, reason), count in marked.items()})
+    yield "\n`quick` leaves out these too, tries fewer examples still, and leaves out:"
+    yield from _by_reason(all_lanes["quick"].left_out)
+    yield "\n`oldest` leaves out what CI adds, tries as few examples as `quick`, and leaves out:"
+    yield from _by_reason(all_lanes["oldest"].left_out)
+
+
+def _by_reason(left_out: Mapping[str, str]) -> Iterator[str]:
+    for reason in dict.fromkeys(left_out.values()):
+        yield f"  {reason}:"
+        yield from (f"    {path}" for path, why in left_out.items() if why == reason)
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments:
+        print("\n".join(listing(left_to_ci())))
+        return
+    name, *rest = arguments
+    if name not in lanes():
+        raise SystemExit(f"There is no lane {name}: say one of {', '.join(lanes())}, or nothing for the list.")
+    lane = lanes()[name]
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": lane.profile}
+    # Examples in docstrings of duckanon/ are the README's command's.
+    paths = [] if any(Path(each.split("::")[0]).exists() for each in rest) else ["tests"]
+    os.execve(sys.executable, [sys.executable, "-m", "pytest", *lane.arguments(), *paths, *rest], environment)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

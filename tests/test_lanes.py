@@ -1,0 +1,66 @@
+"""The lanes of tests leave out what exists, with a reason, and no test that the oldest versions can change."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests import lanes
+from tests.lanes import NOT_OLDEST, NOT_QUICK, ROOT, reached, untouched_files
+
+
+def test_what_is_left_out_exists_and_is_said_once() -> None:
+    for left_out in (NOT_QUICK, NOT_OLDEST):
+        assert [path for path in left_out if not (ROOT / path).exists()] == []
+        inside = [(path, other) for path in left_out for other in left_out if path.startswith(f"{other}/")]
+        assert inside == []
+
+
+def test_each_mark_says_why() -> None:
+    files = (ROOT / "tests").rglob("test_*.py")
+    marks = [
+        (path.name, mark) for path in files for mark in re.findall(r"mark\.ci\b.*", path.read_text(encoding="utf-8"))
+    ]
+    assert len(marks) > 5
+    assert [each for each in marks if not re.match(r'mark\.ci\(("|_[A-Z]+\)|$)', each[1])] == []
+
+
+def test_what_the_oldest_versions_need_not_try() -> None:
+    """Files that reach DuckDB, numba, Arrow or sqlglot run there, but for those that are named with a reason."""
+    untouched = untouched_files()
+    assert "tests/test_accounting.py" in untouched
+    assert "tests/engines/suppression/test_rules.py" in untouched
+    for reaches, path in (
+        ({"duckdb", "numba", "pyarrow", "sqlglot"}, "tests/guard/test_closed.py"),
+        ({"numba"}, "tests/engines/kanon/methods/test_exact.py"),
+        ({"sqlglot"}, "tests/rewrite/test_constants.py"),
+    ):
+        assert reached(ROOT / path) >= reaches
+    # A folder that reaches nothing needs no reason of its own.
+    for path in NOT_OLDEST:
+        files = [ROOT / path] if path.endswith(".py") else list((ROOT / path).rglob("test_*.py"))
+        assert any(map(reached, files)), path
+
+
+def test_a_lane_is_run_with_its_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[tuple[list[str], str]] = []
+    monkeypatch.setattr("os.execve", lambda _, command, names: run.append((command, names["HYPOTHESIS_PROFILE"])))
+    lanes.main(["ci", "tests/guard"])
+    assert run == [([sys.executable, "-m", "pytest", "-m", "ci or hypothesis", "tests/guard"], "ci")]
+    with pytest.raises(SystemExit, match=r"^There is no lane slow: say one of quick, ci, oldest, or nothing"):
+        lanes.main(["slow"])
+
+
+def test_a_marked_test_is_left_to_ci() -> None:
+    test = "tests/test_lanes.py::test_for_ci"
+    for lane, outcome in (([], "1 deselected"), (["-m", "ci"], "1 passed")):
+        command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-o", "addopts=-m 'not ci'", *lane, test]
+        assert outcome in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.ci("a test of the mark itself")
+def test_for_ci() -> None:
+    pass
