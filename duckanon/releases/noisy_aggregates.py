@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 
-import sqlglot
 from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted
@@ -98,27 +97,32 @@ _COMPUTED_KEY = (
 
 
 def of_counts(context: RuleContext, found: Counts, node: Node) -> str | None:
-    """As `of_query`, for counts without a GROUP BY, such as those over windows: they are written with one first."""
+    """As `of_query`, for counts over windows of which one row of each partition is kept: they are written as groups."""
     if found.sets or found.kept or any(role.what == "derived" for role in found.columns):
         return _UNGROUPED
-    write = Renderer(found.sources)
-    counted = "count(*)" if found.unit is None else f"count(DISTINCT {write.text(found.unit)})"
-    shown = []
-    for role, name in zip(found.columns, context.names(found.table, node, found.columns), strict=True):
-        where = write.all_of(role.where)
-        count = counted + (f" FILTER (WHERE {where})" if where else "")
-        told = count if role.expr is None else write.text(role.expr)
-        shown.append(f"{told} AS {quoted([name])}")
-    where = write.all_of(found.filter)
-    keys = ", ".join(map(write.text, found.keys))
-    text = f"SELECT {', '.join(shown)} FROM {write.tables()}{f' WHERE {where}' if where else ''}"
-    new = sqlglot.parse_one(text + (f" GROUP BY {keys}" if keys else ""), read=DIALECT)
-    bare = copied(node)
-    for part in ("qualify", "distinct", "windows"):
-        bare.set(part, None)
-    if not isinstance(node, exp.Select) or not order_limit(bare, new):
+    keys = [copied(one) for one in _partition(nodes_of(node, exp.Window)[0], node) if not isinstance(one, exp.Literal)]
+    if len(set(keys)) != len(found.keys) or len(node.expressions) != len(found.columns):
         return _UNGROUPED
-    return of_query(context, node, new)
+    new = copied(node, ("expressions", "qualify", "distinct", "windows", "order", "limit", "offset"))
+    names = context.names(found.table, node, found.columns)
+    for role, name, one in zip(found.columns, names, node.expressions, strict=True):
+        shown = one.unalias().unnest()
+        if role.what == "count" and not isinstance(shown, exp.Window):
+            return _UNGROUPED
+        told = copied(shown.this if role.what == "count" else shown)
+        new.append("expressions", exp.alias_(told, name, quoted=True, copy=False))
+    if keys:
+        new.set("group", exp.Group(expressions=keys))
+    bare = copied(node, ("qualify", "distinct", "windows"))
+    return of_query(context, node, new) if order_limit(bare, new) else _UNGROUPED
+
+
+def _partition(window: Node, query: Node) -> list[Node]:
+    """What a window of a query is partitioned by, also where that is named in WINDOW."""
+    named = window.args.get("alias")
+    base = [one for one in query.args.get("windows") or [] if named is not None and fold(one.name) == fold(named.name)]
+    inherited = _partition(base[0], query) if base else []
+    return [*inherited, *(window.args.get("partition_by") or [])]
 
 
 def of_query(context: RuleContext, node: Node, written: Node | None = None) -> str | None:

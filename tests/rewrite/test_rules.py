@@ -180,3 +180,14 @@ def test_rules_do_not_know_each_other() -> None:
 def test_the_policy_of_another_version_is_another_question() -> None:
     (one,) = decided("SELECT count(*) FROM persons").answers
     assert replace(one, version=4).key != one.key != replace(one, edition=3).key
+
+
+@pytest.mark.parametrize(
+    "counted",
+    ["count(*) OVER (PARTITION BY sex)", "sum(1) OVER w", "sum((edu = 'a')::INT) OVER (w)"],
+)
+def test_a_count_over_a_window_is_the_count_by_its_partition(counted: str) -> None:
+    """Also where the window has a name; a sum keeps the type that DuckDB gives it."""
+    over = after(f"SELECT DISTINCT sex, {counted} AS n FROM persons WINDOW w AS (PARTITION BY sex)")
+    assert over == after(f"SELECT sex, {counted.partition(' OVER ')[0]} AS n FROM persons GROUP BY sex")
+    assert ("HUGEINT" in over) == counted.startswith("sum")
