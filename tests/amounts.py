@@ -18,7 +18,10 @@ def many(examples: int) -> int:
 
 
 def sampled(cases: Iterable[Any], every: int = 2) -> list[Any]:
-    """Parameters of a test: the first of each `every` cases, and the others left to CI."""
+    """Parameters of a test: the first of each `every` cases, and the others left to CI.
+
+    A tuple has a value for each argument.
+    """
     left = pytest.mark.ci("further cases of a list of which the README's command tries some")
     return [
         pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=[left] if at % every else [])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from duckanon.engines import noise_tails
 from duckanon.engines.noise_tails import Kind, Widths, least_width, quotient_ends, quotient_widths, smooth_width, width
+from tests.amounts import sampled
 from tests.engines import plain_noise as plain
 
 SCALES = st.sampled_from([Fraction(1, 10), Fraction(27, 100), Fraction(1, 2), Fraction(1), Fraction(5, 3)])
@@ -96,7 +97,7 @@ def at(widths: Widths, q: Fraction) -> float:
     return float(widths.start[place] * (1 - way) + widths.end[place] * way)
 
 
-@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("smooth", sampled([False, True]))
 @pytest.mark.parametrize("name", KINDS)
 @given(
     scale=st.sampled_from([Fraction(1, 10), Fraction(2, 5), Fraction(1)]),

@@ -256,7 +256,8 @@ def test_two_tables_of_a_cycle_are_published(cyclic: Path, tmp_path: Path, left_
 @pytest.mark.parametrize(
     "calls",
     sampled(
-        [
+        (calls,)
+        for calls in [
             (DX, counts("a", "county", "dx")),
             # Each of these is refused above, beside another.
             (shares("a", "insured", "state"),),

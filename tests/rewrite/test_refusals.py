@@ -94,6 +94,7 @@ def test_reasons_that_were_untrue() -> None:
         assert not re.search(untrue, found[1])
 
 
+@pytest.mark.ci("that the property notices a defect: a test of the test")
 @pytest.mark.parametrize("defect", ["no quote", "the whole query", "the first part"])
 def test_the_property_notices(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twins: reasons without a part, with all of the query as the part, and with a part that is not the cause."""
