@@ -185,7 +185,7 @@ class Analyst:
         if note is None:
             return decision.small_numbers(rows()) if decision.noisy else None
         with self._con.cursor() as con:
-            ((small, told),) = _unnamed(lambda: con.execute(note).fetchall(), self._behind)
+            ((small, told),) = _unnamed(lambda: con.execute(note).fetchall(), _errors_of(decision))
         return told_small(small, told)
 
     def query(self, query: Any, *, params: Any = None) -> Answer:
@@ -256,12 +256,7 @@ class Analyst:
     @property
     def _behind(self) -> Errors:
         """What of DuckDB's errors is shown about what runs for the last statement."""
-        if self.decision is None:
-            return Errors.SHOWN
-        if self.decision.has_definitions:
-            return Errors.HIDDEN
-        is_written = any(one.verdict is not Verdict.RUNS or one.object is not None for one in self.decision.steps)
-        return Errors.COMPUTED if is_written else Errors.SHOWN
+        return Errors.SHOWN if self.decision is None else _errors_of(self.decision)
 
     def _admitted(self, query: Any, parameters: Any = None) -> str:
         self.decision = None
@@ -367,6 +362,14 @@ def _tried(con: duckdb.DuckDBPyConnection, text: str) -> None:
     found, rows = con.execute(text), 0
     while rows < _TRIED_ROWS and (some := len(found.fetchmany(2048))):
         rows += some
+
+
+def _errors_of(decision: Decision) -> Errors:
+    """What of DuckDB's errors is shown about what runs for a statement."""
+    if decision.has_definitions:
+        return Errors.HIDDEN
+    is_written = any(step.verdict is not Verdict.RUNS or step.object is not None for step in decision.steps)
+    return Errors.COMPUTED if is_written else Errors.SHOWN
 
 
 def _unnamed(run: Callable[[], Any], behind: Errors = Errors.SHOWN) -> Any:
