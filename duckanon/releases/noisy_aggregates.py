@@ -15,7 +15,7 @@ from functools import cached_property, partial
 
 from sqlglot import exp
 
-from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.names import TableName, fold, quoted, spelled
 from duckanon.errors import InvalidInput
 from duckanon.releases import layout
 from duckanon.releases.divided import divided
@@ -187,7 +187,7 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
     if not isinstance(why, Unanswered):
         return ""
     stored = {fold(one): one for name, _ in context.reads for one in context.columns(name)}
-    columns = [] if context.bound.opened else [_written(stored[one]) for one in why.columns if one in stored]
+    columns = [] if context.bound.opened else [spelled([stored[one]]) for one in why.columns if one in stored]
     bare = copied(query, _CLAUSES)
     ways = [one.format(column) for one in why.instead for column in columns]
     answered = [one for one in ways if _is_answered(context, copied(bare).select(one, dialect=DIALECT), place)]
@@ -206,10 +206,6 @@ def _is_answered(context: RuleContext, query: Node, place: Node) -> bool:
     except _REFUSALS:
         return False
     return True
-
-
-def _written(column: str) -> str:
-    return column if column.isidentifier() else quoted([column])
 
 
 def _read(context: RuleContext, query: Node) -> Node:
@@ -720,7 +716,7 @@ class _Plan:
 
 def _tested(column: str, kind: str) -> str:
     """A key that is made of a condition on a column of a type, as SQL."""
-    name = _written(column)
+    name = spelled([column])
     is_number = kind in WHOLE or kind == "DOUBLE" or kind.startswith("DECIMAL(")
     condition = f"{name} < 18" if is_number else f"{name} IS NULL"
     return f"CASE WHEN {condition} THEN 'yes' ELSE 'no' END"
