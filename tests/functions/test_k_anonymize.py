@@ -385,17 +385,17 @@ def test_the_check_sees_a_small_class(monkeypatch: pytest.MonkeyPatch, con: duck
         con.execute("FROM k_anonymize('t', ['age'])").fetchall()
 
 
-def test_the_check_sees_a_value_outside_its_cell(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute("CREATE TABLE t AS SELECT i AS age, 'c' || i AS city FROM range(9) r(i)").fetchall()
+def test_the_check_sees_a_value_outside_its_cell(own_con: duckdb.DuckDBPyConnection) -> None:
+    own_con.execute("CREATE TABLE t AS SELECT i AS age, 'c' || i AS city FROM range(9) r(i)").fetchall()
     for broken in (
         "_dk_highest(x) AS system.main.min(x)",
         "_dk_lowest(x) AS system.main.max(x)",
         "_dk_set(x) AS [system.main.min(x)]",
         "_dk_highest(x) AS NULL",
     ):
-        duckanon.register(con).execute(f"CREATE OR REPLACE TEMP MACRO {broken}").fetchall()
+        duckanon.register(own_con).execute(f"CREATE OR REPLACE TEMP MACRO {broken}").fetchall()
         with pytest.raises(duckdb.InvalidInputException, match="left a value outside its interval or set"):
-            con.execute("FROM k_anonymize('t', ['age', 'city'], categorical := ['city'])").fetchall()
+            own_con.execute("FROM k_anonymize('t', ['age', 'city'], categorical := ['city'])").fetchall()
 
 
 def test_the_check_sees_a_lost_row(monkeypatch: pytest.MonkeyPatch, con: duckdb.DuckDBPyConnection) -> None:
