@@ -40,7 +40,8 @@ def shared_connection() -> Iterator[SharedConnection]:
 def con(shared_connection: SharedConnection) -> Iterator[duckdb.DuckDBPyConnection]:
     """A plain DuckDB connection with duckanon on it, and an empty database `memory`.
 
-    For a test that makes cursors there is `own_con`: a cursor does not begin in the database that is in use.
+    For a test that makes cursors or replaces macros there is `own_con`: a cursor does not begin in the database that is
+    in use, and macros stay.
     """
     yield shared_connection.begin()
     shared_connection.end()

@@ -19,10 +19,10 @@ CLOSE = "epsilon := 100"
 
 
 @pytest.fixture
-def persons(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def persons(own_con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """33 persons in units of 1 to 5, two counties in each of two states."""
-    fill(con)
-    return con
+    fill(own_con)
+    return own_con
 
 
 def fill(con: Any, table: str = "persons") -> None:
