@@ -36,7 +36,7 @@ def test_what_the_oldest_versions_need_not_try() -> None:
     for reaches, path in (
         ({"duckdb", "numba", "pyarrow", "sqlglot"}, "tests/guard/test_closed.py"),
         ({"numba"}, "tests/engines/kanon/methods/test_exact.py"),
-        ({"sqlglot"}, "tests/rewrite/test_constants.py"),
+        ({"sqlglot"}, "tests/rewrite/test_nodes.py"),
     ):
         assert reached(ROOT / path) >= reaches
     # A folder that reaches nothing needs no reason of its own.
