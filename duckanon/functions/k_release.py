@@ -26,6 +26,8 @@ from duckanon.functions.sqltext import (
 
 # The handle of the collection that keeps the rows' labels, -1 for a row that is dropped.
 CLASSES = "BIGINT"
+# A lambda's argument. On DuckDB 1.4 a column of its name would be taken for it.
+_ITEM = '"duckanon.item"'
 
 
 def _label(scans: int) -> str:
@@ -74,16 +76,17 @@ def _sorted(values: str) -> str:
     To a collation 'a' and 'A' may be equal; a set must show both, and always in the same order. list_distinct goes by
     the bytes, and the bytes settle what the collation leaves open.
     """
-    keyed = f"lambda y: {{'value': y, 'bytes': {as_bytes('y')}}}"
+    keyed = f"lambda {_ITEM}: {{'value': {_ITEM}, 'bytes': {as_bytes(_ITEM)}}}"
     return (
         f"system.main.list_transform(system.main.list_sort(system.main.list_transform("
-        f"system.main.list_distinct({values}), {keyed})), lambda y: y['value'])"
+        f"system.main.list_distinct({values}), {keyed})), lambda {_ITEM}: {_ITEM}['value'])"
     )
 
 
 def common(labels: str, others: str) -> str:
     """SQL: the first label that two leaves have in common, from lists of labels of the same length."""
-    return f"system.main.list_filter(system.main.list_zip({labels}, {others}), lambda pair: pair[1] = pair[2])[1][1]"
+    pairs = f"system.main.list_zip({labels}, {others})"
+    return f"system.main.list_filter({pairs}, lambda {_ITEM}: {_ITEM}[1] = {_ITEM}[2])[1][1]"
 
 
 class Cell(Protocol):

@@ -129,7 +129,7 @@ def hilbert_keys(
     """
     heaviest = sorted(range(len(records.attributes)), key=lambda j: (-records.attributes[j].weight, j))[:_WORD]
     used = [records.attributes[j] for j in sorted(heaviest)]
-    most = max(a.weight for a in used)
+    most = max(a.weight for a in used) or 1.0  # without any weight all records stand in one place
     sides = [np.append(a.positions, 1.0) * (a.weight / most) for a in used]
     if shuffle is not None:
         turn = shuffle.permutation(len(used))
