@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from duckanon.engines.kanon import certificate_check
@@ -101,6 +101,7 @@ def test_it_judges_as_all_classes_do(table: Records, k: int, seed: int, height: 
 
 @given(tables(min_size=4, max_size=9), st.integers(2, 4), st.integers(0, 10**6))
 def test_one_grain_more_than_a_class_loses_is_refused(table: Records, k: int, seed: int) -> None:
+    assume(table.floor < 1)  # where nothing is left to be lost, the check's margin for rounding refuses 0 as well
     found = all_classes(table, k)
     prices, record = tight(table, found, random_prices(table, seed, 1.0))
     assert excess(found, prices) <= 0
