@@ -80,7 +80,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_temporary_table_or_view_takes_over_a_name_in_a_definition(path: Path) -> None:
     with duckanon.connect(path, role="analyst") as con:
         before = [_outcome(con, sql) for sql in STATEMENTS]
-    assert sum(not isinstance(one, str) for one in before) > len(STATEMENTS) - 3
+    # (One has a misspelt name. DESCRIBE in FROM is refused, and on DuckDB 1.4 so is a call in a macro.)
+    assert sum(not isinstance(one, str) for one in before) > len(STATEMENTS) - 4
     for made in MADE:
         with duckanon.connect(path, role="analyst") as con:
             for name in _names():
