@@ -30,7 +30,7 @@ from duckanon.governance.ledger_state import LedgerState, Publication
 from duckanon.releases import mechanisms
 from duckanon.releases.available import AvailableReleases
 from duckanon.releases.paid_questions import AggregatesQuestion, PaidQuestion
-from duckanon.releases.sizes import Among
+from duckanon.releases.sizes import Values
 from duckanon.rewrite import column_names
 from duckanon.rewrite.admit import Kind, Statement, admit
 from duckanon.rewrite.algebra.nodes import Node, name_of
@@ -65,6 +65,7 @@ _QUICK_HASH = (
     f"SELECT system.main.count(*), system.main.sum({exactly('COLUMNS(*)')}), "
     f"system.main.sum(system.main.hash({exactly('COLUMNS(*)')}, 1)) FROM {{}}"
 )
+_NOT_READ = "An open table in the statement cannot be read at this moment: ask again."
 # How many of the contents of open tables are kept.
 _MOST_CONTENTS = 500
 # How many decisions are kept, and the longest text of one, in characters.
@@ -172,7 +173,7 @@ class SharedCatalog:
             if len(self._decided) > _MOST_DECISIONS:
                 del self._decided[next(iter(self._decided))]
 
-    def content(self, values: Among) -> str:
+    def content(self, values: Values) -> str:
         """A hash of the values of an open table by which records are looked up.
 
         Their order makes no difference. They are read each time, since that a table has changed stands nowhere; but
@@ -192,7 +193,17 @@ class SharedCatalog:
             except duckdb.Error:
                 pass
         # DuckDB's error may hold the name of a closed table behind a view, so it is not even the context of this one.
-        raise UnsupportedQuery("An open table in the statement cannot be read at this moment: ask again.")
+        raise UnsupportedQuery(_NOT_READ)
+
+    def holds(self, query: str) -> bool:
+        """The truth value that a query over open tables alone gives; their contents are public."""
+        with self.lock:
+            try:
+                ((found,),) = self.own.execute(query).fetchall()
+                return bool(found)
+            except duckdb.Error:
+                pass
+        raise UnsupportedQuery(_NOT_READ)
 
     def catalog(
         self, own: Mapping[TableName, Stored | View]
@@ -205,7 +216,7 @@ class SharedCatalog:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                releases = AvailableReleases(_publications(states), taken, self.content, self._cells)
+                releases = AvailableReleases(_publications(states), taken, self.content, self.holds, self._cells)
                 self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known

@@ -31,6 +31,11 @@ class Domain:
     table: str
     columns: tuple[str, ...]
     checked: bool = False
+    # Of a domain that is an open table itself: its full name, and its columns in the order of `columns`, whose names
+    # may differ. nullable: whether NULL is a value beside those listed.
+    path: tuple[str, str, str] | None = None
+    listed: tuple[str, ...] = ()
+    nullable: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from duckanon.catalog.names import TableName, fold, quoted, spelled
 from duckanon.governance.ledger_state import Publication
 from duckanon.releases import group_size_queries, group_sizes, listed_values, noisy_aggregates, noisy_shares, published
 from duckanon.releases.paid_questions import PaidQuestion
-from duckanon.releases.sizes import Among
+from duckanon.releases.sizes import Values
 from duckanon.rewrite.algebra.nodes import Node, nodes_of
 from duckanon.rewrite.calls import Call
 from duckanon.rewrite.decision import Step, Verdict
@@ -21,7 +21,7 @@ from duckanon.rewrite.recognize import Conditional, Counts, Finding, GroupSizes,
 from duckanon.rewrite.rule_context import RuleContext
 
 
-def _unread(values: Among) -> str:  # noqa: ARG001 # as all `contents`
+def _unread(values: Values) -> str:  # noqa: ARG001 # as all `contents`
     return ""
 
 
@@ -30,18 +30,24 @@ class AvailableReleases:
     """The releases that an analyst can get.
 
     publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
-    contents: gives a hash of an open table's values; none where there is no database to read them from.
+    contents: gives a hash of an open table's values; none where there is no database to read them from. truths: the
+    truth value of a query over open tables.
     counted: gives the number of cells of an answer, from the domains alone, or None if it is not known.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
-    contents: Callable[[Among], str] = _unread
+    contents: Callable[[Values], str] = _unread
+    truths: Callable[[str], bool] = lambda _: False
     counted: Callable[[PaidQuestion], int | None] = lambda _: None
 
-    def content(self, values: Among) -> str:
+    def content(self, values: Values) -> str:
         """A hash of the values of an open table by which records are looked up."""
         return self.contents(values)
+
+    def holds(self, query: str) -> bool:
+        """The truth value that a query over open tables alone gives."""
+        return self.truths(query)
 
     def cells(self, question: PaidQuestion) -> int | None:
         """The number of cells of an answer, which is public; None if it is not known."""

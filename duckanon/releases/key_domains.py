@@ -116,10 +116,18 @@ def combinations(database: str, keys: Sequence[Key], places: Sequence[int]) -> s
     sources, met = [], []
     for at in places:
         beside = [other for other in places if other != at and _depends(keys[at], keys[other])]
-        names = [f"{quoted([keys[at].column])} AS k{at}"] + [
-            f"{quoted([keys[one].column])} AS k{one}" for one in beside
-        ]
-        sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {schema}.{quoted([keys[at].domain])}) AS d{at}")
+        own = keys[at]
+        names = [f"{_listed(own, own)} AS k{at}", *(f"{_listed(own, keys[one])} AS k{one}" for one in beside)]
+        table = f"{schema}.{quoted([own.domain])}" if own.path is None else quoted(own.path)
+        nothing = f" UNION SELECT {', '.join('NULL' for _ in names)}" if own.nullable else ""
+        sources.append(f"(SELECT DISTINCT {', '.join(names)} FROM {table}{nothing}) AS d{at}")
         met += [f"d{at}.k{other} IS NOT DISTINCT FROM d{other}.k{other}" for other in beside]
     where = f" WHERE {' AND '.join(met)}" if met else ""
     return f"(SELECT {', '.join(f'd{at}.k{at}' for at in places)} FROM {' CROSS JOIN '.join(sources)}{where})"
+
+
+def _listed(domain: Key, key: Key) -> str:
+    """A key's values as the domain of a key lists them. Text of an open table is taken without its collation."""
+    name = quoted([domain.named(key.column)])
+    is_text = domain.path is not None and key.kind == "VARCHAR"
+    return f"system.main.decode(system.main.encode(CAST({name} AS VARCHAR)))" if is_text else name

@@ -36,7 +36,7 @@ def offering(context: RuleContext, name: TableName) -> Protected:
 
     Raises NotOffered.
     """
-    protected = context.catalog.protected[name]
+    protected = context.protected(name)
     if protected.policy.per_query is None:
         raise NotOffered(_NONE)
     if not protected.stands:
@@ -52,7 +52,7 @@ def public_key(context: RuleContext, name: TableName, expr: Expr) -> Key:
 
     Raises NotOffered.
     """
-    protected = context.catalog.protected[name]
+    protected = context.protected(name)
     allowed = {fold(one): one for one in (*protected.policy.public, *protected.policy.hierarchy)}
     if not isinstance(expr, Column) or expr.name not in allowed:
         listed = ", ".join(one for folded, one in allowed.items() if key(protected, folded) is not None)
@@ -78,7 +78,7 @@ def conditions(context: RuleContext, name: TableName, exprs: Sequence[Expr]) -> 
 
 def not_dropped(context: RuleContext, name: TableName, used: set[str]) -> None:
     """Raises NotOffered if one of the folded columns is dropped."""
-    dropped = context.catalog.protected[name].policy.drop
+    dropped = context.protected(name).policy.drop
     if used & {fold(one) for one in dropped}:
         raise NotOffered(f"The policy lets nothing out that depends on {', '.join(dropped)}.")
 
@@ -157,7 +157,7 @@ def settle(
     counted: the noise of its counts, and how many cells each adds up. noisy, note: as of the step.
     """
     context.answers.append(question)
-    protected = context.catalog.protected[name]
+    protected = context.protected(name)
     step = Step(
         kind,
         context.label(name),

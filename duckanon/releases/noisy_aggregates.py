@@ -36,6 +36,7 @@ from duckanon.releases.noise import (
 )
 from duckanon.releases.numbers import of_column, rounding
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
+from duckanon.releases.within_units import local
 from duckanon.releases.statistics import (
     Count,
     Counted,
@@ -80,6 +81,7 @@ from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext
+from duckanon.units.relation import Relation
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
@@ -149,9 +151,10 @@ _REFUSALS = (NotFollowed, NotOffered, NotTotal, InvalidInput)
 def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, TableName, _Plan]:
     """The query over noisy numbers, its protected table, and the question. place: where the query stands."""
     grouped = context.grouped(query, place)
-    found = context.aggregates(grouped, place)
-    plan = _Plan(context, found, grouped)
-    check(plan.question, context.catalog.protected[found.table])
+    core, relation = local(context, context.shown(grouped, place))
+    found = context.aggregates(core)
+    plan = _Plan(context, found, grouped, relation)
+    check(plan.question, context.protected(found.table))
     stored = {fold(one): one for one in context.columns(found.table)}
     return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
 
@@ -286,8 +289,10 @@ class _Measures:
 class _Plan:
     """The question behind a query, and how its keys and aggregates follow from the answer."""
 
-    def __init__(self, context: RuleContext, found: Aggregates, grouped: Grouped) -> None:
-        self._context, self._found, self._grouped = context, found, grouped
+    def __init__(
+        self, context: RuleContext, found: Aggregates, grouped: Grouped, relation: Relation | None = None
+    ) -> None:
+        self._context, self._found, self._grouped, self._relation = context, found, grouped, relation
         self._table, self._protected = found.table, offering(context, found.table)
         self._policy, self._types = self._protected.policy, context.types(found.table)
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
@@ -570,6 +575,7 @@ class _Plan:
             grouped=self._cells_by,
             events=self._events,
             measures=measures,
+            relation=self._relation,
         )
 
     # --- the query over the answer ------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
 from duckanon.releases import layout
 from duckanon.releases.measures import MOST_CELLS, Measure, Records
-from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable
+from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
+from duckanon.units.relation import OpenRows, Records as UnitRecords, Relation
 
 # The number of what answers mean. It is part of each question's key, so an answer of an older meaning is never given
 # again, and asking anew is charged.
@@ -41,13 +42,31 @@ class Key:
 
     domain: the table of the schema duckanon that lists the values. kind: the column's type, VARCHAR for an ENUM, whose
     type would show all its values. columns: of that table, folded; it may have further columns, such as the state in
-    which a county lies.
+    which a county lies. path: of an open table that is the domain itself. listed: the names of `columns` in the
+    domain's table, where they have others. nullable: whether NULL is a value beside those.
     """
 
     column: str
     domain: str
     kind: str = "VARCHAR"
     columns: tuple[str, ...] = ()
+    path: tuple[str, str, str] | None = None
+    listed: tuple[str, ...] = ()
+    nullable: bool = False
+
+    def named(self, column: str) -> str:
+        """The name in the domain's table of one of its columns, folded."""
+        return self.listed[self.columns.index(fold(column))] if self.listed else column
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """All that an answer depends on, as plain values; without the database's name, and what is as usual."""
+        found = {"column": self.column, "domain": self.domain, "kind": self.kind, "columns": self.columns}
+        if self.path is not None:
+            found |= {"path": tuple(map(fold, self.path[1:]))}
+        if self.listed:
+            found |= {"listed": self.listed}
+        return found | ({"nullable": True} if self.nullable else {})
 
 
 @dataclass(frozen=True)
@@ -157,7 +176,7 @@ class PaidQuestion:
         raise NotImplementedError
 
     @property
-    def looks_up(self) -> tuple[Among, ...]:
+    def looks_up(self) -> tuple[Values, ...]:
         """Conditions by what open tables hold, which may change from one asking to the next."""
         return ()
 
@@ -219,7 +238,8 @@ class AggregatesQuestion(PaidQuestion):
     none: the keys themselves. events: each is a list of conditions: the first that holds decides a record's cell; if
     none does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
     records lie in at most `contributions` cells. around: conditions on the keys' values that leave out cells of the
-    answer where it is shown; the answer itself has them.
+    answer where it is shown; the answer itself has them. relation: what stands for the table's records, where they are
+    computed within each unit; None: the table as it stands.
     """
 
     kind: ClassVar[str] = "aggregates"
@@ -230,6 +250,7 @@ class AggregatesQuestion(PaidQuestion):
     events: tuple[tuple[str, ...], ...] = ()
     measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
     around: tuple[DomainFilter, ...] = ()
+    relation: Relation | None = None
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -238,9 +259,39 @@ class AggregatesQuestion(PaidQuestion):
             "measures": [(one.kind, _fields(one), written(share)) for one, share in self.measures],
         }
         found.pop("around")
+        found["keys"] = [one.resolved for one in self.keys]
+        found.pop("relation")
+        if self.relation is not None:
+            found["relation"] = self.relation.sql(lambda location: repr(location.identity))
+            found["beside"] = [[location.identity, version] for location, version in self._beside]
+            found["contents"] = [one.content for one in self.looks_up]
         if not self.domain_filters:
             found.pop("domain_filters")
         return found
+
+    @property
+    def looks_up(self) -> tuple[Values, ...]:
+        leaves = () if self.relation is None else self.relation.leaves()
+        return tuple(one for one in leaves if isinstance(one, OpenRows))
+
+    @property
+    def _beside(self) -> list[tuple[Location, int]]:
+        """The protected tables that a relation reads, with their policies' versions."""
+        leaves = [] if self.relation is None else [one for one in self.relation.leaves() if isinstance(one, UnitRecords)]
+        found = [each for one in leaves for each in ((one.location, one.version), *((s.location, s.version) for s in one.steps))]
+        return list(dict.fromkeys(found))
+
+    @property
+    def purchase(self) -> Purchase:
+        return replace(super().purchase, beside=tuple(self._beside))
+
+    @property
+    def of(self) -> str:
+        """What is counted, in words."""
+        if self.relation is None:
+            return self.location.label
+        read = [one.location.label for one in self.relation.leaves() if isinstance(one, UnitRecords | OpenRows)]
+        return " and ".join(dict.fromkeys(read))
 
     @property
     def form(self) -> Form:
@@ -300,7 +351,7 @@ class AggregatesQuestion(PaidQuestion):
         by += [" / ".join(one) for one in self.events]
         filters = (*self.filter, *(self._named(one.sql) for one in self.domain_filters))
         where = f" where {' and '.join(filters)}" if filters else ""
-        return f"{' and '.join(told)} of {self.location.label} by {', '.join(by) or 'nothing'}{where}"
+        return f"{' and '.join(told)} of {self.of} by {', '.join(by) or 'nothing'}{where}"
 
     @property
     def grouped_by(self) -> list[str]:
@@ -485,7 +536,15 @@ def key(protected: Protected, column: str) -> Key | None:
     domain, kind = protected.domains.get(fold(column)), protected.stored.types.get(fold(column))
     if domain is None or kind is None:
         return None
-    return Key(_stored(protected, column), domain.table, text_for_enum(kind), tuple(map(fold, domain.columns)))
+    return Key(
+        _stored(protected, column),
+        domain.table,
+        text_for_enum(kind),
+        tuple(map(fold, domain.columns)),
+        domain.path,
+        domain.listed,
+        domain.nullable,
+    )
 
 
 def _stored(protected: Protected, column: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from duckanon.catalog.names import quoted
 from duckanon.governance.locations import Location
@@ -83,6 +83,16 @@ class UnitsTable:
         """All that an answer depends on, as plain values."""
         told = {"version": self.version, "column": self.column, "filter": self.filter}
         return {**told, "table": self.location.identity}
+
+
+class Values(Protocol):
+    """What is read of an open table: a query for it, and a hash of what that gave when the guard decided."""
+
+    @property
+    def values(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, literal, spelled
 from duckanon.catalog.policy import Policy
-from duckanon.catalog.snapshot import Catalog
+from duckanon.catalog.snapshot import Catalog, Protected, Stored
 from duckanon.errors import PolicyRefusal
 from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, TooComplex
 from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, nodes_of, queries_in, within
@@ -66,6 +66,10 @@ class Releases(Protocol):
         """A hash of the values of an open table by which records are looked up."""
         ...
 
+    def holds(self, query: str) -> bool:
+        """The truth value that a query over open tables alone gives."""
+        ...
+
     def cells(self, question: Any) -> int | None:
         """The number of cells of an answer, which follows from the domains; None if these are not at hand."""
         ...
@@ -96,6 +100,8 @@ class RuleContext:
     answers: list[Any] = field(default_factory=list)
     findings: Sequence[Finding] = ()
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
+    # What a SELECT reads, where that is computed within each unit: as protected tables, by names that no table has.
+    derived: dict[TableName, Protected] = field(default_factory=dict)
     # As long as the query stays as it is: its resolver, and the findings about its parts by the identity of their
     # nodes, which are kept alive.
     _resolver: Resolver | None = None
@@ -132,19 +138,23 @@ class RuleContext:
         found = self.recognised(part, part)
         return found if all(one.node is part for one in found) else ()
 
-    def aggregates(self, grouped: Grouped, place: Node) -> Aggregates:
-        """The aggregates by keys of a SELECT. place: where it stands in the query. Raises NotFollowed."""
+    def shown(self, grouped: Grouped, place: Node) -> Block:
+        """The keys and aggregates of a SELECT as a block. place: where it stands in the query. Raises NotFollowed."""
         core = self._resolved(
             lambda resolver: resolver.shown(grouped.query, place, grouped.keys, grouped.aggregates), None
         )
         if not isinstance(core, Block):
             raise NotFollowed("The query is put together in a way that is not followed: write it more plainly.")
+        return core
+
+    def aggregates(self, core: Block) -> Aggregates:
+        """The aggregates by keys of a block that shows these. Raises NotFollowed."""
         found = aggregates(core)
         if isinstance(found, Unanswered):
             raise NotFollowed(found.reason, why=found)
         if isinstance(found, str):
             raise NotFollowed(found)
-        if found.table not in self.catalog.protected:
+        if found.table not in self.catalog.protected and found.table not in self.derived:
             raise NotFollowed("The query reads no protected table by itself.")
         return found
 
@@ -250,11 +260,18 @@ class RuleContext:
         self.reads = [(name, one) for name, one in self.reads if id(one) in read]
 
     def policy(self, name: TableName) -> Policy:
-        return self.catalog.protected[name].policy
+        return self.protected(name).policy
+
+    def protected(self, name: TableName) -> Protected:
+        """A protected table, or what is computed within each unit."""
+        return self.derived.get(name) or self.catalog.protected[name]
+
+    def _stored(self, name: TableName) -> Stored | None:
+        return self.derived[name].stored if name in self.derived else self.catalog.stored(name)
 
     def path(self, name: TableName) -> tuple[str, str, str]:
         """The name as stored."""
-        stored = self.catalog.stored(name)
+        stored = self._stored(name)
         return (name.catalog, name.schema, name.object) if stored is None else stored.path
 
     def written(self, name: TableName) -> str:
@@ -269,12 +286,12 @@ class RuleContext:
 
     def columns(self, name: TableName) -> list[str]:
         """The table's columns as stored; none where they are not known."""
-        stored = self.catalog.stored(name)
+        stored = self._stored(name)
         return [] if stored is None else list(stored.columns)
 
     def types(self, name: TableName) -> Mapping[str, str]:
         """The types of the table's columns by folded name; none where they are not known."""
-        stored = self.catalog.stored(name)
+        stored = self._stored(name)
         return {} if stored is None else stored.types
 
     def names(self, table: TableName, node: Node, roles: Sequence[Role]) -> list[str]:

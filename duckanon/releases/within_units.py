@@ -1,0 +1,154 @@
+"""What a SELECT reads, computed within each privacy unit, in the place of one protected table.
+
+A join of protected tables of one population, with subqueries and open tables, becomes one relation whose rows belong to
+units (`duckanon.units`). It gets a policy that follows from its tables' policies, and from then on it is a protected
+table like any other: its records are counted, summed and cut to `rows_per_unit` by the same code, with the same noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.policy import Domain, Policy
+from duckanon.catalog.snapshot import Protected, Stored
+from duckanon.releases.noise import NotOffered
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, has, rebuilt
+from duckanon.rewrite.algebra.filters import NotTotal
+from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
+from duckanon.rewrite.rule_context import RuleContext
+from duckanon.units.building import Builder, NotLocal
+from duckanon.units.fields import Field, Made
+from duckanon.units.relation import UNIT, Joined, Part, Relation, Shown
+
+# The name of the unit's column where no column of the tables is the unit.
+_UNIT_COLUMN = "duckanon.unit"
+
+
+def local(context: RuleContext, block: Block) -> tuple[Block, Relation | None]:
+    """A block over one protected table, and what stands for that table's records; None for the table as it stands.
+
+    Raises NotOffered for what is not computed within each unit.
+    """
+    if not _is_put_together(context, block):
+        return block, None
+    builder = Builder(context.catalog, context.releases, context.today)
+    try:
+        made, where, over = builder.joined(replace(block, node=None))
+        changed = _Over(made, over)
+        return changed.block(context, builder, block, where)
+    except (NotLocal, NotTotal) as no:
+        raise NotOffered(str(no)) from None
+
+
+def _is_put_together(context: RuleContext, block: Block) -> bool:
+    """Whether it reads something else than one protected table with a unit of its own."""
+    single = block.sources[0].relation if len(block.sources) == 1 else None
+    if not isinstance(single, Table) or any(has(one, Nested) for one in block.expressions()):
+        return True
+    protected = context.catalog.protected.get(single.name)
+    return protected is not None and bool(protected.policy.links)
+
+
+class _Over:
+    """A block's expressions over a relation."""
+
+    def __init__(self, made: Made, over: object) -> None:
+        self._made, self._over = made, over
+
+    def block(
+        self, context: RuleContext, builder: Builder, block: Block, where: list[Expr]
+    ) -> tuple[Block, Relation]:
+        over, made = self._over, self._made
+        if not made.has_unit or not builder.read:
+            raise NotOffered("The query reads no protected table by itself.")
+        counted = made.counted or next(iter(builder.read))
+        name = TableName("", "", f"duckanon within units {len(context.derived)}")
+        protected, relation = _protected(context, builder, made, counted)
+        context.derived[name] = protected
+        number = block.sources[0].number
+        assert protected.stored is not None
+        table = Table.of(name, protected.stored, protected=True)
+
+        def at(expr: Expr) -> Expr:
+            def change(one: Expr) -> Expr | None:
+                return Column(number, one.name) if isinstance(one, Column) and one.source == SOMEWHERE else None
+
+            return rebuilt(over(expr), change)  # type: ignore[operator]
+
+        outputs = tuple(Output(one.name, at(one.expr)) for one in block.outputs)
+        keys = None if block.keys is None else tuple(map(at, block.keys))
+        kept = frozenset(rebuilt(one, lambda each: _moved(each, number)) for one in where)
+        new = replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept)
+        return new, relation
+
+
+def _moved(expr: Expr, number: int) -> Expr | None:
+    return Column(number, expr.name) if isinstance(expr, Column) and expr.source == SOMEWHERE else None
+
+
+def _protected(
+    context: RuleContext, builder: Builder, made: Made, counted: TableName
+) -> tuple[Protected, Relation]:
+    """The relation as a protected table: its policy follows from those of the tables that it reads."""
+    base = context.catalog.protected[counted]
+    others = [one for one in builder.read.values() if one.policy.population != base.policy.population]
+    if others:
+        raise NotOffered(
+            "Protected tables are joined within one population: these spend from different budgets, so no one charge "
+            "covers them."
+        )
+    unit = next((name for name, one in sorted(made.fields.items()) if one.is_unit), _UNIT_COLUMN)
+    columns = {name: one.kind for name, one in made.fields.items()}
+    shown = [Shown(name, quoted([name])) for name in columns]
+    if unit == _UNIT_COLUMN:
+        columns[unit] = "BLOB"
+        shown.append(Shown(unit, quoted([UNIT])))
+    relation = Joined((Part(made.relation),), (), tuple(shown))
+    keys = {name: domain for name, one in made.fields.items() if (domain := _domain(context, made, name, one))}
+    bounds = {name: each for name, one in made.fields.items() if (each := builder.bounds(one)) is not None}
+    policy = Policy(
+        epsilon=base.policy.epsilon,
+        population=base.policy.population,
+        privacy_unit=unit,
+        rows_per_unit=made.rows,
+        per_query=min(one.policy.per_query for one in builder.read.values() if one.policy.per_query is not None),
+        per_edition=base.policy.per_edition,
+        public=tuple(keys),
+        bounds={name: tuple(map(str, one)) for name, one in bounds.items()},
+    )
+    assert base.stored is not None
+    stored = Stored(base.stored.path, columns)
+    return replace(base, policy=policy, stored=stored, domains=keys), relation
+
+
+def _domain(context: RuleContext, made: Made, name: str, one: Field) -> Domain | None:
+    """The values by which a column may be grouped: its table's domain for it, or those of an open table."""
+    origin = one.origin
+    if origin is None:
+        return None
+    same = {
+        each.origin.column: other
+        for other, each in made.fields.items()
+        if each.origin is not None and each.origin.source == origin.source
+    }
+    if origin.rows is not None:
+        stored = context.catalog.stored(origin.table)
+        assert stored is not None
+        spelled = {fold(each): each for each in stored.columns}
+        columns = tuple(sorted(same))
+        return Domain(
+            origin.rows.content,
+            tuple(same[each] for each in columns),
+            True,
+            stored.path,
+            tuple(spelled[each] for each in columns),
+            origin.optional,
+        )
+    protected = context.catalog.protected[origin.table]
+    public = {fold(each) for each in (*protected.policy.public, *protected.policy.hierarchy)}
+    domain = protected.domains.get(origin.column)
+    if domain is None or origin.column not in public:
+        return None
+    named = tuple(same.get(fold(each), f"{origin.source}.{fold(each)}") for each in domain.columns)
+    return replace(domain, columns=named, listed=domain.columns, nullable=origin.optional)

@@ -1,0 +1,1 @@
+"""Unit-local relations: whatever is computed within each privacy unit, free of noise."""

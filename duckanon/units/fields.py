@@ -1,0 +1,67 @@
+"""What is known of the columns of a relation: their types, where their values come from, and their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from duckanon.catalog.names import TableName
+from duckanon.units.relation import OpenRows, Relation
+
+# What a set of columns fixes: the record of a table that has their values in its key, or the privacy unit itself.
+Fixes = tuple[TableName, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The table's column whose values a column of a relation has, unchanged.
+
+    source: the number of the table in the statement. rows: of an open table. optional: whether NULL may stand in its
+    place, where a LEFT JOIN found nothing.
+    """
+
+    source: int
+    table: TableName
+    column: str
+    rows: OpenRows | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a relation.
+
+    kind: its type in DuckDB. bounds: the least and the largest value and the step, of a number that is computed within
+    a unit. is_unit: whether it is the privacy unit.
+    """
+
+    kind: str
+    origin: Origin | None = None
+    bounds: tuple[Fraction, Fraction, Fraction] | None = None
+    is_unit: bool = False
+    never_null: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """A relation with what is known of it. All column names are folded.
+
+    has_unit: whether it is unit-local; else it is of open tables alone. rows: how many rows of one unit count, at most.
+    unique: sets of columns that no two rows of one unit share (of an open relation: no two rows at all). fixes: which
+    columns fix a record or the unit. counted: the protected table whose records are its rows; None for other rows.
+    owned: whether its rows have the unit's column; else they get it from what they are joined with.
+    """
+
+    relation: Relation
+    fields: Mapping[str, Field]
+    has_unit: bool
+    rows: int = 1
+    unique: frozenset[frozenset[str]] = frozenset()
+    fixes: Mapping[Fixes, tuple[str, ...]] = field(default_factory=dict)
+    counted: TableName | None = None
+    owned: bool = True
+
+    @property
+    def types(self) -> dict[str, str]:
+        return {name: one.kind for name, one in self.fields.items()}

@@ -1,0 +1,258 @@
+"""Unit-local relations as data, and as SQL.
+
+A relation is unit-local if each of its rows has a privacy unit that is not NULL, and the rows of a unit follow from
+that unit's own records and from open tables alone: not from other units, the order of rows, threads or chance. So with
+a unit added or removed, the rows of all others stay as they are, and noise that hides the rows of one unit protects all
+that was computed of it. Relations of open tables alone have no unit; they are the same whatever the units are.
+
+Each kind of relation says in one line why it keeps this. Its SQL cannot fail on any record: expressions in it are
+written by `duckanon.rewrite.algebra.filters`, and its aggregates by `duckanon.units.grouping`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from duckanon.catalog.names import quoted
+from duckanon.governance.locations import Location
+
+# The column of every unit-local relation that has the unit: text as bytes, so that collations make no difference.
+UNIT = "duckanon.u"
+# What a query shows that shows no column.
+_NOTHING = '0 AS "duckanon.none"'
+# How a table is written: by its full name where it is read, by what does not change with the file's name in a key.
+Path = Callable[[Location], str]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column of a relation: its name there, and the SQL from which it comes."""
+
+    name: str
+    sql: str
+
+    def __str__(self) -> str:
+        return f"{self.sql} AS {quoted([self.name])}"
+
+
+class Relation(ABC):
+    """What all relations have in common."""
+
+    @abstractmethod
+    def sql(self, path: Path) -> str:
+        """The query for its rows."""
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        """The relations that it is made of."""
+        return ()
+
+    def leaves(self) -> Iterator[Relation]:
+        """The tables that it reads, in order and with repetitions."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step from a record to the record that it belongs to, by columns that are a key there."""
+
+    location: Location
+    version: int
+    columns: tuple[str, ...]
+    parent_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Records(Relation):
+    """The records of a protected table. A record has one unit, its own or by links to keys, and leaves with it.
+
+    version: of the table's policy. unit: the column that has the unit, in the last table of `steps`; None where the
+    unit is that of a record with which each is joined. Records without a unit are left out.
+    """
+
+    location: Location
+    version: int
+    columns: tuple[Shown, ...]
+    unit: str | None
+    is_text: bool = False
+    steps: tuple[Step, ...] = ()
+
+    def sql(self, path: Path) -> str:
+        shown = list(map(str, self.columns))
+        source = f'{path(self.location)} AS "duckanon.row"'
+        above = "duckanon.row"
+        for at, link in enumerate(self.steps):
+            name = f"duckanon.parent{at}"
+            met = " AND ".join(
+                f"{_compared([above, mine])} = {_compared([name, theirs])}"
+                for mine, theirs in zip(link.columns, link.parent_columns, strict=True)
+            )
+            source += f" JOIN {path(link.location)} AS {quoted([name])} ON {met}"
+            above = name
+        if self.unit is None:
+            return f"SELECT {', '.join(shown) or _NOTHING} FROM {source}"
+        unit = quoted([above, self.unit])
+        written = f"system.main.encode(CAST({unit} AS VARCHAR))" if self.is_text else unit
+        return f"SELECT {', '.join([f'{written} AS {quoted([UNIT])}', *shown])} FROM {source} WHERE {unit} IS NOT NULL"
+
+
+def _compared(parts: list[str]) -> str:
+    return quoted(parts)
+
+
+@dataclass(frozen=True)
+class OpenRows(Relation):
+    """The rows of an open table. They are public, so they depend on no unit.
+
+    read: the columns that are used, as stored. content: a hash of what they held when the guard decided.
+    """
+
+    location: Location
+    columns: tuple[Shown, ...]
+    read: tuple[str, ...]
+    content: str
+
+    def sql(self, path: Path) -> str:
+        shown = ", ".join(map(str, self.columns)) or _NOTHING
+        return f'SELECT {shown} FROM {path(self.location)} AS "duckanon.row"'
+
+    @property
+    def values(self) -> str:
+        """A query for what is used of it, of which `content` is a hash."""
+        shown = ", ".join(quoted([one]) for one in self.read) or "0"
+        return f"SELECT {shown} FROM {quoted(self.location.path)} AS _dk_open"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A relation in a join. how: inner or left. on: conditions, all of which hold, over the columns so far."""
+
+    relation: Relation
+    how: str = "inner"
+    on: tuple[str, ...] = ()
+    unit: bool = True
+
+
+@dataclass(frozen=True)
+class Joined(Relation):
+    """Rows put together where all have one unit, with rows of open tables, filtered and computed row by row.
+
+    A row is made of rows of one unit, so it leaves with that unit and with no other. The first part has a unit if any
+    has; the others with one are joined where theirs is the same, which is part of the join.
+    """
+
+    joined: tuple[Part, ...]
+    where: tuple[str, ...] = ()
+    shown: tuple[Shown, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        return tuple(one.relation for one in self.joined)
+
+    def sql(self, path: Path) -> str:
+        first, *rest = self.joined
+        source = f"({first.relation.sql(path)}) AS j0"
+        for at, part in enumerate(rest, 1):
+            met = list(part.on)
+            if first.unit and part.unit:
+                met.insert(0, f"{quoted(['j0', UNIT])} = {quoted([f'j{at}', UNIT])}")
+            how = "LEFT JOIN" if part.how == "left" else "JOIN"
+            source += f" {how} ({part.relation.sql(path)}) AS j{at} ON {' AND '.join(met) or 'true'}"
+        unit = [f"{quoted(['j0', UNIT])} AS {quoted([UNIT])}"] if first.unit else []
+        shown = ", ".join([*unit, *map(str, self.shown)]) or _NOTHING
+        where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
+        return f"SELECT {shown} FROM {source}{where}"
+
+
+@dataclass(frozen=True)
+class Grouped(Relation):
+    """Groups of the rows of one unit, with aggregates that do not depend on their order.
+
+    The unit is one of the keys, so no group has rows of two units. has_unit: False for open rows alone.
+    """
+
+    relation: Relation
+    keys: tuple[Shown, ...]
+    aggregates: tuple[Shown, ...]
+    has_unit: bool = True
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.relation,)
+
+    def sql(self, path: Path) -> str:
+        unit = [quoted([UNIT])] if self.has_unit else []
+        shown = ", ".join([*unit, *map(str, self.keys), *map(str, self.aggregates)])
+        by = ", ".join([*unit, *(one.sql for one in self.keys)])
+        grouped = f" GROUP BY {by}" if by else ""
+        return f"SELECT {shown} FROM ({self.relation.sql(path)}) AS g{grouped}"
+
+
+@dataclass(frozen=True)
+class Windowed(Relation):
+    """Rows with numbers of windows, each of which has rows of one unit alone and an order that leaves no tie open."""
+
+    relation: Relation
+    computed: tuple[Shown, ...]
+    has_unit: bool = True
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.relation,)
+
+    def sql(self, path: Path) -> str:
+        return f"SELECT *, {', '.join(map(str, self.computed))} FROM ({self.relation.sql(path)}) AS w"
+
+
+@dataclass(frozen=True)
+class United(Relation):
+    """Rows of several relations: by UNION ALL, or with each row once, by rows that contain the unit.
+
+    kind: all, distinct, except or intersect. A row is kept or left out by rows of the same unit.
+    """
+
+    kind: str
+    members: tuple[Relation, ...]
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        return self.members
+
+    def sql(self, path: Path) -> str:
+        word = {"all": "UNION ALL", "distinct": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}[self.kind]
+        return f" {word} ".join(f"(FROM ({one.sql(path)}) AS m)" for one in self.members)
+
+
+@dataclass(frozen=True)
+class Cut(Relation):
+    """At most so many rows of each unit: which, follows from a hash of the unit and its own rows alone.
+
+    It bounds what a join with several rows of a unit on both sides costs and returns.
+    """
+
+    relation: Relation
+    most: int
+    columns: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.relation,)
+
+    def sql(self, path: Path) -> str:
+        row = ", ".join(quoted([one]) for one in (UNIT, *self.columns))
+        copies = (
+            f"SELECT *, system.main.row_number() OVER (PARTITION BY {row}) AS \"duckanon.copy\" "
+            f"FROM ({self.relation.sql(path)}) AS c"
+        )
+        mixed = f'{row}, "duckanon.copy"'
+        order = ", ".join(f"{quoted([one])} ASC NULLS LAST" for one in (*self.columns, "duckanon.copy"))
+        return (
+            f'SELECT * EXCLUDE ("duckanon.copy") FROM ({copies}) AS c QUALIFY system.main.row_number() OVER ('
+            f"PARTITION BY {quoted([UNIT])} ORDER BY system.main.hash(system.main.hash({mixed})) ASC, {order}) "
+            f"<= {self.most}"
+        )
