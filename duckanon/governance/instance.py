@@ -151,6 +151,7 @@ class Governance:
                 "database": database,
                 "tbl": one.location.label,
                 **{name: getattr(one.policy, name) for name in _SHOWN},
+                "privacy_unit": one.policy.unit_in_words,
                 "domains": sorted(one.policy.domains),
                 "bounds": sorted(one.policy.bounds),
                 **{name: _number(getattr(one.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
@@ -237,7 +238,6 @@ def _neighbours(state: LedgerState, population: Population) -> str:
 # Fields of a policy that are shown unchanged.
 _SHOWN = (
     "population",
-    "privacy_unit",
     "rows_per_unit",
     "unit",
     "hierarchy",

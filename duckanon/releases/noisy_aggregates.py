@@ -63,6 +63,7 @@ from duckanon.rewrite.algebra.expressions import (
     Comparison,
     Constant,
     Expr,
+    In,
     Negative,
     Not,
     rebuilt,
@@ -358,6 +359,9 @@ class _Plan:
                 tests, values = tests[:1], values[:2]
         elif isinstance(expr, Case):
             tests, values = [branch.condition for branch in expr.branches], expr.values
+        elif (listed := self._listed(expr)) is not None:
+            # WHERE leaves no other value than these, so the last is what is none of the others.
+            tests, values = [Comparison("=", expr, one) for one in listed[:-1]], listed
         else:
             return None
         if not all(one == NULL or _is_constant(one) for one in values):
@@ -367,6 +371,16 @@ class _Plan:
         except NotTotal:
             return None
         return _Choice(tuple(written), tuple(self._write.text(one) for one in values))
+
+    def _listed(self, expr: Expr) -> Sequence[Expr] | None:
+        """The constants of which WHERE says that an expression is one; None where it does not."""
+        for condition in self._found.filter:
+            match condition:
+                case In(operand, values) if operand == expr and all(map(_is_constant, values)):
+                    return list(dict.fromkeys(values))
+                case Comparison("=", left, right) if left == expr and _is_constant(right):
+                    return [right]
+        return None
 
     @cached_property
     def _where(self) -> Filtered:

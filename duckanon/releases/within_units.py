@@ -44,10 +44,7 @@ def local(context: RuleContext, block: Block) -> tuple[Block, Relation | None]:
 def _is_put_together(context: RuleContext, block: Block) -> bool:
     """Whether it reads something else than one protected table with a unit of its own."""
     single = block.sources[0].relation if len(block.sources) == 1 else None
-    if not isinstance(single, Table) or any(has(one, Nested) for one in block.expressions()):
-        return True
-    protected = context.catalog.protected.get(single.name)
-    return protected is not None and bool(protected.policy.links)
+    return not isinstance(single, Table) or any(has(one, Nested) for one in block.expressions())
 
 
 class _Over:
@@ -119,7 +116,7 @@ def _protected(
     )
     assert base.stored is not None
     stored = Stored(base.stored.path, columns)
-    return replace(base, policy=policy, stored=stored, domains=keys), relation
+    return replace(base, policy=policy, stored=stored, domains=keys, owned=""), relation
 
 
 def _domain(context: RuleContext, made: Made, name: str, one: Field) -> Domain | None:

@@ -18,6 +18,7 @@ from duckanon.governance.locations import Location
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,
+    TRUE,
     Aggregate,
     And,
     Coalesce,
@@ -164,14 +165,14 @@ class Builder:
             fields[name] = Field(kind, Origin(number, table.name, fold(one)), is_unit=is_unit, never_null=is_unit)
         fixes: dict[Fixes, tuple[str, ...]] = {}
         unique = set()
-        for key in stored.keys:
+        for key in (*stored.keys, *stored.unique):
             if all((number, one) in self._names for one in key):
                 in_order_ = tuple(sorted(key))
                 unique.add(frozenset(self._names[number, one] for one in key))
                 fixes[table.name, in_order_] = tuple(self._names[number, one] for one in in_order_)
             elif own_unit is not None and key == {own_unit}:
                 unique.add(frozenset())
-        if own_unit is not None and frozenset([own_unit]) in stored.keys:
+        if own_unit is not None and frozenset([own_unit]) in (*stored.keys, *stored.unique):
             unique.add(frozenset())
         for step, link in zip(steps[:1], policy.links if steps else (), strict=False):
             pairs = sorted(zip(map(fold, step.parent_columns), map(fold, step.columns), strict=True))
@@ -232,7 +233,7 @@ class Builder:
             fields[name] = Field(kind, Origin(number, table.name, fold(one), rows))
         unique = frozenset(
             frozenset(self._names[number, one] for one in key)
-            for key in stored.keys
+            for key in (*stored.keys, *stored.unique)
             if all((number, one) in self._names for one in key)
         )
         return Made(replace(rows, columns=tuple(shown)), fields, False, unique=unique)
@@ -672,7 +673,7 @@ class _Join:
                 fields[column] = Field(made.fields[name].kind)
                 met.append(Comparison(operator, Column(SOMEWHERE, column), right))  # type: ignore[arg-type]
             some = met[0] if len(met) == 1 else Or(met[0], met[1])
-            is_met = And(is_met, Coalesce((some, _FALSE)))
+            is_met = And(is_met, Is(some, TRUE))
         relation = Grouped(
             made.relation,
             tuple(Shown(one, quoted([key])) for one, key in zip(new, keys, strict=True)),
@@ -802,7 +803,6 @@ class GlobalValue(NotLocal):
         )
 
 
-_FALSE: Expr = Comparison("=", Constant("1"), Constant("0"))
 _SUGGESTED = (
     "{} and {} are both protected, and nothing in the join says that their records are of one unit: add that the "
     "columns of the unit, or those of a declared link, are equal."
