@@ -1,0 +1,78 @@
+"""What an analyst gets of TPC-H, TPC-DS and ClickBench: python -m tests.suites [--suite NAME] [--query NUMBER] [--json].
+
+Each query that reads a protected table is asked as it is written. It is answered, or refused with the sentence shown.
+An answer is drawn without noise, and compared with DuckDB's own over the records that have an owner, to the step that
+values are rounded to; rows of zeros, which DuckDB omits, are equal to none. `ms` is the CPU time of deciding, the
+median of three. The policies are in fixtures/suites; `python -m tests.suites.data` makes the data.
+
+--draw times, with noise, the answers at scale factor 1 beside DuckDB's exact queries on the same tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.suites import database, drawing, policies
+from tests.suites.asking import Outcome, ask
+from tests.suites.data import DATA
+from tests.suites.refusals import tally
+
+SUITES = ("tpch", "tpcds", "clickbench")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.suites", description=__doc__.partition("\n\n")[2])
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder that tests.suites.data made")
+    parser.add_argument("--suite", choices=SUITES, action="append", help="leave out for all")
+    parser.add_argument("--query", type=int, action="append", help="its number; leave out for all")
+    parser.add_argument("--scale", help="the scale of the data, as in its folder's name")
+    parser.add_argument("--json", action="store_true", help="one JSON object a query, in place of tables")
+    parser.add_argument("--draw", action="store_true", help="time and memory of the draws")
+    chosen = parser.parse_args(arguments)
+    if not chosen.data.exists():
+        sys.exit(f"{chosen.data} is not there: python -m tests.suites.data makes it.")
+    suites = [policies.read(name) for name in chosen.suite or SUITES]
+    with TemporaryDirectory() as folder:
+        outcomes = []
+        for suite in suites:
+            scale = chosen.scale or (suite.draw_scale if chosen.draw else suite.scale)
+            run = drawing.draws if chosen.draw else ask
+            path = Path(folder) / f"{suite.name}.duckdb"
+            protected, said = database.make(path, chosen.data, suite, scale)
+            queries = database.queries(chosen.data, suite, chosen.query)
+            for line in [] if chosen.json else [f"## {suite.name}, scale {scale}", "", *said, ""]:
+                print(line)
+            for outcome in run(path, chosen.data, protected, scale, queries):
+                print(json.dumps(asdict(outcome)) if chosen.json else outcome.line, flush=True)
+                outcomes.append(outcome)
+            if not chosen.json:
+                print()
+    if not chosen.json and not chosen.draw:
+        summary(suites, outcomes)
+
+
+def summary(suites: Iterable[policies.Suite], outcomes: Sequence[Outcome]) -> None:
+    print("| suite | queries | answered | equal | equal, with rows | refused | deciding, median ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for suite in suites:
+        own = [one for one in outcomes if one.suite == suite.name]
+        answered, equal = [one for one in own if one.answered], [one for one in own if one.equal]
+        print(
+            f"| {suite.name} | {len(own)} | {len(answered)} | {len(equal)} | {sum(one.rows > 0 for one in equal)} "
+            f"| {len(own) - len(answered)} | {sorted(one.ms for one in own)[len(own) // 2]:.0f} |"
+        )
+    print("\n| refused because | " + " | ".join(suite.name for suite in suites) + " | in all |")
+    print("|---|" + "---:|" * (len(list(suites)) + 1))
+    by_suite = [dict(tally(one.why for one in outcomes if one.suite == s.name and not one.answered)) for s in suites]
+    for reason, number in tally(one.why for one in outcomes if not one.answered):
+        print(f"| {reason} | " + " | ".join(str(own.get(reason, "")) for own in by_suite) + f" | {number} |")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,125 @@
+"""Generates the suites' tables and queries. tests/suites/data.py runs it, in an environment with DuckDB 1.5.5."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import duckdb
+
+TPC = {"tpch": ("dbgen", (0.01, 1)), "tpcds": ("dsdgen", (0.01, 0.1))}
+HITS = 50_000
+# Each column of `hits` that a query reads, from the row's number i and the visitor's number u. The other columns are
+# filled by their types. A query looks for each of the constants here.
+VISITOR = "floor(4000 * pow(random(), 2))::INTEGER"
+COLUMNS = {
+    "WatchID": "(hash(i, 'watch') >> 1)::BIGINT",
+    "UserID": "CASE WHEN u = 0 THEN 435090932899640449 ELSE (hash(u, 'user') >> 1)::BIGINT END",
+    "ClientIP": "(SELECT ClientIP FROM addresses WHERE place = visits.u % 400)",
+    "RegionID": "1 + u * u % 120",
+    "CounterID": "CASE WHEN random() < 0.4 THEN 62 ELSE 1 + floor(random() * 61)::INTEGER END",
+    "EventTime": "TIMESTAMP '2013-07-01' + to_seconds(floor(second)::BIGINT)",
+    "EventDate": "(TIMESTAMP '2013-07-01' + to_seconds(floor(second)::BIGINT))::DATE",
+    "AdvEngineID": "CASE WHEN random() < 0.8 THEN 0 ELSE 1 + floor(random() * 5)::INTEGER END",
+    "SearchEngineID": "CASE WHEN random() < 0.7 THEN 0 ELSE 1 + floor(random() * 5)::INTEGER END",
+    "TraficSourceID": "floor(random() * 10)::INTEGER - 1",
+    "ResolutionWidth": "[0, 800, 1024, 1280, 1366, 1600, 1920, 2560][1 + floor(random() * 8)::INTEGER]",
+    "WindowClientWidth": "20 * floor(random() * 96)::INTEGER",
+    "WindowClientHeight": "20 * floor(random() * 64)::INTEGER",
+    "IsRefresh": "(random() < 0.15)::INTEGER",
+    "IsLink": "(random() < 0.1)::INTEGER",
+    "IsDownload": "(random() < 0.05)::INTEGER",
+    "DontCountHits": "(random() < 0.1)::INTEGER",
+    "SearchPhrase": "(SELECT SearchPhrase FROM phrases WHERE place = visits.phrase)",
+    "MobilePhone": "(SELECT MobilePhone FROM phones WHERE place = visits.phone)",
+    "MobilePhoneModel": "(SELECT MobilePhoneModel FROM phones WHERE place = visits.phone)",
+    "URL": "(SELECT URL FROM pages WHERE place = visits.page)",
+    "URLHash": "(SELECT URLHash FROM pages WHERE place = visits.page)",
+    "Title": "(SELECT Title FROM pages WHERE place = visits.page)",
+    "Referer": "(SELECT Referer FROM referers WHERE place = visits.referer)",
+    "RefererHash": "(SELECT RefererHash FROM referers WHERE place = visits.referer)",
+}
+# What a company would publish about its pages, and lists of which it would not hide that they exist.
+LOOKUPS = {
+    "pages": """
+        SELECT i AS place, CASE WHEN i = 0 THEN '' WHEN i % 7 = 0 THEN 'http://maps.google.com/?place=' || i
+            WHEN i % 11 = 0 THEN 'http://news.test/google/' || i ELSE 'http://shop.test/item/' || i END AS URL,
+          CASE WHEN i % 9 = 0 THEN '' WHEN i % 5 = 0 THEN 'About Google ' || i ELSE 'Item ' || i END AS Title,
+          CASE WHEN i = 3 THEN 2868770270353813622 ELSE (hash(i, 'page') >> 1)::BIGINT END AS URLHash
+        FROM range(60) r(i)""",
+    "referers": """
+        SELECT i AS place, CASE WHEN i = 0 THEN '' ELSE 'http' || ['', 's'][1 + i % 2] || '://' || ['', 'www.'][1 + i // 2 % 2]
+            || 'site' || i // 4 || '.test/from/' || i END AS Referer,
+          CASE WHEN i = 2 THEN 3594120000172545465 ELSE (hash(i, 'referer') >> 1)::BIGINT END AS RefererHash
+        FROM range(24) r(i)""",
+    "phrases": "SELECT i AS place, CASE WHEN i = 0 THEN '' ELSE 'phrase ' || i END AS SearchPhrase FROM range(400) r(i)",
+    "phones": """
+        SELECT i AS place, (i + 2) // 3 AS MobilePhone, CASE WHEN i = 0 THEN '' ELSE 'model ' || i END AS MobilePhoneModel
+        FROM range(30) r(i)""",
+    "addresses": "SELECT i AS place, ((hash(i, 'address') % 4294967296)::BIGINT - 2147483648)::INTEGER AS ClientIP FROM range(400) r(i)",
+}
+BY_TYPE = {"VARCHAR": "''", "TIMESTAMP": "TIMESTAMP '2013-07-15'", "DATE": "DATE '2013-07-15'"}
+
+
+def loaded(extension: str) -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    with as_file(files(f"duckdb_extension_{extension}") / "extensions") as folder:
+        con.execute(f"LOAD '{next(folder.glob('*/*.duckdb_extension'))}'")
+    return con
+
+
+def write(con: duckdb.DuckDBPyConnection, folder: Path, tables: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for table, columns in tables.items():
+        con.execute(f"COPY (SELECT {columns} FROM {table}) TO '{folder / table}.parquet'")
+
+
+def transactions(folder: Path, suite: str) -> None:
+    """The tables of TPC-H or TPC-DS at each scale, and the queries."""
+    generator, scales = TPC[suite]
+    for scale in scales:
+        with loaded(suite) as con:
+            con.execute(f"CALL {generator}(sf = {scale})")
+            listed = con.execute("SHOW TABLES").fetchall()
+            write(con, folder / f"{suite}-{scale}", {table: "*" for (table,) in listed})
+            asked = con.execute(f"SELECT query_nr, query FROM {suite}_queries()").fetchall()
+    queries(folder / suite, dict(asked))
+
+
+def hits(folder: Path, source: Path) -> None:
+    """ClickBench's table with visits of a few thousand visitors, and its queries."""
+    with duckdb.connect(config={"threads": 1}) as con:
+        con.execute("SELECT setseed(0.43)")
+        for name, sql in LOOKUPS.items():
+            con.execute(f"CREATE TABLE {name} AS {sql}")
+        con.execute((source / "create.sql").read_text(encoding="utf-8"))
+        described = con.execute("SELECT column_name, column_type FROM (DESCRIBE hits)").fetchall()
+        values = ", ".join(COLUMNS.get(name, BY_TYPE.get(kind, "i % 3")) for name, kind in described)
+        con.execute(
+            f"""CREATE TABLE visits AS SELECT i, {VISITOR} AS u, random() * 31 * 86400 AS second,
+              floor(60 * pow(random(), 2))::INTEGER AS page, floor(24 * pow(random(), 2))::INTEGER AS referer,
+              CASE WHEN random() < 0.6 THEN 0 ELSE floor(400 * pow(random(), 2))::INTEGER END AS phrase,
+              CASE WHEN random() < 0.7 THEN 0 ELSE floor(random() * 30)::INTEGER END AS phone
+            FROM range({HITS}) r(i)"""
+        )
+        con.execute(f"INSERT INTO hits SELECT {values} FROM visits ORDER BY i")
+        write(con, folder / "clickbench-1", {"hits": "*", **dict.fromkeys(LOOKUPS, "* EXCLUDE (place)")})
+    text = (source / "queries.sql").read_text(encoding="utf-8").strip().splitlines()
+    queries(folder / "clickbench", dict(enumerate(text, start=1)))
+
+
+def queries(folder: Path, asked: dict[int, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, sql in asked.items():
+        (folder / f"{number:02}.sql").write_text(sql.strip() + "\n", encoding="utf-8")
+
+
+def main(folder: Path, clickbench: Path) -> None:
+    for suite in TPC:
+        transactions(folder, suite)
+    hits(folder, clickbench / "duckdb")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
