@@ -131,16 +131,19 @@ def _pieces(text: str, tokens: Sequence[tuple[_Token, int, int]], node: Node) ->
         return
     found: list[tuple[int, int, int]] = []
     for start in range(len(tokens)):
-        missing, depth = needed.copy(), 0
+        missing, left, depth = needed.copy(), needed.total(), 0
         for end in range(start, len(tokens)):
             (kind, word), _, _ = tokens[end]
             depth += (kind in ("L_PAREN", "L_BRACKET", "L_BRACE")) - (kind in ("R_PAREN", "R_BRACKET", "R_BRACE"))
             if depth < 0:
                 break
-            missing[word.casefold()] -= 1
-            if depth == 0 and all(missing[one] <= 0 for one in needed):
+            name = word.casefold()
+            if name in needed:
+                missing[name] -= 1
+                left -= 1
+            if depth == 0 and left == 0:
                 found.append((end - start, start, end))
-            if any(missing[one] < 0 for one in needed):
+            if missing[name] < 0 and name in needed:
                 break
     for _, start, end in sorted(found)[:_MOST_TRIED]:
         yield text[tokens[start][1] : tokens[end][2]]
