@@ -536,8 +536,9 @@ def _governed(state: LedgerState) -> Governed:
         population = state.populations[one.policy.population]
         budget = population.budget
         remaining = budget.remaining if budget is not None else one.policy.epsilon
+        version = state.version((schema, table)) or one.version
         protected[schema or "", table] = Protected(
-            one.policy, None, one.version, population.edition, remaining, one.domains
+            one.policy, None, version, population.edition, remaining, one.domains
         )
     opened = {(schema or "", table): columns for (schema, table), columns in state.opened.items()}
     published = frozenset(name for name, one in state.publications.items() if not one.withdrawn)

@@ -150,3 +150,11 @@ def parts(name: str) -> list[str]:
     if not 0 < len(found) <= 3 or ".".join(one.group(0) for one in found) != name:
         return [name]
     return [one.group(1).replace('""', '"') if one.group(1) is not None else one.group(2) for one in found]
+
+
+def parts_of_column(name: str) -> list[str]:
+    """As `parts`, for a column with its table's name before it: two to four parts, or the whole text."""
+    found = list(_PART.finditer(name))
+    if not 1 < len(found) <= 4 or ".".join(one.group(0) for one in found) != name:
+        return [name]
+    return [one.group(1).replace('""', '"') if one.group(1) is not None else one.group(2) for one in found]

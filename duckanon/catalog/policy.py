@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import epsilon, written
-from duckanon.catalog.names import fold
+from duckanon.catalog.names import TableName, fold
 
 # A domain as a steward writes it: a list of values, the word ENUM, or the name of an open table.
 DomainSource = str | tuple[Any, ...]
 ENUM = "ENUM"
 # The largest bound of a column: up to it a DOUBLE holds all whole numbers, and their sums stay below 64 bits.
 LARGEST_BOUND = 10**15
+# The column that a linked table's records get when their owners are looked up. No table has it of its own.
+OWNER = "duckanon.unit"
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,27 @@ class Domain:
 
 
 @dataclass(frozen=True)
+class Link:
+    """How a record finds the one record of a parent table whose owner is its own.
+
+    columns: of the linked table. parent: folded; its catalog is empty in the ledger. parent_columns: in the order of
+    `columns`, a key of the parent. All are spelled as the tables have them.
+    """
+
+    columns: tuple[str, ...]
+    parent: TableName
+    parent_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Policy:
     """The policy of a protected table. Columns are spelled as the steward wrote them.
 
     epsilon: the whole budget of its population. population: the name of the budget that it spends. privacy_unit: the
-    column that identifies a privacy unit; None: each record is one. rows_per_unit: how many records of one unit count
+    column that identifies a privacy unit; None: each record is one; `OWNER` for a linked table, whose records have that
+    column once their owners are looked up. link: by its own columns the parent's columns, as the steward wrote them.
+    links, owner: what governance made of that: the link to the parent table (none or one), and the unit in words, as in
+    `main.orders.o_custkey by l_orderkey`. rows_per_unit: how many records of one unit count
     in a release with noise; None: the default, one. unit: the column whose values are groups. hierarchy: region
     columns, the widest first. per_query: the most that one release may cost; None: there are no releases with noise.
     per_edition: the most that the population may spend in one edition; None: no cap. max_size: larger groups count as
@@ -52,6 +70,7 @@ class Policy:
     epsilon: Fraction
     population: str = ""
     privacy_unit: str | None = None
+    link: Mapping[str, str] = field(default_factory=dict)
     rows_per_unit: int | None = None
     unit: str | None = None
     hierarchy: tuple[str, ...] = ()
@@ -66,6 +85,27 @@ class Policy:
     sensitive: tuple[str, ...] = ()
     small: int = 5
     drop: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    owner: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.link and self.privacy_unit is None:
+            object.__setattr__(self, "privacy_unit", OWNER)
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether a record's unit is the owner of a record of another table."""
+        return bool(self.link)
+
+    @property
+    def unit_in_words(self) -> str | None:
+        """The privacy unit as people are told of it; None: each record is one."""
+        return self.owner or "the owner by links" if self.is_linked else self.privacy_unit
+
+    @property
+    def declared(self) -> Policy:
+        """The policy as the steward declared it, without what governance made of its link."""
+        return replace(self, links=(), owner=None)
 
     @property
     def contributions(self) -> int:
@@ -83,7 +123,7 @@ class Policy:
         """A text that says what one charge protects."""
         if self.privacy_unit is None:
             return "one record"
-        return f"all records of one {self.privacy_unit} (a sample of {self.contributions} counts)"
+        return f"all records of one {self.unit_in_words} (a sample of {self.contributions} counts)"
 
     @property
     def publishable(self) -> frozenset[str]:
@@ -95,17 +135,23 @@ class Policy:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that the policy names, each once."""
-        single = [one for one in (self.privacy_unit, self.unit) if one is not None]
+        single = [one for one in (self.privacy_unit, self.unit) if one not in (None, OWNER)]
         lists = [name for one in LISTS for name in getattr(self, one)]
-        return tuple(dict.fromkeys([*single, *lists, *self.domains, *self.bounds]))
+        return tuple(dict.fromkeys([*single, *self.link, *lists, *self.domains, *self.bounds]))
 
     def dump(self) -> dict[str, Any]:
         """The policy as plain values for JSON, with exact amounts. Fields that have their default are left out."""
         found: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
+            if one.name == "links" or value == OWNER:
+                continue
             if one.name in _ALWAYS or value != (one.default if one.name not in _MAPPINGS else {}):
                 found[one.name] = written(value) if isinstance(value, Fraction) else _plain(value)
+        if self.links:
+            found["links"] = [
+                [one.columns, [one.parent.schema, one.parent.object], one.parent_columns] for one in self.links
+            ]
         return found
 
     @staticmethod
@@ -122,6 +168,10 @@ class Policy:
             given[name] = {
                 key: tuple(one) if isinstance(one, list) else one for key, one in given.get(name, {}).items()
             }
+        given["links"] = tuple(
+            Link(tuple(columns), TableName("", *parent), tuple(theirs))
+            for columns, parent, theirs in given.get("links", ())
+        )
         return Policy(**given)
 
     def __str__(self) -> str:
@@ -136,7 +186,7 @@ def _plain(value: Any) -> Any:
 
 LISTS = ("hierarchy", "public", "quasi_identifiers", "sensitive", "drop")
 _AMOUNTS = ("epsilon", "per_query", "per_edition")
-_MAPPINGS = ("domains", "bounds")
+_MAPPINGS = ("link", "domains", "bounds")
 _ALWAYS = ("epsilon", "population")
 
 

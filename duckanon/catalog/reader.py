@@ -5,6 +5,7 @@ That is an allow-list: only tables that were opened, published or protected, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import duckdb
 
 from duckanon.catalog import domain_values
-from duckanon.catalog.names import TableName, fold, search_path
+from duckanon.catalog.links import at_home, with_owners
+from duckanon.catalog.names import TableName, fold, parts, search_path
 from duckanon.catalog.policy import Domain, obstacle
 from duckanon.catalog.snapshot import SCHEMA, Catalog, Macro, Protected, Stored, View
 
@@ -28,6 +30,16 @@ _TABLES = """
 SELECT database_name, schema_name, table_name, "sql" FROM system.main.duckdb_tables()
 WHERE NOT internal AND NOT temporary
 """
+_CONSTRAINTS = """
+SELECT database_name, schema_name, table_name, constraint_column_names FROM system.main.duckdb_constraints()
+WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND database_name <> 'temp'
+"""
+# An index of an expression holds more than names; only those of plain columns are keys.
+_INDEXES = """
+SELECT database_name, schema_name, table_name, CAST(expressions AS VARCHAR[]) FROM system.main.duckdb_indexes()
+WHERE is_unique AND database_name <> 'temp'
+"""
+_COLUMN = re.compile(r'[A-Za-z_]\w*|"([^"]|"")+"', re.ASCII)
 _VIEWS = """
 SELECT database_name, schema_name, view_name, "sql" FROM system.main.duckdb_views() WHERE NOT internal AND NOT temporary
 """
@@ -73,20 +85,52 @@ class Everything:
 def read(con: duckdb.DuckDBPyConnection) -> Everything:
     """Everything in the catalog. con: a connection that nothing else uses meanwhile."""
     ((database, schema, path),) = con.execute(_SEARCH).fetchall()
-    columns: dict[TableName, dict[str, str]] = {}
-    for *owner, column, kind in con.execute(_COLUMNS).fetchall():
-        columns.setdefault(_name(owner), {})[column] = kind
-    tables, amiss = {}, set()
-    for *whole, sql in con.execute(_TABLES).fetchall():
-        tables[_name(whole)] = Stored(_path(whole), columns.get(_name(whole), {}))
-        if obstacle(sql or "") is not None:
-            amiss.add(_name(whole))
+    columns = _columns(con)
+    tables, unprotectable = _tables(con, columns)
     views = {
         _name(whole): View(_path(whole), sql, tuple(columns.get(_name(whole), ())), columns.get(_name(whole), {}))
         for *whole, sql in con.execute(_VIEWS).fetchall()
     }
     macros, definitions = _macros(con.execute(_MACROS).fetchall())
-    return Everything(search_path(database, schema, path), tables, views, macros, definitions, frozenset(amiss))
+    return Everything(search_path(database, schema, path), tables, views, macros, definitions, unprotectable)
+
+
+def stored_tables(con: duckdb.DuckDBPyConnection) -> dict[TableName, Stored]:
+    """The tables of all databases that may be protected, by name."""
+    tables, unprotectable = _tables(con, _columns(con))
+    return {name: stored for name, stored in tables.items() if name not in unprotectable}
+
+
+def _columns(con: duckdb.DuckDBPyConnection) -> dict[TableName, dict[str, str]]:
+    """The columns of all tables and views with their types."""
+    columns: dict[TableName, dict[str, str]] = {}
+    for *owner, column, kind in con.execute(_COLUMNS).fetchall():
+        columns.setdefault(_name(owner), {})[column] = kind
+    return columns
+
+
+def _tables(
+    con: duckdb.DuckDBPyConnection, columns: Mapping[TableName, Mapping[str, str]]
+) -> tuple[dict[TableName, Stored], frozenset[TableName]]:
+    """All tables, and those of them that cannot be protected."""
+    tables, unprotectable, unique = {}, set(), _unique(con)
+    for *whole, sql in con.execute(_TABLES).fetchall():
+        name = _name(whole)
+        tables[name] = Stored(_path(whole), columns.get(name, {}), unique=tuple(unique.get(name, ())))
+        if obstacle(sql or "") is not None:
+            unprotectable.add(name)
+    return tables, frozenset(unprotectable)
+
+
+def _unique(con: duckdb.DuckDBPyConnection) -> dict[TableName, list[frozenset[str]]]:
+    """The sets of folded columns, by table, of which DuckDB lets no two rows have the same values but for NULL."""
+    unique: dict[TableName, list[frozenset[str]]] = {}
+    for *owner, names in con.execute(_CONSTRAINTS).fetchall():
+        unique.setdefault(_name(owner), []).append(frozenset(map(fold, names)))
+    for *owner, expressions in con.execute(_INDEXES).fetchall():
+        if all(map(_COLUMN.fullmatch, expressions)):
+            unique.setdefault(_name(owner), []).append(frozenset(fold(parts(one)[0]) for one in expressions))
+    return unique
 
 
 def temporary(con: duckdb.DuckDBPyConnection) -> dict[TableName, Stored]:
@@ -108,12 +152,7 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
     tables: dict[TableName, Stored] = {name: one for name, one in own.items() if isinstance(one, Stored)}
     views: dict[TableName, View] = {name: one for name, one in own.items() if isinstance(one, View)}
     behind: dict[TableName, Stored | View] = {}
-    protected: dict[TableName, Protected] = {}
-    for database, decided in governed.items():
-        for (schema, table), one in decided.protected.items():
-            name = TableName(database, schema, table)
-            stands = None if name in whole.unprotectable else whole.tables.get(name)
-            protected[name] = replace(one, stored=stands, domains=_fitting(one, stands, database, whole))
+    protected = _protected(whole, governed)
     for name, stored in whole.tables.items():
         decided = governed.get(name.catalog, Governed())
         if name.schema == SCHEMA:
@@ -129,6 +168,18 @@ def visible(whole: Everything, governed: Mapping[str, Governed], own: Mapping[Ta
             if _is_open(name, governed.get(name.catalog, Governed()), view.columns):
                 views[name] = view
     return Catalog(whole.search, tables, views, protected, behind, whole.macros, whole.definitions)
+
+
+def _protected(whole: Everything, governed: Mapping[str, Governed]) -> dict[TableName, Protected]:
+    """The tables that have a policy, as they stand in the catalog."""
+    protected: dict[TableName, Protected] = {}
+    for database, decided in governed.items():
+        for (schema, table), one in decided.protected.items():
+            name = TableName(database, schema, table)
+            stands = None if name in whole.unprotectable else whole.tables.get(name)
+            policy, domains = at_home(one.policy, database), _fitting(one, stands, database, whole)
+            protected[name] = replace(one, policy=policy, stored=stands, domains=domains)
+    return {name: with_owners(protected, name) for name in protected}
 
 
 def _fitting(one: Protected, stands: Stored | None, database: str, whole: Everything) -> dict[str, Domain]:

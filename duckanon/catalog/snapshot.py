@@ -18,13 +18,15 @@ class Stored:
     """A table. columns: their names as stored, and their types as DuckDB writes them, '' where a type is not known.
 
     path: its full name as stored; empty for a table that is known from SQL text alone. keys: sets of folded columns
-    that no two rows share. complete: whether those are all columns.
+    that no two rows share. unique: as `keys`, by what DuckDB enforces, which lets rows
+    share NULL. complete: whether those are all columns.
     """
 
     path: tuple[str, str, str] = ("", "", "")
     columns: Mapping[str, str] = field(default_factory=dict)
     temporary: bool = False
     keys: tuple[frozenset[str], ...] = ()
+    unique: tuple[frozenset[str], ...] = ()
     complete: bool = True
 
     @cached_property
@@ -75,8 +77,10 @@ class Home:
 class Protected:
     """A table with a policy. stored: None if the table is gone.
 
-    version: of the policy. edition: the population's current one. remaining: what is left of its budget. domains: the
-    copies of the columns' domains, by folded column.
+    version: of the policy; of a linked table, of the newest one on the way to its unit's column. edition: the
+    population's current one. remaining: what is left of its budget. domains: the copies of the columns' domains, by
+    folded column. severed: whether the owners of a linked table's records cannot be looked up any more.
+    owned: of a linked table, a query for its records that have an owner, whom the column `OWNER` holds; else empty.
     """
 
     policy: Policy
@@ -85,10 +89,17 @@ class Protected:
     edition: int = 1
     remaining: Fraction = Fraction(0)
     domains: Mapping[str, Domain] = field(default_factory=dict)
+    severed: bool = False
+    owned: str = ""
 
     @property
     def stands(self) -> bool:
-        """Whether the table exists with every column that its policy names. If not, the policy cannot be applied."""
+        """Whether the table exists with every column that its policy names, and with the owners of its records.
+
+        If not, the policy cannot be applied.
+        """
+        if self.severed:
+            return False
         return self.stored is not None and {fold(name) for name in self.policy.columns} <= set(self.stored.types)
 
 

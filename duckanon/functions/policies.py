@@ -166,7 +166,7 @@ def _protect(decisions: Decisions, request: Protect, seen: pa.Scalar, names: pa.
     found, given = Table(request.tbl, names.as_py(), types.as_py()), loaded(request.terms)
     single = [given[name] for name in ("privacy_unit", "unit") if name in given]
     lists = [column for name in LISTS for column in given.get(name, ())]
-    found.has([*single, *lists, *given["domains"], *given["bounds"]])
+    found.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
     for name in given["bounds"]:
         if not is_number(found.kind(name)):
             raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from duckanon.accounting import epsilon, rational, written
-from duckanon.catalog.names import fold, literal
+from duckanon.catalog.names import fold, literal, parts_of_column
 from duckanon.catalog.policy import ENUM, LARGEST_BOUND, LISTS
 from duckanon.errors import InvalidInput
 from duckanon.functions.arguments import checked
@@ -28,6 +28,7 @@ def plain_terms(given: Mapping[str, object]) -> dict[str, Any]:
     found |= checked("protect", {name: one for name, one in given.items() if one is not None and name != "tbl"})
     found |= {name: list(found[name] or ()) for name in LISTS}
     found |= {name: None if found[name] is None else written(found[name]) for name in _AMOUNTS}
+    found["link"] = _link(given.get("link"))
     found["domains"] = _domains(given.get("domains"))
     found["bounds"] = _bounds(given.get("bounds"))
     _check_together(found)
@@ -40,7 +41,7 @@ def loaded(terms: Mapping[str, Any]) -> dict[str, Any]:
     for name in _AMOUNTS:
         if name in found:
             found[name] = epsilon(found[name], name)
-    for name in ("domains", "bounds"):
+    for name in ("link", "domains", "bounds"):
         pairs = found.get(name, {}).items()
         found[name] = {key: tuple(one) if isinstance(one, list) else one for key, one in pairs}
     return found
@@ -51,6 +52,11 @@ def _check_together(found: Mapping[str, Any]) -> None:
         named = found[other]
         _apart(one, found[one], other, named if isinstance(named, list) else [named] if named else [])
     unit, rows_per_unit = found["privacy_unit"], found["rows_per_unit"]
+    if unit is not None and found["link"]:
+        raise InvalidInput(
+            "privacy_unit and link both say whose a record is: name the column where the table has it, else the link."
+        )
+    unit = "privacy unit" if found["link"] else unit
     if unit is None and rows_per_unit not in (None, 1):
         raise InvalidInput(
             "rows_per_unit is for a privacy unit with a column: name it, as in privacy_unit := 'person'."
@@ -94,6 +100,16 @@ def _pairs(given: object, argument: str, example: str) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in found):
         raise InvalidInput(f"{argument} must say something for each column, as in {argument} := {example}.")
     return found
+
+
+def _link(given: object) -> dict[str, str]:
+    """By the table's own columns the parent's, each with its table's name."""
+    example = "{'l_orderkey': 'orders.o_orderkey'}"
+    pairs = {name: one for name, one in _pairs(given, "link", example).items() if one is not None}
+    for name, column in pairs.items():
+        if not isinstance(column, str) or len(parts_of_column(column)) < 2:
+            raise InvalidInput(f'The link of "{name}" must be a table and its column, in quotes: link := {example}.')
+    return pairs
 
 
 def _domains(given: object) -> dict[str, Any]:

@@ -87,14 +87,15 @@ class Answers:
         location, charge = purchase.location, purchase.charge
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
-            standing, population = state.tables.get(location.identity), state.population(location)
-            if standing is None or population is None or standing.version != purchase.version:
+            version, population = state.version(location.identity), state.population(location)
+            if version is None or population is None or version != purchase.version:
                 raise Stale
             if population.edition != purchase.edition:
                 raise Stale
-            for other, version in purchase.beside:
+            for other, also_version in purchase.beside:
                 also = state.tables.get(other.identity)
-                if also is None or also.version != version or also.policy.population != population.name:
+                changed = state.version(other.identity) != also_version
+                if also is None or changed or also.policy.population != population.name:
                     raise Stale
             if day_charged(con, purchase) is not None:
                 return None

@@ -8,14 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 from duckanon.accounting import written
-from duckanon.catalog.names import fold, literal
-from duckanon.catalog.policy import Policy, obstacle
+from duckanon.catalog.names import TableName, fold, literal
+from duckanon.catalog.policy import Link, Policy, obstacle
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import check_price
 from duckanon.governance.domains import Domains
 from duckanon.governance.ledger import OURS, SCHEMA, Ledger, where
 from duckanon.governance.ledger_state import ALL_TABLES, LedgerState, Population
 from duckanon.governance.locations import Identity, Location, expected, locate
+from duckanon.governance.owners import Owners
 from duckanon.governance.view_dependencies import reads
 
 
@@ -38,9 +39,10 @@ class Decisions:
         location = locate(table, lookup)
         _check_protectable(table, location)
         domains = Domains(location, types or {}, self._ledger)
+        owners = Owners(location, lookup, types or {}, self._ledger)
 
         def line(state: LedgerState) -> Mapping[str, Any] | None:
-            policy = _settled(location, terms, state)
+            policy = owners.resolved(_settled(location, terms, state), state)
             current = state.tables.get(location.identity)
             if current is not None and current.policy == policy:
                 return None
@@ -51,6 +53,8 @@ class Decisions:
                 )
             _check_population(location, policy, state)
             _check_published(policy, state)
+            kind = None if types is None or policy.privacy_unit is None else owners.kind(policy, state)
+            _check_kind(location, policy, kind, state)
             domains.check(policy, state)
             return {
                 **where(location),
@@ -59,7 +63,11 @@ class Decisions:
                 "action": "protect",
                 "what": f"protect: {policy}",
                 "unit": policy.protects,
-                "detail": {"policy": policy.dump(), "domains": domains.planned(policy, state.number + 1)},
+                "detail": {
+                    "policy": policy.dump(),
+                    "domains": domains.planned(policy, state.number + 1),
+                    **({} if types is None else {"kind": kind}),
+                },
             }
 
         self._ledger.append(location.database, line, domains.copy)
@@ -265,10 +273,11 @@ def _check_population(location: Location, policy: Policy, state: LedgerState) ->
             f"{location.label} spends from the population {before}, and a table never changes its population: leave "
             f"population out, or write population := '{before}'."
         )
-    unit = state.units.get(location.identity)
-    if before is not None and fold(unit or "") != fold(policy.privacy_unit or ""):
+    unit, links = state.units.get(location.identity), state.links.get(location.identity, ())
+    other_unit = fold(unit or "") != fold(policy.privacy_unit or "") or _folded(links) != _folded(policy.links)
+    if before is not None and other_unit:
         raise InvalidInput(
-            f"The privacy unit of {location.label} never changes: it is {'a record' if unit is None else unit}."
+            f"The privacy unit of {location.label} never changes: it is {_unit_in_words(location, state)}."
         )
     known = state.populations.get(policy.population)
     others = [one for one, name in state.members.items() if name == policy.population and one != location.identity]
@@ -278,6 +287,42 @@ def _check_population(location: Location, policy: Policy, state: LedgerState) ->
             "unit: name the column that identifies the unit in each, as in privacy_unit := 'person'."
         )
     _check_budget(policy, known, others, state)
+
+
+def _folded(links: tuple[Link, ...]) -> list[frozenset[tuple[str, str, TableName]]]:
+    """What two links must have in common to be the same, however they are written."""
+    return [
+        frozenset(
+            (fold(own), fold(theirs), link.parent)
+            for own, theirs in zip(link.columns, link.parent_columns, strict=True)
+        )
+        for link in links
+    ]
+
+
+def _unit_in_words(location: Location, state: LedgerState) -> str:
+    links = state.links.get(location.identity, ())
+    if not links:
+        unit = state.units.get(location.identity)
+        return "a record" if unit is None else unit
+    (link,) = links
+    pairs = (
+        f"{own} = {link.parent.object}.{theirs}" for own, theirs in zip(link.columns, link.parent_columns, strict=True)
+    )
+    return f"the owner by the link {' and '.join(pairs)}"
+
+
+def _check_kind(location: Location, policy: Policy, kind: str | None, state: LedgerState) -> None:
+    """Refuse a population whose tables identify units by values of different kinds, which are never the same unit."""
+    for one, name in state.members.items():
+        if name != policy.population or one == location.identity or one not in state.kinds:
+            continue
+        if kind is None or state.kinds[one] != kind:
+            raise InvalidInput(
+                f"The population {policy.population} has another table, and both must identify the unit by the same "
+                f"kind of values, whole numbers, UUIDs or text: cast {policy.unit_in_words}, or the other table's "
+                "column."
+            )
 
 
 def _check_published(policy: Policy, state: LedgerState) -> None:

@@ -22,6 +22,7 @@ from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, Line, Population, TablePolicy
 from duckanon.governance.locations import Location, locate, seen
+from duckanon.governance.owners import records_of
 from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
 
@@ -98,6 +99,13 @@ class Governance:
         standing = self.ledger.state(location.database).tables.get(location.identity)
         return location, None if standing is None else standing.policy
 
+    def owned_records(self, con: duckdb.DuckDBPyConnection, location: Location) -> str:
+        """What stands after FROM to read a protected table's records, with the column of its policy's privacy unit.
+
+        Raises InvalidInput where the owners of a linked table's records cannot be looked up.
+        """
+        return records_of(con, location, self.ledger.state(location.database), orphans=False)
+
     def privacy_unit(self, table: str, place: Mapping[str, Any]) -> str | None:
         """The column that names the privacy unit of a table, by its policy; None where there is none.
 
@@ -151,6 +159,7 @@ class Governance:
                 "database": database,
                 "tbl": one.location.label,
                 **{name: getattr(one.policy, name) for name in _SHOWN},
+                "privacy_unit": one.policy.unit_in_words,
                 "domains": sorted(one.policy.domains),
                 "bounds": sorted(one.policy.bounds),
                 **{name: _number(getattr(one.policy, name)) for name in ("epsilon", "per_query", "per_edition")},
@@ -213,6 +222,11 @@ def _key(location: Location, content: Mapping[str, Any]) -> str:
 def _check_unit(standing: TablePolicy, person: str | None) -> None:
     """A steward's call protects one row, so each unit must be known to have only one."""
     unit, label = standing.policy.privacy_unit, standing.location.label
+    if standing.policy.is_linked:
+        raise InvalidInput(
+            f"A charge on {label} protects {standing.policy.protects}, and this call only one row: ask as an analyst, "
+            "for whom records are bounded."
+        )
     if unit is not None and fold(person or "") != fold(unit):
         raise InvalidInput(
             f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
@@ -223,7 +237,9 @@ def _check_unit(standing: TablePolicy, person: str | None) -> None:
 def _neighbours(state: LedgerState, population: Population) -> str:
     """The pairs of histories for which what is spent of a budget bounds what all releases together disclose."""
     tables = [one for one in state.tables.values() if one.policy.population == population.name]
-    units = sorted({one.policy.privacy_unit for one in tables if one.policy.privacy_unit is not None})
+    # A linked table's unit is that of the table at the end of its links, which is named already where it is protected.
+    named = [one.policy for one in tables if not one.policy.is_linked] or [one.policy for one in tables]
+    units = sorted({one.unit_in_words for one in named if one.unit_in_words is not None})
     said = f"all records of one {' or '.join(units)}, added or removed" if units else "one record, added or removed"
     if not population.with_invariants:
         return said
@@ -237,7 +253,6 @@ def _neighbours(state: LedgerState, population: Population) -> str:
 # Fields of a policy that are shown unchanged.
 _SHOWN = (
     "population",
-    "privacy_unit",
     "rows_per_unit",
     "unit",
     "hierarchy",

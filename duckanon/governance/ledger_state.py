@@ -15,7 +15,7 @@ from typing import Any
 
 from duckanon.accounting import Budget
 from duckanon.catalog.names import fold
-from duckanon.catalog.policy import Domain, Policy
+from duckanon.catalog.policy import Domain, Link, Policy
 from duckanon.governance.locations import Identity, Location
 
 # In place of a table's name, it means every table of the schema.
@@ -156,16 +156,19 @@ class LedgerState:
     """The state of one database after line `number`.
 
     tables: the current policies. members: the population of every table that ever had a policy. units: its privacy
-    unit's column; a table keeps both for good. before_policy: what was spent on a table before it had a policy, as of a
-    population without a name. publications: by folded name. opened: the columns of each open table; an open schema is
-    (schema, ALL_TABLES). allotments: what a user may spend of a population's budget. spent_by: what a user has spent of
-    it; both by user and population.
+    unit's column. links: of a linked table. A table keeps these for good. kinds: by what a table's unit was identified
+    when it was last protected, as `links.canonical` has it, where the ledger says that. before_policy: what was spent
+    on a table before it had a policy, as of a population without a name. publications: by folded name. opened: the
+    columns of each open table; an open schema is (schema, ALL_TABLES). allotments: what a user may spend of a
+    population's budget. spent_by: what a user has spent of it; both by user and population.
     """
 
     number: int = 0
     tables: Mapping[Identity, TablePolicy] = field(default_factory=dict)
     members: Mapping[Identity, str] = field(default_factory=dict)
     units: Mapping[Identity, str | None] = field(default_factory=dict)
+    links: Mapping[Identity, tuple[Link, ...]] = field(default_factory=dict)
+    kinds: Mapping[Identity, str | None] = field(default_factory=dict)
     populations: Mapping[str, Population] = field(default_factory=dict)
     before_policy: Mapping[Identity, Population] = field(default_factory=dict)
     publications: Mapping[str, Publication] = field(default_factory=dict)
@@ -196,6 +199,21 @@ class LedgerState:
             return population.spent, population.charges
         alone = self.before_policy.get(location.identity, Population(""))
         return alone.spent, alone.charges
+
+    def version(self, identity: Identity) -> int | None:
+        """The number of the newest line that set a policy of the table, or of one on the way to its unit's column.
+
+        So a linked table's version changes when a parent is protected anew. None where one of them is not protected.
+        """
+        numbers: dict[Identity, int] = {}
+        while identity in self.tables and identity not in numbers:
+            standing = self.tables[identity]
+            numbers[identity] = standing.version
+            if not standing.policy.links:
+                return max(numbers.values())
+            (link,) = standing.policy.links
+            identity = link.parent.schema, link.parent.object
+        return None
 
     def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:
         """The policy of a protected table among those that a view reads; None if none is protected.
@@ -257,6 +275,8 @@ def _protect(state: LedgerState, line: Line) -> LedgerState:
         tables={**state.tables, identity: TablePolicy(line.location, policy, line.number, line.recorded_at, domains)},
         members={**state.members, identity: policy.population},
         units={**state.units, identity: policy.privacy_unit},
+        links={**state.links, identity: policy.links},
+        kinds={**state.kinds, identity: line.details["kind"]} if "kind" in line.details else state.kinds,
         opened=_without(state.opened, identity),
     )
 

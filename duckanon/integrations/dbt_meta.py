@@ -22,7 +22,8 @@ _ROLES = {
 }
 # Other settings of a column, and the term of the policy that holds them by column.
 _SAID = {"domain": "domains", "bounds": "bounds"}
-_TERMS = tuple(field.name for field in fields(Policy))
+# What governance makes of a link is no term.
+_TERMS = tuple(field.name for field in fields(Policy) if field.name not in ("links", "owner"))
 # How often editions begin: from a time to its calendar period in UTC, like the times in the ledger. Periods are equal
 # within one, and greater in a later one.
 PERIODS: Mapping[str, Callable[[datetime], tuple[int, ...]]] = {
@@ -105,7 +106,7 @@ def terms(said: Mapping[str, Any], label: str) -> dict[str, Any]:
         if key not in _TERMS:
             raise InvalidInput(f"{label} has no term {key!r} in its policy: {one_of(_TERMS)}.")
         found[key] = [value] if key in LISTS and isinstance(value, str) else value
-    for key in _SAID.values():
+    for key in ("link", *_SAID.values()):
         if not isinstance(found.get(key, {}), Mapping):
             raise InvalidInput(f"{label}: {key} says something for each column, as in {key}: {{column: ...}}.")
     return found

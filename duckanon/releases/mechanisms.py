@@ -196,7 +196,7 @@ def _members(con: duckdb.DuckDBPyConnection, question: GroupSizesQuestion) -> st
     where = " AND ".join(f"({one})" for one in tests)
     records = _by_bytes(
         con,
-        f"SELECT {', '.join(shown)} FROM {quoted(question.location.path)} AS {_RECORD} WHERE {where}",
+        f"SELECT {', '.join(shown)} FROM {question.records} AS {_RECORD} WHERE {where}",
         ["u", *(name for name, _ in question.values)],
     )
     met = _keys_met(question)
@@ -305,10 +305,11 @@ def _placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str
     shown += _own_keys(question)
     shown += [f"{_outcome(one)} AS {layout.own_event(at)}" for at, one in enumerate(question.events)]
     shown += [f"{value} AS {name}" for name, value in question.values]
-    path = quoted(question.location.path)
     where = f" WHERE {' AND '.join(f'({one})' for one in tests)}" if tests else ""
     told = [*(["u"] if unit is not None else []), "cell", *(name for name, _ in question.values)]
-    records = _by_bytes(con, f"SELECT {', '.join(shown) or '0 AS whole'} FROM {path} AS {_RECORD}{where}", told)
+    records = _by_bytes(
+        con, f"SELECT {', '.join(shown) or '0 AS whole'} FROM {question.records} AS {_RECORD}{where}", told
+    )
     met = _keys_met(question)
     met += [f"{layout.own_event(at)} = {layout.event(at)}" for at in range(len(question.events))]
     return f"SELECT {', '.join(told)} FROM ({records}) JOIN _dk_form ON {' AND '.join(met) or 'true'}"

@@ -42,7 +42,7 @@ def offering(context: RuleContext, name: TableName) -> Protected:
     if not protected.stands:
         raise NotOffered(
             "The table does not stand as its policy needs it, with all columns that it names, none generated or with "
-            "COLLATE: ask the steward."
+            "COLLATE, and with the keys that its links need: ask the steward."
         )
     return protected
 

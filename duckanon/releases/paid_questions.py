@@ -93,6 +93,7 @@ class PaidQuestion:
     identifies one; None: each record is one. contributions: how many records of a unit count. epsilon: what it costs.
     protects: what that protects, in words. filter: conditions on records, as SQL that cannot fail. definitions: the
     names of the views and macros by which an analyst asked it, whose text is not shown; the question is what it says.
+    owned: of a linked table, a query for its records with their owners; the version stands for it in the key.
     """
 
     kind: ClassVar[str] = ""
@@ -106,6 +107,7 @@ class PaidQuestion:
     protects: str
     filter: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
+    owned: str = ""
 
     def __post_init__(self) -> None:
         if self.loss != self.epsilon:
@@ -115,7 +117,7 @@ class PaidQuestion:
     def resolved(self) -> dict[str, Any]:
         """All that the answer depends on, as plain values."""
         found = asdict(self)
-        for name in ("location", "protects", "epsilon", "definitions"):
+        for name in ("location", "owned", "protects", "epsilon", "definitions"):
             found.pop(name)
         table, epsilon = self.location.identity, written(self.epsilon)
         return {**found, "kind": self.kind, "table": table, "epsilon": epsilon, "meaning": MEANING}
@@ -199,6 +201,11 @@ class PaidQuestion:
     def types(self, cells: Mapping[str, str]) -> dict[str, str]:
         """The columns of an answer with their types. cells: those of the columns that identify a cell."""
         raise NotImplementedError
+
+    @property
+    def records(self) -> str:
+        """What stands after FROM to read the table's records with their privacy unit."""
+        return f"({self.owned})" if self.owned else quoted(self.location.path)
 
     @property
     def purchase(self) -> Purchase:
@@ -469,6 +476,7 @@ def basis(protected: Protected, epsilon: Fraction, filter: Sequence[str] = ()) -
     database, schema, table = protected.stored.path
     return {
         "location": Location(database, schema, table),
+        "owned": protected.owned,
         "version": protected.version,
         "edition": protected.edition,
         "privacy_unit": protected.policy.privacy_unit and _stored(protected, protected.policy.privacy_unit),

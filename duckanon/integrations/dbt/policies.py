@@ -97,17 +97,45 @@ class Policies:
             if one.identity in self._state(one).tables:
                 self._governance.decisions.unprotect(one.quoted, _seen(one.path))
         for one, terms in ready:
-            stands = self._standing(one)
-            seen = _seen(one.path) if stands is None else stands.seen(one.path)
-            types = None if stands is None else stands.types
-            try:
-                said.append(self._governance.decisions.protect(one.quoted, seen, terms, types))
-            except InvalidInput:
-                # Its domain's table may be built later in the run.
-                if last or not (opens and terms["domains"]):
-                    raise
-                waiting.append(one)
-        return said, waiting
+            if not terms["link"]:
+                try:
+                    said.append(self._protect(one, terms))
+                except InvalidInput:
+                    # Its domain's table may be built later in the run.
+                    if last or not (opens and terms["domains"]):
+                        raise
+                    waiting.append(one)
+        linked = [(one, terms) for one, terms in ready if terms["link"]]
+        return said, waiting + self._link(linked, said, last=last)
+
+    def _link(
+        self, linked: Sequence[tuple[Declaration, dict[str, Any]]], said: list[str], *, last: bool
+    ) -> list[Declaration]:
+        """Protect linked tables, each after the one that its link leads to. Returns those that wait for another.
+
+        A link's table, and its key, may be there later in the run.
+        """
+        rest = list(linked)
+        while rest:
+            refused: list[tuple[Declaration, dict[str, Any]]] = []
+            for one, terms in rest:
+                try:
+                    said.append(self._protect(one, terms))
+                except InvalidInput as error:
+                    refused.append((one, terms))
+                    why = error
+            if len(refused) == len(rest):
+                if last:
+                    raise why
+                break
+            rest = refused
+        return [one for one, _ in rest]
+
+    def _protect(self, one: Declaration, terms: Mapping[str, Any]) -> str:
+        stands = self._standing(one)
+        seen = _seen(one.path) if stands is None else stands.seen(one.path)
+        types = None if stands is None else stands.types
+        return self._governance.decisions.protect(one.quoted, seen, terms, types)
 
     def editions(self, found: Sequence[Declaration]) -> Iterator[str]:
         """Begin the next edition of each population whose current one began in an earlier period."""
@@ -153,21 +181,21 @@ class Policies:
         location = Location(one.path[0], *one.path[1:])
         population = terms.get("population") or state.members.get(one.identity) or location.label
         wanted = Policy(**{**terms, "population": population})
-        if stands is None and one.settled and (held is None or held.policy != wanted):
+        if stands is None and one.settled and (held is None or held.policy.declared != wanted):
             raise _missing(one)
         if stands is not None and one.settled:
             label = one.label[0].lower() + one.label[1:]
             Table(label, list(stands.types), list(stands.types.values())).has(list(wanted.columns))
         if held is None:
             yield terms
-        elif held.policy != wanted:
-            self._check_change(one, held.policy, wanted)
+        elif held.policy.declared != wanted:
+            self._check_change(one, held.policy.declared, wanted)
             yield terms
 
     def _check_change(self, one: Declaration, held: Policy, wanted: Policy) -> None:
         names = [field.name for field in fields(Policy)]
         differs = [name for name in names if getattr(held, name) != getattr(wanted, name)]
-        for name in ("population", "privacy_unit"):
+        for name in ("population", "privacy_unit", "link"):
             if fold(str(getattr(held, name))) != fold(str(getattr(wanted, name))):
                 raise InvalidInput(
                     f"{one.label} has {getattr(held, name) or 'a record'} as its {name}, which never changes: say it "
@@ -184,7 +212,7 @@ class Policies:
         """Whether the policy can be set now: columns with domains must exist."""
         stands = self._standing(one)
         columns = {fold(name) for name in stands.types} if stands is not None else set()
-        return one.settled or all(fold(name) in columns for name in terms["domains"])
+        return one.settled or all(fold(name) in columns for name in (*terms["domains"], *terms["link"]))
 
     def _state(self, one: Declaration) -> LedgerState:
         return self._governance.ledger.state(one.path[0])
