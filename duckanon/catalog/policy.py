@@ -49,6 +49,17 @@ class Link:
 
 
 @dataclass(frozen=True)
+class UnitColumn:
+    """The column that identifies the privacy unit of a table's records.
+
+    records: of a linked table, a query for its records with that column; empty where the table has it.
+    """
+
+    name: str
+    records: str = ""
+
+
+@dataclass(frozen=True)
 class Policy:
     """The policy of a protected table. Columns are spelled as the steward wrote them.
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, literal, parts
-from duckanon.catalog.policy import Policy
+from duckanon.catalog.policy import Policy, UnitColumn
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
 from duckanon.governance.concurrency import Cursors
@@ -106,10 +106,11 @@ class Governance:
         """
         return records_of(con, location, self.ledger.state(location.database), orphans=False)
 
-    def privacy_unit(self, table: str, place: Mapping[str, Any]) -> str | None:
+    def privacy_unit(self, table: str, place: Mapping[str, Any]) -> UnitColumn | None:
         """The column that names the privacy unit of a table, by its policy; None where there is none.
 
-        table: a name as the caller wrote it. place: where the caller looks it up: database, schema and path.
+        table: a name as the caller wrote it. place: where the caller looks it up: database, schema and path. Raises
+        InvalidInput where the owners of a linked table's records cannot be looked up.
         """
         last = fold(parts(table)[-1])
         named = [
@@ -126,8 +127,14 @@ class Governance:
             {"database": database, "schema": one.schema, "name": one.name, "definition": ""} for database, one in named
         ]
         location = locate(table, {**known, **place, "found": [*new, *(known["found"] or ())]})
-        standing = self.ledger.state(location.database).tables.get(location.identity)
-        return None if standing is None else standing.policy.privacy_unit
+        state = self.ledger.state(location.database)
+        standing = state.tables.get(location.identity)
+        if standing is None or standing.policy.privacy_unit is None:
+            return None
+        if not standing.policy.is_linked:
+            return UnitColumn(standing.policy.privacy_unit)
+        with self.cursors.cursor() as cursor:
+            return UnitColumn(standing.policy.privacy_unit, f"FROM {records_of(cursor, location, state)}")
 
     def states(self) -> dict[str, LedgerState]:
         """The state of each database's ledger."""
