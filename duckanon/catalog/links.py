@@ -123,10 +123,11 @@ def with_owners(protected: Mapping[TableName, Protected], table: TableName) -> P
     return replace(here, severed=severed, owned="" if severed else owned(protected, table))
 
 
-def owned(protected: Mapping[TableName, Protected], table: TableName) -> str:
+def owned(protected: Mapping[TableName, Protected], table: TableName, *, orphans: bool = False) -> str:
     """A query for the records of a linked table that have an owner, whom the column `OWNER` holds.
 
-    Each record comes once at most, since the parents' columns are keys. The table must not be severed.
+    Each record comes once at most, since the parents' columns are keys. The table must not be severed. orphans: whether
+    records without an owner come too, with NULL for it.
     """
     path, child = chain(protected, table), protected[table].stored
     assert path
@@ -135,17 +136,14 @@ def owned(protected: Mapping[TableName, Protected], table: TableName) -> str:
     for at, link in enumerate(path, start=1):
         parent = protected[link.parent].stored
         assert parent is not None
-        joins.append(
-            f"JOIN {quoted(parent.path)} AS p{at} ON {' AND '.join(_conditions(stored, alias, link, parent, f'p{at}'))}"
-        )
+        tests = " AND ".join(_conditions(stored, alias, link, parent, f"p{at}"))
+        joins.append(f"{'LEFT ' if orphans else ''}JOIN {quoted(parent.path)} AS p{at} ON {tests}")
         alias, stored = f"p{at}", parent
     unit = protected[path[-1].parent].policy.privacy_unit
     assert unit is not None
     owner = f"{alias}.{identifier(unit)}"
-    return (
-        f"SELECT r.*, {owner} AS {identifier(OWNER)} FROM {quoted(child.path)} AS r {' '.join(joins)} "
-        f"WHERE {owner} IS NOT NULL"
-    )
+    records = f"SELECT r.*, {owner} AS {identifier(OWNER)} FROM {quoted(child.path)} AS r {' '.join(joins)}"
+    return records if orphans else f"{records} WHERE {owner} IS NOT NULL"
 
 
 def _joins(child: Stored, link: Link, parent: Stored | None) -> bool:

@@ -54,6 +54,30 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Link:
+    """How a record finds the one record of a parent table whose owner is its own.
+
+    columns: of the linked table. parent: folded; its catalog is empty in the ledger. parent_columns: in the order of
+    `columns`, a key of the parent. All are spelled as the tables have them.
+    """
+
+    columns: tuple[str, ...]
+    parent: TableName
+    parent_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnitColumn:
+    """The column that identifies the privacy unit of a table's records.
+
+    records: of a linked table, a query for its records with that column; empty where the table has it.
+    """
+
+    name: str
+    records: str = ""
+
+
+@dataclass(frozen=True)
 class Policy:
     """The policy of a protected table. Columns are spelled as the steward wrote them.
 

@@ -64,7 +64,8 @@ class Earlier:
 class Candidate:
     """A release that is audited before it is published.
 
-    release, of: full names in SQL of a copy of the release, which does not change, and of the protected table. name,
+    release: full name in SQL of a copy of the release, which does not change. of: what stands after FROM to read the
+    protected table, with the column of its policy's privacy unit. name,
     label: of both, for messages. columns, source: types of their columns by name. policy: the table's. totals: whether
     the audit assumes that readers know the number of records in every row. earlier: what was published of the same
     table, withdrawn ones too. elsewhere: the names of what was published of other tables of the population. content: a

@@ -357,7 +357,7 @@ def _refuse(candidate: Candidate, why: str) -> NoReturn:
 
 
 def _what(policy: Policy) -> str:
-    return "records" if policy.privacy_unit is None else f"values of {policy.privacy_unit}"
+    return "records" if policy.privacy_unit is None else f"values of {policy.unit_in_words}"
 
 
 def _names(publications: Sequence[Earlier]) -> str:

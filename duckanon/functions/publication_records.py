@@ -309,7 +309,7 @@ def _check_units(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
         )
     few, whole = _count(con, f"({held}) WHERE units < {policy.k}"), _count(con, _CLASSES)
     if few:
-        what = "records" if policy.privacy_unit is None else f"values of {policy.privacy_unit}"
+        what = "records" if policy.privacy_unit is None else f"values of {policy.unit_in_words}"
         more = "" if policy.privacy_unit is None else ", or with a larger k"
         raise InvalidInput(
             f"{candidate.name} is not published: {few} of its {whole} classes are not proven to hold {policy.k} "

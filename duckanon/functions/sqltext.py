@@ -47,6 +47,11 @@ def literals(texts: Iterable[str]) -> str:
     return "[" + ", ".join(map(literal, texts)) + "]::VARCHAR[]"
 
 
+def query_table(table: str) -> str:
+    """What stands after FROM in our queries to read a table by its name as it was written."""
+    return f"system.main.query_table({literal(table)})"
+
+
 def struct(fields: Mapping[str, str]) -> str:
     """A SQL struct of expressions by name."""
     return "{" + ", ".join(f"{literal(name)}: {value}" for name, value in fields.items()) + "}"

@@ -26,6 +26,8 @@ class Governance(Protocol):
 
     def policy_of(self, table: str, lookup: Mapping[str, Any]) -> tuple[Any, Policy | None]: ...
 
+    def owned_records(self, con: duckdb.DuckDBPyConnection, location: Any) -> str: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation(Request):
@@ -60,11 +62,12 @@ def _left_out(governance: Governance, request: Truncation, seen: pa.Scalar) -> p
             "privacy_unit in protect where a person may have several records."
         )
     most = request.rows_per_unit or policy.contributions
-    counted = (
-        f"SELECT system.main.count(*) AS n FROM {quoted(location.path)} WHERE {quoted([unit])} IS NOT NULL "
-        f"GROUP BY {unit_of(unit)}"
-    )
     with governance.cursors.cursor() as cursor:
+        records = governance.owned_records(cursor, location)
+        counted = (
+            f"SELECT system.main.count(*) AS n FROM {records} WHERE {quoted([unit])} IS NOT NULL "
+            f"GROUP BY {unit_of(unit)}"
+        )
         ((many,),) = cursor.execute(
             f"SELECT CAST(coalesce(system.main.sum(system.main.greatest(n - {most}, 0)), 0) AS BIGINT) FROM ({counted})"
         ).fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import local
 from typing import Any, Protocol
@@ -13,10 +13,11 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.catalog.names import literal
+from duckanon.catalog.policy import OWNER, UnitColumn
 from duckanon.errors import DuckanonError, InvalidInput
 from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
-from duckanon.functions.sqltext import refusal
+from duckanon.functions.sqltext import query_table, refusal
 from duckanon.functions.worker_threads import on_lasting_state
 from duckanon.specification import Function, functions, macros
 
@@ -32,7 +33,7 @@ class PrivacyUnit(Protocol):
     place: where the caller looks names up: its database, schema and search path.
     """
 
-    def __call__(self, table: str, place: Mapping[str, Any]) -> str | None: ...
+    def __call__(self, table: str, place: Mapping[str, Any]) -> UnitColumn | None: ...
 
 
 # DuckDB lets go of a function when the connection that registered it closes, and still calls it for others. A few
@@ -190,12 +191,43 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
         place: Mapping[str, Any] = given.pop(0) if called.asks_policy else {}
         given[:1] = given[0] if given else []
         arguments: Mapping[str, Any] = dict(zip((one.name for one in called.arguments), given, strict=True))
+        unit = _AskedUnit(privacy_unit, place)
         if called.asks_policy:
-            arguments = from_policy(name, arguments, partial(privacy_unit, place=place))
+            arguments = unit.without_owner(from_policy(name, arguments, unit.column))
         written = requests[name].read(arguments).query()
+        written = unit.looked_up(written) if arguments.get("unit") == OWNER else written
     except DuckanonError as error:
         written = refusal(str(error), called.fixed_columns)
     return pa.array([_unless_other_meaning(written, called)] * len(columns[0]))
+
+
+@dataclass
+class _AskedUnit:
+    """The privacy unit of a call's table, once it is asked for. tables: by name as written, what reads the records."""
+
+    privacy_unit: PrivacyUnit
+    place: Mapping[str, Any]
+    tables: dict[str, str] = field(default_factory=dict)
+
+    def column(self, table: str) -> str | None:
+        """The column of the unit by the policy of a table; None where there is none."""
+        found = self.privacy_unit(table, self.place)
+        if found is not None and found.records:
+            self.tables[table] = found.records
+        return None if found is None else found.name
+
+    def without_owner(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments, by which no owner that was looked up is released."""
+        drop = arguments.get("drop") or []
+        if not self.tables or "drop" not in arguments or not isinstance(drop, list):
+            return arguments
+        return {**arguments, "drop": [*drop, OWNER]}
+
+    def looked_up(self, query: str) -> str:
+        """The query, which reads a linked table with the owners of its records: the table itself names none."""
+        for table, records in self.tables.items():
+            query = query.replace(query_table(table), f"system.main.query({literal(records)})")
+        return query
 
 
 def _unless_other_meaning(query: str, called: Function) -> str:

@@ -98,9 +98,16 @@ class Decisions:
 
         if self._ledger.append(location.database, line) is None:
             return f"{location.label} is not protected: nothing has changed."
+        linked = self._ledger.state(location.database).linked_to(location.identity)
+        shut = (
+            f" No question about {' or '.join(linked)} is answered until it is protected again, since owners "
+            "of records are looked up in it."
+            if linked
+            else ""
+        )
         return (
             f"{location.label} is no longer protected: it is closed to analysts, and what was spent on it and "
-            "published of it stays so."
+            f"published of it stays so.{shut}"
         )
 
     def open_table(self, table: str, lookup: Mapping[str, Any], columns: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from duckanon.accounting import Charge, written
 from duckanon.catalog.names import fold, literal, parts
-from duckanon.catalog.policy import Policy
+from duckanon.catalog.policy import Policy, UnitColumn
 from duckanon.errors import InvalidInput
 from duckanon.governance.answers import Answers
 from duckanon.governance.concurrency import Cursors
@@ -22,6 +22,7 @@ from duckanon.governance.decisions import Decisions
 from duckanon.governance.ledger import Ledger
 from duckanon.governance.ledger_state import LedgerState, Line, Population, TablePolicy
 from duckanon.governance.locations import Location, locate, seen
+from duckanon.governance.owners import records_of
 from duckanon.governance.publications import Publications
 from duckanon.governance.stored_releases import StoredReleases
 
@@ -98,10 +99,18 @@ class Governance:
         standing = self.ledger.state(location.database).tables.get(location.identity)
         return location, None if standing is None else standing.policy
 
-    def privacy_unit(self, table: str, place: Mapping[str, Any]) -> str | None:
+    def owned_records(self, con: duckdb.DuckDBPyConnection, location: Location) -> str:
+        """What stands after FROM to read a protected table's records, with the column of its policy's privacy unit.
+
+        Raises InvalidInput where the owners of a linked table's records cannot be looked up.
+        """
+        return records_of(con, location, self.ledger.state(location.database), orphans=False)
+
+    def privacy_unit(self, table: str, place: Mapping[str, Any]) -> UnitColumn | None:
         """The column that names the privacy unit of a table, by its policy; None where there is none.
 
-        table: a name as the caller wrote it. place: where the caller looks it up: database, schema and path.
+        table: a name as the caller wrote it. place: where the caller looks it up: database, schema and path. Raises
+        InvalidInput where the owners of a linked table's records cannot be looked up.
         """
         last = fold(parts(table)[-1])
         named = [
@@ -118,8 +127,14 @@ class Governance:
             {"database": database, "schema": one.schema, "name": one.name, "definition": ""} for database, one in named
         ]
         location = locate(table, {**known, **place, "found": [*new, *(known["found"] or ())]})
-        standing = self.ledger.state(location.database).tables.get(location.identity)
-        return None if standing is None else standing.policy.privacy_unit
+        state = self.ledger.state(location.database)
+        standing = state.tables.get(location.identity)
+        if standing is None or standing.policy.privacy_unit is None:
+            return None
+        if not standing.policy.is_linked:
+            return UnitColumn(standing.policy.privacy_unit)
+        with self.cursors.cursor() as cursor:
+            return UnitColumn(standing.policy.privacy_unit, f"FROM {records_of(cursor, location, state)}")
 
     def states(self) -> dict[str, LedgerState]:
         """The state of each database's ledger."""
@@ -214,6 +229,11 @@ def _key(location: Location, content: Mapping[str, Any]) -> str:
 def _check_unit(standing: TablePolicy, person: str | None) -> None:
     """A steward's call protects one row, so each unit must be known to have only one."""
     unit, label = standing.policy.privacy_unit, standing.location.label
+    if standing.policy.is_linked:
+        raise InvalidInput(
+            f"A charge on {label} protects {standing.policy.protects}, and this call only one row: ask as an analyst, "
+            "for whom records are bounded."
+        )
     if unit is not None and fold(person or "") != fold(unit):
         raise InvalidInput(
             f"A charge on {label} protects all records of one {unit}, and this call only one row: say person := "
@@ -224,7 +244,9 @@ def _check_unit(standing: TablePolicy, person: str | None) -> None:
 def _neighbours(state: LedgerState, population: Population) -> str:
     """The pairs of histories for which what is spent of a budget bounds what all releases together disclose."""
     tables = [one for one in state.tables.values() if one.policy.population == population.name]
-    units = sorted({one.policy.privacy_unit for one in tables if one.policy.privacy_unit is not None})
+    # A linked table's unit is that of the table at the end of its links, which is named already where it is protected.
+    named = [one.policy for one in tables if not one.policy.is_linked] or [one.policy for one in tables]
+    units = sorted({one.unit_in_words for one in named if one.unit_in_words is not None})
     said = f"all records of one {' or '.join(units)}, added or removed" if units else "one record, added or removed"
     if not population.with_invariants:
         return said

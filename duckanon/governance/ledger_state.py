@@ -215,6 +215,15 @@ class LedgerState:
             identity = link.parent.schema, link.parent.object
         return None
 
+    def linked_to(self, parent: Identity) -> list[str]:
+        """The protected tables whose links lead to a table, in order."""
+        ends = {one.location.label: one.policy.links for one in self.tables.values()}
+        return sorted(
+            label
+            for label, links in ends.items()
+            if any((one.parent.schema, one.parent.object) == parent for one in links)
+        )
+
     def protected_among(self, read: Iterable[Identity]) -> TablePolicy | None:
         """The policy of a protected table among those that a view reads; None if none is protected.
 

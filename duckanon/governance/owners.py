@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 
-from duckanon.catalog.links import at_home, canonical, chain, is_key, is_severed, last, met
-from duckanon.catalog.names import TableName, fold, parts_of_column, spelled
+from duckanon.catalog.links import at_home, canonical, chain, is_key, is_severed, last, met, owned
+from duckanon.catalog.names import TableName, fold, parts_of_column, quoted, spelled
 from duckanon.catalog.policy import OWNER, Link, Policy
 from duckanon.catalog.reader import stored_tables
 from duckanon.catalog.snapshot import Protected, Stored
@@ -160,6 +160,25 @@ class Owners:
             root, _, further = (above.owner or "").partition(" by ")
             return f"{root} by {', '.join(by)}, {further}"
         return f"{root} by {', '.join(by)}"
+
+
+def records_of(con: duckdb.DuckDBPyConnection, location: Location, state: LedgerState, *, orphans: bool = True) -> str:
+    """What stands after FROM to read a protected table's records with the column of its policy's privacy unit.
+
+    orphans: whether records of a linked table that have no owner come too, with NULL for it. Raises InvalidInput where
+    the owners cannot be looked up.
+    """
+    if not state.tables[location.identity].policy.is_linked:
+        return quoted(location.path)
+    protected = protected_tables(state, location.database, stored_tables(con))
+    own = TableName(*map(fold, location.path))
+    if is_severed(protected, own):
+        raise InvalidInput(
+            f"The owners of the records of {location.label} cannot be looked up, since a table on the way to "
+            f"{state.tables[location.identity].policy.owner} is not protected any more, or lacks a column or its key: "
+            "make the key again, and protect what is not."
+        )
+    return f"({owned(protected, own, orphans=orphans)})"
 
 
 def protected_tables(

@@ -20,6 +20,7 @@ from duckanon.governance.content_hash import described, fingerprint, kept
 from duckanon.governance.ledger import SCHEMA, Ledger, schema_of, where
 from duckanon.governance.ledger_state import LedgerState, Publication, TablePolicy
 from duckanon.governance.locations import Identity, Location, locate
+from duckanon.governance.owners import records_of
 
 # A temporary table of the auditing connection, which holds the release during its audit.
 STAGED = "temp.main._dk_release"
@@ -111,10 +112,10 @@ class Publications:
         if location.identity not in state.tables:
             raise InvalidInput(f"{location.label} is not protected. {_NONE}")
         with self._ledger.snapshot() as cursor:
-            table = quoted(location.path)
+            table = records_of(cursor, location, state)
             held = described(cursor, table)
             records = fingerprint(cursor, table, held)
-            return look(cursor, _standing(location, state, held, records))
+            return look(cursor, _standing(location, state, table, held, records))
 
     def listed(self) -> list[dict[str, Any]]:
         """Every publication, as publications() shows it."""
@@ -147,7 +148,7 @@ class Publications:
         """The release after a successful audit, and a hash of the protected table at that moment."""
         # One transaction, so that all that is compared is of one moment.
         with self._ledger.transaction(location.database) as cursor:
-            of = quoted(location.path)
+            of = records_of(cursor, location, state)
             try:
                 cursor.execute(f"CREATE TEMP TABLE _dk_release AS FROM {quoted(source.path)}").fetchall()
                 columns = described(cursor, STAGED)
@@ -159,7 +160,7 @@ class Publications:
                 ) from None
             records = fingerprint(cursor, of, source_columns)
             candidate = replace(
-                _standing(location, state, source_columns, records),
+                _standing(location, state, of, source_columns, records),
                 release=STAGED,
                 name=source.name,
                 terms=terms,
@@ -220,11 +221,14 @@ class Publications:
         self._ledger.append(location.database, line, write_too)
 
 
-def _standing(location: Location, state: LedgerState, held: Mapping[str, str], records: str) -> Candidate:
-    """All that an audit needs in addition to the release. held: the table's columns; records: a hash of it."""
+def _standing(location: Location, state: LedgerState, of: str, held: Mapping[str, str], records: str) -> Candidate:
+    """All that an audit needs in addition to the release.
+
+    of: what stands after FROM to read the table. held: its columns; records: a hash of it.
+    """
     return Candidate(
         release="",
-        of=quoted(location.path),
+        of=of,
         name="The table",
         label=location.label,
         terms=Terms(),
@@ -304,10 +308,13 @@ def _sold(location: Location, state: LedgerState) -> bool:
     return state.populations[name].charges > 0 or any(one.policy.per_query is not None for one in tables)
 
 
-def _basis(location: Location, state: LedgerState) -> tuple[TablePolicy | None, bool, Mapping[str, Publication]]:
+def _basis(
+    location: Location, state: LedgerState
+) -> tuple[TablePolicy | None, int | None, bool, Mapping[str, Publication]]:
     """What an audit depends on, apart from the records."""
     identity: Identity = location.identity
-    return state.tables.get(identity), identity in state.members and _sold(location, state), state.publications
+    sold = identity in state.members and _sold(location, state)
+    return state.tables.get(identity), state.version(identity), sold, state.publications
 
 
 def _earlier(database: str, one: Publication, records: str) -> Earlier:

@@ -330,7 +330,7 @@ def _units_table(context: RuleContext, found: GroupSizes, parts: _Parts) -> tupl
     if fold(policy.privacy_unit) != parts.unit or not mine.unit_is_group:
         raise NotOffered(
             f"{here} and {there} are joined only by the privacy unit of both, and then its records are counted: "
-            f"{policy.privacy_unit} of {here} is one, and {mine.privacy_unit} of {there}, whose groups the policy "
+            f"{policy.unit_in_words} of {here} is one, and {mine.unit_in_words} of {there}, whose groups the policy "
             f"counts by {mine.unit}."
         )
     if not protected.stands or policy.per_query is None:

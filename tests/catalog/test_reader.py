@@ -9,7 +9,7 @@ import pytest
 
 from duckanon.catalog.names import TableName
 from duckanon.catalog.policy import Domain, Policy
-from duckanon.catalog.reader import Governed, read, temporary, visible
+from duckanon.catalog.reader import Governed, read, stored_tables, temporary, visible
 from duckanon.catalog.snapshot import Catalog, Protected
 
 HELD = Protected(Policy(Fraction(1), population="t"), version=1, domains={"k": Domain("domain_1_0", ("k",))})
@@ -128,3 +128,18 @@ def test_a_macro_with_one_meaning_is_known(con: duckdb.DuckDBPyConnection) -> No
     found = seen(con)
     assert set(found.definitions) == {"once"}
     assert found.definitions["once"].parameters == ("x",)
+
+
+def test_what_duckdb_keeps_unique_is_read(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        """
+        CREATE TABLE keyed (a INTEGER PRIMARY KEY, "B c" VARCHAR UNIQUE, d INTEGER, "e,f" INTEGER, "(g)" INTEGER,
+          h INTEGER, UNIQUE (d, a));
+        CREATE INDEX by_h ON keyed (h);
+        CREATE UNIQUE INDEX by_names ON keyed ("e,f", "(g)");
+        CREATE UNIQUE INDEX by_sum ON keyed ((d + 1));
+        """
+    ).fetchall()
+    keys = read(con).tables[TableName("memory", "main", "keyed")].unique
+    assert set(keys) == {frozenset(one) for one in (["a"], ["b c"], ["d", "a"], ["e,f", "(g)"])}
+    assert stored_tables(con)[TableName("memory", "main", "keyed")].unique == keys

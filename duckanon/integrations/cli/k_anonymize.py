@@ -58,7 +58,7 @@ def release(
         counted = _row(con, f"SELECT count(*) AS records FROM query_table({literal(found)})")  # noqa: S608
         if not counted["records"]:
             raise InvalidInput("The table has no rows: there is nothing to anonymise.")
-        before = {**_row(con, call("k_report", found, qi, unit=unit)), **counted}
+        before = {**_row(con, call("k_report", found, qi, unit=given["unit"])), **counted}
         made = call("k_anonymize", found, within=finer, **given)
         con.execute(f"CREATE TEMP TABLE {_RELEASE} AS {made}").fetchall()
         changed = [*qi, *(f"{name}_{end}" for name in qi for end in ("lo", "hi", "set", "label"))]

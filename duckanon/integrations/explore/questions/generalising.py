@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from duckanon.catalog.names import identifier, literal
+from duckanon.errors import InvalidInput
 from duckanon.integrations.calls import call
 from duckanon.integrations.explore.catalog import Column, Table
 from duckanon.integrations.explore.choices import Choices, names
@@ -172,7 +173,13 @@ class Preview(_AtOneK):
             f"FROM {self.asked.table.sql}"
         )
         policy = next((one for one in run.records("FROM policies()") if one["tbl"] == self.asked.table.label), None)
-        made = self.asked.anonymize(self.k, of=_BEFORE, unit=policy["privacy_unit"] if policy else None)
+        unit = policy["privacy_unit"] if policy else None
+        if unit is not None and unit.lower() not in {one.name.lower() for one in self.asked.table.columns}:
+            raise InvalidInput(
+                f"The privacy unit of {self.asked.table.label} is in another table, and rows are shown with units of "
+                "their own only: make the copy with k_anonymize in SQL, which looks the owners up."
+            )
+        made = self.asked.anonymize(self.k, of=_BEFORE, unit=unit)
         run.rows(f"CREATE OR REPLACE TEMP TABLE {_AFTER} AS {made}")
 
     def _rows(self, run: Running, columns: Sequence[Column], records: int) -> list[dict[str, Any]]:
