@@ -54,19 +54,6 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Link:
-    """How a record finds the one record of a parent table whose owner is its own.
-
-    columns: of the linked table. parent: folded; its catalog is empty in the ledger. parent_columns: in the order of
-    `columns`, a key of the parent. All are spelled as the tables have them.
-    """
-
-    columns: tuple[str, ...]
-    parent: TableName
-    parent_columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class UnitColumn:
     """The column that identifies the privacy unit of a table's records.
 
