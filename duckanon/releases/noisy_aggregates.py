@@ -36,7 +36,6 @@ from duckanon.releases.noise import (
 )
 from duckanon.releases.numbers import of_column, rounding
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
-from duckanon.releases.within_units import local
 from duckanon.releases.statistics import (
     Count,
     Counted,
@@ -53,6 +52,7 @@ from duckanon.releases.statistics import (
     in_words,
     rounded,
 )
+from duckanon.releases.within_units import local
 from duckanon.rewrite.algebra.expressions import (
     FALSE,
     NULL,

@@ -25,7 +25,8 @@ from duckanon.governance.locations import Location
 from duckanon.releases import layout
 from duckanon.releases.measures import MOST_CELLS, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
-from duckanon.units.relation import OpenRows, Records as UnitRecords, Relation
+from duckanon.units.relation import OpenRows, Relation
+from duckanon.units.relation import Records as UnitRecords
 
 # The number of what answers mean. It is part of each question's key, so an answer of an older meaning is never given
 # again, and asking anew is charged.
@@ -284,8 +285,14 @@ class AggregatesQuestion(PaidQuestion):
     @property
     def _beside(self) -> list[tuple[Location, int]]:
         """The protected tables that a relation reads, with their policies' versions."""
-        leaves = [] if self.relation is None else [one for one in self.relation.leaves() if isinstance(one, UnitRecords)]
-        found = [each for one in leaves for each in ((one.location, one.version), *((s.location, s.version) for s in one.steps))]
+        leaves = (
+            [] if self.relation is None else [one for one in self.relation.leaves() if isinstance(one, UnitRecords)]
+        )
+        found = [
+            each
+            for one in leaves
+            for each in ((one.location, one.version), *((s.location, s.version) for s in one.steps))
+        ]
         return list(dict.fromkeys(found))
 
     @property

@@ -53,9 +53,7 @@ class _Over:
     def __init__(self, made: Made, over: object) -> None:
         self._made, self._over = made, over
 
-    def block(
-        self, context: RuleContext, builder: Builder, block: Block, where: list[Expr]
-    ) -> tuple[Block, Relation]:
+    def block(self, context: RuleContext, builder: Builder, block: Block, where: list[Expr]) -> tuple[Block, Relation]:
         over, made = self._over, self._made
         if not made.has_unit or not builder.read:
             raise NotOffered("The query reads no protected table by itself.")
@@ -84,9 +82,7 @@ def _moved(expr: Expr, number: int) -> Expr | None:
     return Column(number, expr.name) if isinstance(expr, Column) and expr.source == SOMEWHERE else None
 
 
-def _protected(
-    context: RuleContext, builder: Builder, made: Made, counted: TableName
-) -> tuple[Protected, Relation]:
+def _protected(context: RuleContext, builder: Builder, made: Made, counted: TableName) -> tuple[Protected, Relation]:
     """The relation as a protected table: its policy follows from those of the tables that it reads."""
     base = context.catalog.protected[counted]
     others = [one for one in builder.read.values() if one.policy.population != base.policy.population]

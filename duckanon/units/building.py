@@ -7,7 +7,7 @@ said at each kind of relation in `duckanon.units.relation`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import Protocol
@@ -37,7 +37,6 @@ from duckanon.rewrite.algebra.expressions import (
     Unclear,
     conjuncts,
     has,
-    is_aggregated,
     is_windowed,
     rebuilt,
     walk,
@@ -48,6 +47,7 @@ from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
 from duckanon.rewrite.algebra.relations import Relation as Read
 from duckanon.rewrite.algebra.relations import Union as SetOperation
 from duckanon.rewrite.algebra.rows import columns_in
+from duckanon.rewrite.algebra.scalars import together
 from duckanon.units.fields import Field, Fixes, Made, Origin
 from duckanon.units.grouping import aggregated
 from duckanon.units.relation import Cut, Grouped, Joined, OpenRows, Part, Records, Shown, Step, United
@@ -80,7 +80,7 @@ class Builder:
     """
 
     def __init__(self, catalog: Catalog, public: Public, today: date) -> None:
-        self._catalog, self._public, self._today = catalog, public, today
+        self._catalog, self.public, self._today = catalog, public, today
         # The columns of sources by the names that they have in relations, each of which occurs once.
         self._names: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
@@ -220,7 +220,7 @@ class Builder:
         assert stored is not None
         location = Location(*stored.path)
         bare = OpenRows(location, (), tuple(sorted(used)), "")
-        rows = replace(bare, content=self._public.content(bare))
+        rows = replace(bare, content=self.public.content(bare))
         shown, fields = [], {}
         for one in used:
             name = self._names[number, fold(one)] = self._name(one, table.name.object)
@@ -247,7 +247,7 @@ class Builder:
         by = ", ".join(quoted([one]) for one in sorted(columns))
         rows = made.relation.sql(lambda location: quoted(location.path))
         known = " AND ".join(f"{quoted([one])} IS NOT NULL" for one in sorted(columns))
-        return self._public.holds(
+        return self.public.holds(
             f"SELECT NOT EXISTS (SELECT 1 FROM ({rows}) AS r WHERE {known} GROUP BY {by} HAVING count(*) > 1)"
         )
 
@@ -390,7 +390,56 @@ class Builder:
         return low, high, (step[0] if step else Fraction(1))
 
     def _united(self, union: SetOperation, number: int, used: Sequence[str]) -> Made:
-        raise NotLocal("UNION, INTERSECT and EXCEPT are not followed within a unit.")
+        """The rows of several queries: a column is what its place holds in all of them."""
+        members = [self._member(one) for one in union.members]
+        if len({len(columns) for _, columns in members}) > 1:
+            raise NotLocal("The queries of a UNION have different numbers of columns.")
+        if not all(made.has_unit for made, _ in members):
+            raise NotLocal("A UNION of protected records with rows of open tables has rows without a unit.")
+        first, names = members[0]
+        new: dict[str, str] = {}
+        fields: dict[str, Field] = {}
+        for at, name in enumerate(_output_names(union.members[0])):
+            new[fold(name)] = own = self._name(name)
+            told = [made.fields[columns[at]] for made, columns in members]
+            fields[own] = replace(_common(told), bounds=_widest(list(map(self.bounds, told))))
+        shown = list(fields)
+        relations = []
+        for made, columns in members:
+            told = tuple(
+                Shown(
+                    own,
+                    quoted([mine])
+                    if made.fields[mine].kind == fields[own].kind
+                    else f"CAST({quoted([mine])} AS {fields[own].kind})",
+                )
+                for own, mine in zip(shown, columns, strict=True)
+            )
+            relations.append(Joined((Part(made.relation),), (), told))
+        fixes = {}
+        for fix in first.fixes:
+            places = [
+                tuple(columns.index(one) if one in columns else -1 for one in made.fixes.get(fix, ("",)))
+                for made, columns in members
+            ]
+            if len(set(places)) == 1 and -1 not in places[0]:
+                fixes[fix] = tuple(shown[at] for at in places[0])
+        if union.kind != "all" and not fixes:
+            raise NotLocal(
+                "UNION, INTERSECT and EXCEPT of what units have is computed within a unit only with its column."
+            )
+        unique = frozenset() if union.kind == "all" else frozenset([frozenset(shown)])
+        made = Made(
+            United(union.kind, tuple(relations)), fields, True, sum(one.rows for one, _ in members), unique, fixes
+        )
+        return self._named(made, number, new, used)
+
+    def _member(self, read: Read) -> tuple[Made, list[str]]:
+        """A query of a UNION, and its columns in order."""
+        if not isinstance(read, Block):
+            raise NotLocal("A query of a UNION is not followed: write it as SELECT with its columns.")
+        made, names = self.block(read)
+        return made, [names[fold(one.name)] for one in read.outputs]
 
     # --- joins --------------------------------------------------------------------------------------------------------
 
@@ -420,9 +469,8 @@ class _Join:
         if not sources:
             raise NotLocal("The query reads no table.")
         made = self._sources(sources, where)
-        equalities = [pair for one in where if (pair := _equal(one)) is not None]
-        classes = _Classes(equalities)
-        joined, met = self._put_together(sources, made, where, classes)
+        self._equal = equal([pair for one in where if (pair := _equal(one)) is not None], self._builder)
+        joined, met = self._put_together(sources, made, where)
         over = lambda expr: self._over(expr, joined)  # noqa: E731
         rest = [over(one) for one in where if one not in met]
         # Probes are added while expressions are written, so all are before the relation is complete.
@@ -481,7 +529,7 @@ class _Join:
         return sorted({*names, fold(policy.privacy_unit)})
 
     def _put_together(
-        self, sources: Sequence[Source], made: dict[int, Made], where: Sequence[Expr], classes: _Classes
+        self, sources: Sequence[Source], made: dict[int, Made], where: Sequence[Expr]
     ) -> tuple[Made, set[Expr]]:
         """The sources joined, the first with a unit first, and the conditions of WHERE that the join has."""
         builder = self._builder
@@ -490,20 +538,28 @@ class _Join:
         local = [one for one in inner if made[one.number].has_unit]
         if not local:
             if any(made[one.number].has_unit for one in left):
-                raise NotLocal("A LEFT JOIN from an open table would show its rows without any unit: join the other way.")
-        is_same = lambda one, other, known: _share(made[one.number], made[other.number], known, builder)  # noqa: E731
-        of_columns = classes.over(builder)
+                raise NotLocal(
+                    "A LEFT JOIN from an open table would show its rows without any unit: join the other way."
+                )
         # Records that get their unit from what they are linked to come after it.
         local.sort(key=lambda one: not made[one.number].owned)
         group, waiting = local[:1], local[1:]
         while waiting:
-            found = next((one for one in waiting if any(is_same(one, other, of_columns) for other in group)), None)
+            found = next(
+                (
+                    one
+                    for one in waiting
+                    if any(_share(made[one.number], made[other.number], self._equal) for other in group)
+                ),
+                None,
+            )
             if found is None:
                 raise NotLocal(_SUGGESTED.format(_names(waiting[0]), _names(group[0])))
             group.append(found)
             waiting.remove(found)
         order = [*group, *(one for one in inner if one not in group)]
-        rows, counted, unique = self._counted(order, made, of_columns)
+        rows, counted, unique, cut = self._counted(order, made)
+        where = list(where)
         parts: list[Part] = []
         fields: dict[str, Field] = {}
         fixes: dict[Fixes, tuple[str, ...]] = {}
@@ -519,12 +575,13 @@ class _Join:
                     if all(each.name in fields for each in walk(over) if isinstance(each, Column)):
                         met.add(condition)
                         on.append(builder._written(over, fields))
-            parts.append(Part(now.relation, "inner", tuple(sorted(on)), now.has_unit and now.owned))
+            relation = self._cut(now, where, met) if one.number in cut else now.relation
+            parts.append(Part(relation, "inner", tuple(sorted(on)), now.has_unit and now.owned))
         has_unit = bool(local)
         for one in left:
             now = made[one.number]
-            of_left = _Classes([pair for each in one.on if (pair := _equal(each)) is not None]).over(builder)
-            if now.has_unit and not any(_share(now, made[each.number], of_left, builder) for each in group):
+            of_left = equal([pair for each in one.on if (pair := _equal(each)) is not None], builder)
+            if now.has_unit and not any(_share(now, made[each.number], of_left) for each in group):
                 raise NotLocal(_SUGGESTED.format(_names(one), _names(order[0])))
             before = dict(fields)
             fields |= {
@@ -554,38 +611,66 @@ class _Join:
         return Made(relation, fields, has_unit, rows, unique, fixes, counted), met
 
     def _counted(
-        self, order: Sequence[Source], made: dict[int, Made], classes: _Names
-    ) -> tuple[int, TableName | None, frozenset[frozenset[str]]]:
+        self, order: Sequence[Source], made: dict[int, Made]
+    ) -> tuple[int, TableName | None, frozenset[frozenset[str]], set[int]]:
         """How many rows of a unit count, which records they are, and which columns no two of them share.
 
-        They are those of a source by whose row at most one row of each other source is found.
+        They are those of a source by whose row at most one row of each other source is found. Where there is none,
+        several rows of a unit meet several others: such sources are cut, and their numbers come last.
         """
-        starts = [one for one in order if made[one.number].has_unit] or list(order)
-        for start in starts:
-            reached = {start.number}
-            while True:
-                known = {name for number in reached for name in made[number].fields}
-                new = [
-                    one
-                    for one in order
-                    if one.number not in reached
-                    and self._builder._is_unique(
-                        made[one.number],
-                        frozenset(name for name in made[one.number].fields if classes.of(name) & known),
-                    )
-                ]
-                if not new:
-                    break
-                reached |= {one.number for one in new}
-            if len(reached) == len(order):
-                now = made[start.number]
-                return now.rows, now.counted, now.unique
-        open_ones = [one for one in order if not made[one.number].has_unit]
-        if open_ones and any(made[one.number].has_unit for one in order):
-            raise NotLocal(_FAN_OUT.format(_names(open_ones[0])))
-        if not any(made[one.number].has_unit for one in order):
-            return 1, None, frozenset()
-        raise NotLocal("Several rows of a unit meet several others in this join, which is not followed yet.")
+        local = [one for one in order if made[one.number].has_unit]
+        if not local:
+            return 1, None, frozenset(), set()
+        reached_by = {start.number: self._reached({start.number}, order, made) for start in local}
+        first = max(local, key=lambda one: len(reached_by[one.number]))
+        now, reached, cut = made[first.number], reached_by[first.number], [first.number]
+        rows = now.rows
+        while len(reached) < len(order):
+            further = next((one for one in local if one.number not in reached), None)
+            if further is None:
+                lost = next(one for one in order if one.number not in reached)
+                raise NotLocal(_FAN_OUT.format(_names(lost)))
+            reached = self._reached(reached | {further.number}, order, made)
+            cut.append(further.number)
+            rows *= made[further.number].rows
+        if len(cut) == 1:
+            return rows, now.counted, now.unique, set()
+        return rows, now.counted, frozenset(), set(cut)
+
+    def _reached(self, reached: set[int], order: Sequence[Source], made: dict[int, Made]) -> set[int]:
+        """The sources of which at most one row is found by a row of each of some, with these."""
+        while True:
+            known = {name for number in reached for name in made[number].fields}
+            new = {
+                one.number
+                for one in order
+                if one.number not in reached
+                and self._builder._is_unique(
+                    made[one.number],
+                    frozenset(name for name in made[one.number].fields if self._equal.of(name) & known),
+                )
+            }
+            if not new:
+                return reached
+            reached = reached | new
+
+    def _cut(self, made: Made, where: Sequence[Expr], met: set[Expr]) -> Cut:
+        """The rows of a source that meet the conditions on it alone, at most so many of each unit as count."""
+        if not made.owned:
+            raise NotLocal("Several rows of a unit meet several others in this join, and one is known by a link only.")
+        own = []
+        for one in where:
+            if one in met or has(one, Nested):
+                continue
+            over = self._builder.over(one)
+            if all(each.name in made.fields for each in walk(over) if isinstance(each, Column)):
+                met.add(one)
+                own.append(self._builder._written(over, dict(made.fields)))
+        columns = tuple(sorted(made.fields))
+        filtered = Joined(
+            (Part(made.relation),), tuple(sorted(own)), tuple(Shown(one, quoted([one])) for one in columns)
+        )
+        return Cut(filtered, made.rows, columns)
 
     # --- subqueries ---------------------------------------------------------------------------------------------------
 
@@ -708,6 +793,8 @@ class _Join:
         builder = self._builder
         own = {one.number for one in query.sources}
         inside, pairs = _apart(query, own)
+        if len(query.outputs) == 1 and query.keys is None and not pairs:
+            return self._only_value(query, joined)
         if len(query.outputs) != 1 or query.keys != () or query.having:
             raise NotLocal("A subquery for a value is followed where it is an aggregate of what it reads.")
         if any(one[1] != "=" for one in pairs):
@@ -754,9 +841,22 @@ class _Join:
         self._attach(relation, [one.name for one in of_keys], outer, joined, fields, has_unit=made.has_unit)
         return value
 
-    def _check_units(
-        self, made: Made, keys: list[str], outer: list[Expr], joined: Made, nested: Nested | None
-    ) -> None:
+    def _only_value(self, query: Block, joined: Made) -> Expr:
+        """The value of a query of open tables that has one row or none."""
+        builder = self._builder
+        made, names = builder.block(replace(query, order=()))
+        if made.has_unit:
+            raise NotLocal("A subquery for a value is followed where it is an aggregate of what it reads.")
+        (name,) = names.values()
+        rows = made.relation.sql(lambda location: quoted(location.path))
+        if not builder.public.holds(f"SELECT count(*) <= 1 FROM ({rows}) AS r"):
+            raise NotLocal("A subquery for a value has several rows: aggregate them.")
+        new = builder._name(name)
+        relation = Grouped(made.relation, (), (Shown(new, f"system.main.max({quoted([name])})"),), has_unit=False)
+        self._attach(relation, [], [], joined, {new: replace(made.fields[name], never_null=False)}, has_unit=False)
+        return Column(SOMEWHERE, new)
+
+    def _check_units(self, made: Made, keys: list[str], outer: list[Expr], joined: Made, nested: Nested | None) -> None:
         """Raises NotLocal for a subquery of protected records where not only those of the row's own unit are asked."""
         if not made.has_unit:
             return
@@ -766,7 +866,7 @@ class _Join:
         for fix, names in made.fixes.items():
             theirs = joined.fixes.get(fix)
             if theirs is not None and all(
-                same.get(name) == other for name, other in zip(names, theirs, strict=True)
+                same.get(name) in self._equal.of(other) for name, other in zip(names, theirs, strict=True)
             ):
                 return
         raise NotLocal(
@@ -811,6 +911,30 @@ _FAN_OUT = (
     "{} has several rows for one record in this join, so a record would count several times: join by columns that are "
     "unique there."
 )
+
+
+def _output_names(read: Read) -> list[str]:
+    return [one.name for one in read.outputs] if isinstance(read, Block) else []
+
+
+def _common(fields: Sequence[Field]) -> Field:
+    """What holds of a column in all queries of a UNION."""
+    kind = together([one.kind for one in fields], [])
+    origins = {(one.origin.table, one.origin.column) if one.origin is not None else None for one in fields}
+    return Field(
+        kind,
+        fields[0].origin if len(origins) == 1 else None,
+        None,
+        all(one.is_unit for one in fields),
+        all(one.never_null for one in fields),
+    )
+
+
+def _widest(bounds: Sequence[tuple[Fraction, Fraction, Fraction] | None]) -> tuple[Fraction, Fraction, Fraction] | None:
+    known = [one for one in bounds if one is not None]
+    if len(known) < len(bounds):
+        return None
+    return min(one[0] for one in known), max(one[1] for one in known), min(one[2] for one in known)
 
 
 def _names(source: Source) -> str:
@@ -902,29 +1026,22 @@ class _Names:
         return next((one for one in self._classes if name in one), {name})
 
 
-@dataclass
-class _Classes:
-    """Columns that are equal by a join's conditions."""
-
-    pairs: list[tuple[Column, Column]] = field(default_factory=list)
-
-    def over(self, builder: Builder) -> _Names:
-        found: list[set[str]] = []
-        for one, other in self.pairs:
-            names = {builder._names.get((each.source, each.name), "") for each in (one, other)} - {""}
-            if len(names) < 2:
-                continue
-            met = [each for each in found if each & names]
-            found = [each for each in found if not each & names] + [set().union(names, *met)]
-        return _Names(found)
+def equal(pairs: Sequence[tuple[Column, Column]], builder: Builder) -> _Names:
+    """The classes of columns that a join's conditions say are equal."""
+    found: list[set[str]] = []
+    for one, other in pairs:
+        names = {builder._names.get((each.source, each.name), "") for each in (one, other)} - {""}
+        if len(names) < 2:
+            continue
+        met = [each for each in found if each & names]
+        found = [each for each in found if not each & names] + [set().union(names, *met)]
+    return _Names(found)
 
 
-def _share(one: Made, other: Made, classes: _Names, builder: Builder) -> bool:
+def _share(one: Made, other: Made, classes: _Names) -> bool:
     """Whether two relations that are joined have one unit: they share a key that fixes it."""
     return any(
         theirs is not None and all(b in classes.of(a) for a, b in zip(names, theirs, strict=True))
         for fix, names in one.fixes.items()
         for theirs in (other.fixes.get(fix),)
     )
-
-

@@ -30,9 +30,7 @@ class Aggregated:
     counts: bool = False
 
 
-def aggregated(
-    call: Aggregate, types: Mapping[str, str], today: date, rows: int, bounds: Bounds | None
-) -> Aggregated:
+def aggregated(call: Aggregate, types: Mapping[str, str], today: date, rows: int, bounds: Bounds | None) -> Aggregated:
     """An aggregate over the rows of a unit. rows: how many of them count, at most. bounds: of what it is of.
 
     Counts and sums are not cut to `rows`; their bounds are what they are clamped to where numbers leave the unit.

@@ -246,7 +246,7 @@ class Cut(Relation):
     def sql(self, path: Path) -> str:
         row = ", ".join(quoted([one]) for one in (UNIT, *self.columns))
         copies = (
-            f"SELECT *, system.main.row_number() OVER (PARTITION BY {row}) AS \"duckanon.copy\" "
+            f'SELECT *, system.main.row_number() OVER (PARTITION BY {row}) AS "duckanon.copy" '
             f"FROM ({self.relation.sql(path)}) AS c"
         )
         mixed = f'{row}, "duckanon.copy"'
