@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
 
@@ -15,7 +15,8 @@ from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
 from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
-from duckanon.rewrite.algebra.bounds import MOST_STEPS, Bounded, NotBounded, bounded, grid, whole
+from duckanon.rewrite.algebra.bounds import MOST_STEPS, TOO_FINE, Bounded, NotBounded, bounded, grid, whole
+from duckanon.rewrite.algebra.constants import in_sql
 from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.scalars import builtin
@@ -25,6 +26,15 @@ from duckanon.rewrite.recognize.measures import WHOLE
 _MOST_STEPS, _MOST_OF_SQUARES, _MOST_OF_QUANTILES = 10**8, 10**4, 10**3
 # The steps of a column of floats without a declared step: so fine that rounding to them does not show beside the noise.
 _DEFAULT_STEPS = 10**6
+_UNBOUNDED = (
+    "The policy declares no bounds for {column}, so one record could change its sum without limit: ask the steward for "
+    "bounds := {{{literal}: {ends}}}."
+)
+# Types of moments: the step in which they are counted from 1970 on, and how.
+_MOMENTS = {
+    "DATE": (timedelta(days=1), "CAST({} - DATE '1970-01-01' AS BIGINT)"),
+    "TIMESTAMP": (timedelta(microseconds=1), "system.main.epoch_us({})"),
+}
 _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 
 
@@ -36,6 +46,10 @@ def rounding(number: Number, kind: str) -> Fraction:
     own = own_step(kind)
     exact = own is not None and (own / step).denominator == 1 and (low / own).denominator == 1
     return Fraction(0) if exact else step / 2
+
+
+def _written(moment: datetime, kind: str) -> str:
+    return in_sql(moment.date() if kind == "DATE" else moment, kind)
 
 
 def is_number(kind: str) -> bool:
@@ -81,16 +95,16 @@ class Columns:
         kind = self.types.get(fold(column), "")
         if not is_number(kind):
             raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
-        declared = {fold(name): one for name, one in self.protected.policy.bounds.items()}.get(fold(column))
+        declared = self._declared(column)
         if declared is None:
-            raise NotOffered(
-                f"The policy declares no bounds for {column}, so one record could change its sum without limit: ask "
-                f"the steward for bounds := {{{literal(column)}: [least, largest]}}."
-            )
+            raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends="[least, largest]"))
         low, high, *steps = map(Fraction, declared)
         if max(-low, high) > LARGEST_BOUND:
             raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
         return Bounds(low, high, steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS)
+
+    def _declared(self, column: str) -> tuple[str, ...] | None:
+        return {fold(name): one for name, one in self.protected.policy.bounds.items()}.get(fold(column))
 
     def number(self, column: str, most: int) -> Number:
         """A column in at most so many steps. Raises NotOffered."""
@@ -106,13 +120,14 @@ class Columns:
         if kind == "BOOLEAN":
             name = quoted([column.name])
             return Bounded(0, 1, Fraction(1), f"(CASE WHEN {name} THEN {whole(1)} WHEN NOT {name} THEN {whole(0)} END)")
-        number = self.number(column.name, LARGEST_BOUND)
+        if kind in _MOMENTS:
+            return self._moment(self.name(column.name), kind)
+        number = self.number(self.name(column.name), LARGEST_BOUND)
         low, step = Fraction(number.low), Fraction(number.step)
         if max(-low, number.high) / step > LARGEST_BOUND:
             raise NotBounded(f"{number.column} has more than 10^15 steps")
         # In steps of which its least value, too, is a whole number.
-        own = low if step == 0 else step
-        unit = step if (low / step).denominator == 1 else grid([low, own])
+        unit = step if (low / step).denominator == 1 else grid([low, step])
         times, first = int(step / unit), int(low / unit)
         sql = number.sql if times == 1 else builtin("*", number.sql, str(times))
         decimal = _DECIMAL.fullmatch(kind)
@@ -123,6 +138,26 @@ class Columns:
             builtin("+", sql, f"({first})") if first else sql,
             int(decimal[1]) if decimal else 0 if kind in WHOLE else None,
             rounding(number, kind),
+        )
+
+    def _moment(self, column: str, kind: str) -> Bounded:
+        """A column of dates, in days, or of timestamps, in microseconds. Raises NotOffered."""
+        ends = self._declared(column)
+        if ends is None:
+            # The values of a domain that the policy lists are bounds, too.
+            listed = {fold(name): one for name, one in self.protected.policy.domains.items()}.get(fold(column))
+            values = [each for each in listed if each is not None] if isinstance(listed, tuple) else []
+            if not values:
+                times = f"[{kind} '2020-01-01', {kind} '2029-12-31']"
+                raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends=times))
+            ends = (str(min(values)), str(max(values)))
+        first, last = map(datetime.fromisoformat, ends)
+        name = quoted([column])
+        clamped = f"system.main.least(system.main.greatest({name}, {_written(first, kind)}), {_written(last, kind)})"
+        unit, sql = _MOMENTS[kind]
+        low, high = ((each - datetime(1970, 1, 1)) // unit for each in (first, last))
+        return Bounded(
+            low, high, Fraction(1), f"(CASE WHEN {name} IS NOT NULL THEN {sql.format(clamped)} END)", kind=kind
         )
 
     def condition(self, expr: Expr) -> str:
@@ -176,5 +211,5 @@ def quantity(columns: Columns, operand: Expr, shown: str) -> Quantity:
         return Quantity((False, operand.name), kind, columns.name(operand.name), columns)
     found = bounded(operand, columns)
     if found.high - found.low > MOST_STEPS:
-        raise NotBounded("It has more than 10^13 steps between its bounds")
+        raise NotBounded(TOO_FINE)
     return Quantity((True, found.sql), found.type, shown, columns, found)

@@ -57,13 +57,19 @@ _FOLLOWED = (
     "What a statistic is of may be computed by + - *, division by constants, CASE with conditions, coalesce, nullif, "
     "least, greatest, abs, floor, ceil, round, // by constants, date_diff, parts of dates, and casts to wider numbers"
 )
-_DIVIDED = "Numbers are divided by constants other than zero here: ask for both sums, and divide one by the other"
+_DIVIDED = "Numbers are divided by constants other than zero here, not by what a record says"
 _MICROS = {"second": 10**6, "minute": 6 * 10**7, "hour": 36 * 10**8, "day": 864 * 10**8}
 # Parts of a date with few values, whatever the date.
 _PARTS = {
     "quarter": (1, 4), "month": (1, 12), "day": (1, 31), "dayofweek": (0, 6), "isodow": (1, 7), "dayofyear": (1, 366),
     "week": (1, 53), "hour": (0, 23), "minute": (0, 59),
 }  # fmt: skip
+
+
+TOO_FINE = (
+    "What is computed has more than 10^13 steps between its bounds, so one of its columns needs bounds with a coarser "
+    "step"
+)
 
 
 class NotBounded(Exception):
@@ -92,7 +98,7 @@ class Bounded:
 
     def __post_init__(self) -> None:
         if max(abs(self.low), abs(self.high)) > _MOST:
-            raise NotBounded("A number within it has too many steps")
+            raise NotBounded(TOO_FINE)
 
     @property
     def least(self) -> Fraction:
@@ -331,6 +337,9 @@ def _of_constant(value: Value, expr: Expr) -> Bounded:
         return _constant((number - _FIRST).days, Fraction(1), kind=DATE)
     if not isinstance(number, Fraction):
         raise NotBounded(_FOLLOWED)
+    if value.kind in ("DOUBLE", "FLOAT"):
+        # 1e-2 is one hundredth, as it is written, not the float that is nearest.
+        number = Fraction(repr(float(number)))
     sign = (number > 0) - (number < 0)
     return _constant(sign, abs(number) or Fraction(1), _scale(number, value.kind, expr))
 
@@ -528,12 +537,8 @@ def _counted(unit: str, one: Bounded) -> Bounded:
     day = _day(one)
     if unit == "day":
         return replace(day, kind=NUMBER)
-    if unit == "week":
-        # The first of January 1970 was a Thursday, and weeks begin on Mondays.
-        low, high = (day.low + 3) // 7, (day.high + 3) // 7
-        return replace(day, low=low, high=high, sql=_divided(builtin("+", day.sql, "3"), day.low + 3, 7), kind=NUMBER)
     if unit not in _CALENDAR:
-        raise NotBounded(f"date_diff is for the units {', '.join([*_MICROS, 'week', *_CALENDAR])}")
+        raise NotBounded(f"date_diff is for the units {', '.join([*_MICROS, *_CALENDAR])}")
     try:
         first, last = (_CALENDAR[unit](_FIRST + timedelta(days=at)) for at in (day.low, day.high))
     except OverflowError:
