@@ -165,8 +165,8 @@ def test_bounds_are_of_the_type_of_their_column(bounds: str, said: str) -> None:
 
 
 def test_timestamps_have_bounds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as con:
-        con.execute(
+    with duckanon.connect(tmp_path / "x.duckdb", role="steward") as steward:
+        steward.execute(
             "CREATE TABLE t AS SELECT TIMESTAMP '2020-01-01' + INTERVAL (i * 7) HOUR AS a, i AS i FROM range(90) r(i)"
         )
         steward.execute(
