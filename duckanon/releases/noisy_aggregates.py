@@ -743,9 +743,7 @@ class _Plan:
         if self._context.bound.opened:
             return ""
         found = dict.fromkeys(one.words for one in self._quantities.values() if one.words)
-        return (
-            f" From columns within their bounds follow those of what is computed: {', '.join(found)}." if found else ""
-        )
+        return f" Bounds and step of what is computed follow from its columns: {', '.join(found)}." if found else ""
 
     @property
     def _rounded_told(self) -> str:
