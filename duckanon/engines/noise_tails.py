@@ -34,6 +34,8 @@ _ERROR = 1e-8
 _ALLOWED = MISSED - _ERROR
 # The most combinations of values of all totals but one that are added up for a width; for its words, which are rounded.
 _MOST_ROWS, _MOST_OF_WORDS = 80_000, 2_000
+# Noise of a larger scale is compared with continuous noise, since floats do not tell its steps apart.
+_FINE = 2**40
 # The longest list of probabilities, to each side of 0.
 _LONGEST = 2**21
 # The least scale from which on quotients are compared with continuous noise: of two kinds, and of three.
@@ -63,6 +65,8 @@ def least_width(scale: Fraction, count: int) -> int:
 
 @lru_cache(20_000)
 def _lattice_width(scale: Fraction, count: int) -> int:
+    if scale > _FINE:
+        return ceil(_smooth(scale, ((Fraction(1), count),)) + 0.5)
     guess = 2 * _deviation(scale, count)
     if count == 1:
         # P(|noise| > k) = 2 a^(k + 1) / (1 + a).
@@ -101,6 +105,9 @@ def _reach(scale: Fraction, count: int) -> int:
     """A k with P(|sum of count noises| >= k) <= 1e-10, by Chernoff's bound."""
     if count == 0:
         return 1
+    if scale > _FINE:
+        # By the same bound for N + J, as in `_smooth`: its scale is less than that of N.
+        return 1 + ceil(_reach(Fraction(_FINE), count) * float(scale / _FINE) * (1 + 1e-6))
     b = float(scale)
     rates = np.geomspace(1e-4, 0.999, 60) / b
     a = exp(-1 / b)

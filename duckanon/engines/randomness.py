@@ -59,6 +59,16 @@ def double_geometric(scale: Fraction, shape: int | tuple[int, ...], source: Sour
     return draws
 
 
+def wide_double_geometric(scale: Fraction, shape: int | tuple[int, ...], source: Source) -> NDArray[np.object_]:
+    """As `double_geometric`, for a scale of any size: whole numbers of any size, in an array of objects."""
+    if scale <= _WIDEST:
+        return double_geometric(scale, shape, source).astype(object)
+    draws = np.empty(shape, dtype=object)
+    flat = draws.reshape(-1)
+    flat[:] = [_wide(scale, source) for _ in range(len(flat))]
+    return draws
+
+
 def check_scale(scale: Fraction) -> None:
     """Raises InvalidInput for a scale of noise that cannot be drawn."""
     if scale <= 0:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
+from duckanon.accounting import rational
 from duckanon.catalog.domain_values import listed_types, of_other_type
 from duckanon.catalog.names import literal, parts
 from duckanon.catalog.policy import LISTS
@@ -167,15 +168,28 @@ def _protect(decisions: Decisions, request: Protect, seen: pa.Scalar, names: pa.
     single = [given[name] for name in ("privacy_unit", "unit") if name in given]
     lists = [column for name in LISTS for column in given.get(name, ())]
     found.has([*single, *given["link"], *lists, *given["domains"], *given["bounds"]])
-    for name in given["bounds"]:
-        if not is_number(found.kind(name)):
-            raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')
+    for name, ends in given["bounds"].items():
+        _check_bounds(name, ends, found.kind(name))
     kinds = dict(zip(names.as_py(), types.as_py(), strict=True))
     for name, listed in request.listed.items():
         objection = of_other_type(name, listed, found.kind(name))
         if objection is not None:
             raise InvalidInput(objection)
     return pa.array([decisions.protect(request.tbl, seen.as_py(), given, kinds)])
+
+
+def _check_bounds(name: str, ends: Sequence[str], kind: str) -> None:
+    """Raises InvalidInput for bounds that are not of the type of their column."""
+    are_times = rational(ends[0]) is None
+    if is_number(kind) and are_times:
+        raise InvalidInput(f'The bounds of "{name}" must be numbers, as in bounds := {{{literal(name)}: [0, 100]}}.')
+    if kind in ("DATE", "TIMESTAMP") and not are_times:
+        raise InvalidInput(
+            f'The bounds of "{name}" must be dates, as in bounds := '
+            f"{{{literal(name)}: [DATE '2020-01-01', DATE '2029-12-31']}}."
+        )
+    if not is_number(kind) and kind not in ("DATE", "TIMESTAMP"):
+        raise InvalidInput(f'bounds names "{name}", which is no number: leave it out, or cast the column.')
 
 
 def _open(decisions: Decisions, request: OpenTable, seen: pa.Scalar, names: pa.Scalar) -> pa.Array:

@@ -169,6 +169,10 @@ def _bounds(given: object) -> dict[str, list[str]]:
     for name, one in _pairs(given, "bounds", example).items():
         if one is None:
             continue
+        times = [_time(each) for each in one] if isinstance(one, list | tuple) else []
+        if len(times) == 2 and None not in times:
+            found[name] = _of_times(name, [str(each) for each in times])
+            continue
         numbers = [rational(_number(each)) for each in one] if isinstance(one, list | tuple) else []
         whole = [each for each in numbers if each is not None]
         if (
@@ -184,6 +188,28 @@ def _bounds(given: object) -> dict[str, list[str]]:
             )
         found[name] = [written(each) for each in whole]
     return found
+
+
+def _of_times(name: str, ends: list[str]) -> list[str]:
+    """The bounds of a column of dates or timestamps, the earlier one first."""
+    if datetime.fromisoformat(ends[0]) >= datetime.fromisoformat(ends[1]):
+        raise InvalidInput(
+            f'The bounds of "{name}" must be its earliest and its latest value: bounds := '
+            f"{{{literal(name)}: [DATE '2020-01-01', DATE '2029-12-31']}}."
+        )
+    return ends
+
+
+def _time(value: object) -> date | None:
+    """A date or a timestamp, which may be written as in ISO 8601; None for anything else."""
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value).replace(tzinfo=None)
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return value if isinstance(value, date) else None
 
 
 def _number(value: object) -> object:

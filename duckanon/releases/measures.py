@@ -12,18 +12,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from duckanon.catalog.names import fold, quoted
 from duckanon.engines.quantiles import quantile
-from duckanon.engines.randomness import Source, double_geometric
+from duckanon.engines.randomness import Source, double_geometric, wide_double_geometric
 from duckanon.releases.intervals import Noisy, Quotient
 
-Ints = npt.NDArray[np.int64]
+# Totals: int64, or whole numbers of any size where they are wide.
+Ints = npt.NDArray[Any]
+# Up to so many parts of a record their totals fit into 64 bits, for 9 * 10^10 records.
+_NARROW = 10**8
+# The most digits after the point of sums that are told as decimals, and of a step without its point.
+_MOST_DIGITS, _LONGEST_STEP = 12, 10**5
 # The most cells of an answer, and combinations of keys behind them.
 MOST_CELLS = 1_000_000
 
@@ -55,6 +62,29 @@ class Number:
         steps = f"CAST(system.main.round(({clamped} - {low}) / {step}) AS BIGINT)"
         kept = f"system.main.least(system.main.greatest({steps}, 0), {self.steps})"
         return f"(CASE WHEN {quoted([self.column])} IS NOT NULL THEN {kept} END)"
+
+    @property
+    def decimals(self) -> int | None:
+        """The digits after the point of its steps, where sums of them are told as decimals; else None."""
+        step = Fraction(self.step)
+        found = next((at for at in range(_MOST_DIGITS + 1) if (step * 10**at).denominator == 1), None)
+        is_plain = found is not None and step * 10**found <= _LONGEST_STEP
+        return found if is_plain and (Fraction(self.low) / step).denominator == 1 else None
+
+
+@dataclass(frozen=True)
+class Computed(Number):
+    """A number that is computed from columns with bounds. column: how it is written, for people.
+
+    value: its steps from the least value, as SQL. error: how far it is at most from the number without rounding.
+    """
+
+    value: str
+    error: str
+
+    @property
+    def sql(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -99,6 +129,10 @@ class Measure(ABC):
         """Its columns in an answer, by what they hold. at: its position among the measures."""
         return {"n": f"n{at}"}
 
+    def types(self, at: int) -> dict[str, str]:
+        """The types of its columns in an answer, in DuckDB."""
+        return dict.fromkeys(self.columns(at).values(), self.type)
+
     # --- sensitivity and noise ----------------------------------------------------------------------------------------
 
     def sensitivity(self, contributions: int, *, is_alone: bool) -> int:
@@ -112,6 +146,11 @@ class Measure(ABC):
     def whole(self) -> int:
         """What one record adds in all: totals are whole numbers of such parts."""
         return 1
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether totals may leave 64 bits, whatever the number of records: by its parts alone, which are public."""
+        return self.whole > _NARROW
 
     @property
     def is_whole(self) -> bool:
@@ -128,7 +167,9 @@ class Measure(ABC):
 
     def noised(self, exactly: Ints, scale: Fraction, source: Source) -> Ints:
         """The totals with discrete Laplace noise. exactly: as `mechanisms.totals` has them."""
-        return exactly + double_geometric(self.parts(scale), exactly.shape, source)
+        drawn = wide_double_geometric if self.is_wide else double_geometric
+        found: Ints = exactly + drawn(self.parts(scale), exactly.shape, source)
+        return found
 
     # --- totals and what is told of them ------------------------------------------------------------------------------
 
@@ -253,17 +294,39 @@ class Sums(_OfNumber):
         up, down = value, f"({self.number.steps} - {value})"
         parts = [f"{down} * {down}", f"2 * {up} * {down}", f"{up} * {up}"] if self.squares else [down, up]
         found = [f"coalesce(system.main.sum({one}), 0)" for one in parts]
-        missing = f"system.main.count(*) FILTER (WHERE {value} IS NULL) * {self.whole}"
+        missing = f"CAST(system.main.count(*) FILTER (WHERE {value} IS NULL) AS HUGEINT) * {self.whole}"
         return [*found, missing] if self.missing else found
 
     def decoded(self, noisy: Ints) -> list[Any]:
         low = float(Fraction(self.number.low))
-        parts, width = noisy / self.whole, float(self.number.high) - low
+        parts, width = (noisy / self.whole).astype(np.float64), float(self.number.high) - low
         ends = parts[:, : self.degree + 1]
         n = ends.sum(axis=1)
         way = ends[:, 1] / 2 + ends[:, 2] if self.squares else ends[:, 1]
+        if self.decimals is not None:
+            return [n, self._sum(noisy), *([parts[:, -1]] if self.missing else [])]
         squares = [low**2 * n + 2 * low * width * way + width**2 * ends[:, 2]] if self.squares else []
         return [n, low * n + width * way, *squares, *([parts[:, -1]] if self.missing else [])]
+
+    @property
+    def decimals(self) -> int | None:
+        """The digits after the point of its sum, if that is a decimal: a DOUBLE would not hold all its steps."""
+        return self.number.decimals if self.is_wide and not self.squares else None
+
+    def types(self, at: int) -> dict[str, str]:
+        found = super().types(at)
+        return found if self.decimals is None else {**found, self.columns(at)["s"]: f"DECIMAL(38,{self.decimals})"}
+
+    def _sum(self, noisy: Ints) -> pa.Array:
+        """The sum of each cell to the step: exact where there is no noise."""
+        low, step, digits = Fraction(self.number.low), Fraction(self.number.step), self.decimals or 0
+        first, times = int(low / step), int(step * 10**digits)
+        exact = Context(prec=60)
+        found = [
+            Decimal((up + round(Fraction(first * (down + up), self.whole))) * times).scaleb(-digits, exact)
+            for down, up in noisy[:, :2].tolist()
+        ]
+        return pa.array(found, pa.decimal128(38, digits))
 
     def counted(self, scale: Fraction) -> Noisy:
         """The noise of the number of values."""

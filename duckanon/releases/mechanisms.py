@@ -101,15 +101,16 @@ def _noisy_aggregates(con: duckdb.DuckDBPyConnection, question: AggregatesQuesti
 
 
 def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: int) -> list[Ints]:
-    """The exact totals of each measure: int64 of shape (cells, totals of the measure).
+    """The exact totals of each measure: int64, or objects for wide ones, of shape (cells, totals of the measure).
 
     Of quantiles, int64 of shape (cells, steps + 1): how many records have each value.
     """
     places = [(layout.value(at), one, one.totals(layout.value(at))) for at, (one, _) in enumerate(question.measures)]
     shown = [
-        f"CAST({one} AS BIGINT) AS {layout.total(at, j)}"
-        for at, (_, _, own) in enumerate(places)
+        f"CAST({part} AS BIGINT) AS {name}"
+        for at, (_, measure, own) in enumerate(places)
         for j, one in enumerate(own)
+        for name, part in _halves(layout.total(at, j), one, is_wide=measure.is_wide)
     ]
     rows = _of_cells(con, question, f"SELECT cell, {', '.join(shown)} FROM _dk_bounded GROUP BY cell") if shown else {}
     found = []
@@ -117,10 +118,20 @@ def totals(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, size: i
         if one.steps is not None:
             found.append(_by_value(con, question, value, size, one.steps))
             continue
-        found.append(np.zeros((size, len(own)), dtype=np.int64))
+        found.append(np.zeros((size, len(own)), dtype=object if one.is_wide else np.int64))
         for j in range(len(own)):
-            found[at][rows["cell"], j] = rows[layout.total(at, j)]
+            low, *high = (rows[name] for name, _ in _halves(layout.total(at, j), "", is_wide=one.is_wide))
+            found[at][rows["cell"], j] = low.astype(object) + _HALF * high[0].astype(object) if high else low
     return found
+
+
+# Wide totals come as two numbers of 64 bits: the rest and the quotient by this.
+_HALF = 2**62
+
+
+def _halves(name: str, total: str, *, is_wide: bool) -> list[tuple[str, str]]:
+    """The columns that a total is read by, with their SQL."""
+    return [(name, f"({total}) % {_HALF}"), (f"{name}_high", f"({total}) // {_HALF}")] if is_wide else [(name, total)]
 
 
 def _by_value(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion, value: str, size: int, steps: int) -> Ints:

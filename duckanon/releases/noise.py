@@ -18,7 +18,7 @@ from duckanon.rewrite.decision import Step, Verdict
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.rule_context import RuleContext
 
-# The largest scale of noise, in records and in parts of a record.
+# The largest scale of noise, in records, and in parts of a record where totals fit into 64 bits.
 _WIDEST, _WIDEST_DRAWN = 10**9, 2**55
 _NONE = "The policy offers no counts with noise: ask the steward to protect the table with per_query."
 
@@ -100,7 +100,8 @@ def sorted_keys(keys: Sequence[Key]) -> tuple[Key, ...]:
 def check(question: AggregatesQuestion, protected: Protected) -> None:
     """Raises NotOffered or InvalidInput for a question that would cost too little or have too much noise."""
     check_price(question.epsilon, protected.policy.epsilon)
-    if question.scale > _WIDEST or any(one.parts(question.noise(one)) > _WIDEST_DRAWN for one, _ in question.measures):
+    narrow = [one for one, _ in question.measures if not one.is_wide]
+    if question.scale > _WIDEST or any(one.parts(question.noise(one)) > _WIDEST_DRAWN for one in narrow):
         raise NotOffered("The noise would be wider than a billion: ask the steward for a larger per_query.")
 
 

@@ -9,7 +9,7 @@ what one privacy unit adds (Dwork, McSherry, Nissim and Smith 2006; Ghosh, Rough
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 
@@ -21,7 +21,7 @@ from duckanon.releases import layout
 from duckanon.releases.divided import divided
 from duckanon.releases.intervals import Noisy
 from duckanon.releases.key_filters import Filtered, filtered, placed
-from duckanon.releases.measures import Different, Measure, Number, Quantiles, Records, Sums, Units, shared
+from duckanon.releases.measures import Different, Measure, Quantiles, Records, Sums, Units, shared
 from duckanon.releases.noise import (
     NotOffered,
     all_of,
@@ -34,7 +34,7 @@ from duckanon.releases.noise import (
     public_key,
     settle,
 )
-from duckanon.releases.numbers import of_column, rounding
+from duckanon.releases.numbers import Columns, Quantity, quantity, rounding
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.releases.statistics import (
     Count,
@@ -53,6 +53,7 @@ from duckanon.releases.statistics import (
     rounded,
 )
 from duckanon.releases.within_units import local
+from duckanon.rewrite.algebra.bounds import NotBounded
 from duckanon.rewrite.algebra.expressions import (
     FALSE,
     NULL,
@@ -78,7 +79,7 @@ from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.grouped import NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
-from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_column
+from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_operand
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext
@@ -272,13 +273,13 @@ class _Choice:
 
 @dataclass(frozen=True)
 class _Measures:
-    """The measures of a question, by the folded columns that they are of."""
+    """The measures of a question, by the folded columns that they are of, or the identities of what they are of."""
 
     records: Records | None
     units: Units | None
     different: Mapping[str, Different]
-    sums: Mapping[str, Sums]
-    quantiles: Mapping[str, Quantiles]
+    sums: Mapping[tuple[bool, str], Sums]
+    quantiles: Mapping[tuple[bool, str], Quantiles]
 
     @property
     def all(self) -> list[Measure]:
@@ -320,7 +321,7 @@ class _Plan:
             elif self._policy.contributions == 1:
                 # With one record of each unit there are as many records as units.
                 name = "records"
-        return Statistic(name, one.column, one.where - self._common, one.of - self._common, one.place, one.factor)
+        return replace(one, name=name, where=one.where - self._common, of=one.of - self._common)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
@@ -498,18 +499,56 @@ class _Plan:
 
     def _is_of_values(self, one: Statistic) -> bool:
         """Whether it counts the values of a column that is summed, so that this count is there already."""
-        column = present_column(self._of_records(one.where)) if one.name == "records" else None
-        return column is not None and column in self._summed
+        return one.name == "records" and self._counted_beside(one) is not None
+
+    def _counted_beside(self, one: Statistic) -> tuple[bool, str] | None:
+        """Of a count of the values of what is summed, what that is."""
+        operand = present_operand(self._of_records(one.where))
+        found = None if operand is None else self._quantities.get(operand)
+        return found.identity if found is not None and found.identity in self._summed else None
 
     # --- measures -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _summed(self) -> dict[str, bool]:
-        """The columns that are summed, and whether their squares are needed."""
-        found: dict[str, bool] = {}
+    def _quantities(self) -> dict[Expr, Quantity]:
+        """What statistics of numbers are of."""
+        columns = Columns(self._protected, self._types, self._context.today)
+        asked = [(one, one.operand) for one in self._statistics if one.name in (*_SUMMED, "quantile")]
+        return {operand: self._quantity(columns, one, operand) for one, operand in asked if operand is not None}
+
+    def _quantity(self, columns: Columns, one: Statistic, operand: Expr) -> Quantity:
+        """Raises NotOffered, NotFollowed and NotTotal."""
+        not_dropped(self._context, self._table, columns_of(operand))
+        stored = {fold(name): name for name in self._context.columns(self._table)}
+        named = rebuilt(
+            operand,
+            lambda part: Column(part.source, stored.get(part.name, part.name)) if isinstance(part, Column) else None,
+        )
+        try:
+            return quantity(columns, operand, self._write.text(named))
+        except NotBounded as no:
+            told = {"quantile": "quantile_cont"}.get(one.name, one.name)
+            further = "" if one.place is None else f", {float(one.place):g}"
+            why = Unanswered(
+                str(no),
+                tuple(sorted(columns_of(operand))),
+                (f"{told}({{}}{further})",),
+                otherwise="ask the steward for a column with bounds that holds it",
+            )
+            raise NotFollowed(why.reason, why=why) from no
+
+    def _of(self, one: Statistic) -> Quantity:
+        assert one.operand is not None
+        return self._quantities[one.operand]
+
+    @cached_property
+    def _summed(self) -> dict[tuple[bool, str], bool]:
+        """What is summed, and whether its squares are needed."""
+        found: dict[tuple[bool, str], bool] = {}
         for one in self._statistics:
-            if one.column is not None and one.name in _SUMMED:
-                found[one.column] = found.get(one.column, False) or one.name in _SPREADING
+            if one.name in _SUMMED:
+                summed = self._of(one).identity
+                found[summed] = found.get(summed, False) or one.name in _SPREADING
         return found
 
     @cached_property
@@ -517,22 +556,23 @@ class _Plan:
         asked = {one.name for one in self._statistics}
         counted = any(one.name in ("records", "share") and not self._is_of_values(one) for one in self._statistics)
         different = sorted({one.column or "" for one in self._statistics if one.name == "different"})
-        places: dict[str, set[Fraction]] = {}
+        places: dict[tuple[bool, str], set[Fraction]] = {}
         for one in self._statistics:
-            if one.name == "quantile" and one.column is not None and one.place is not None:
-                places.setdefault(one.column, set()).add(one.place)
+            if one.name == "quantile" and one.place is not None:
+                places.setdefault(self._of(one).identity, set()).add(one.place)
+        known = {one.identity: one for one in self._quantities.values()}
         found = _Measures(
             records=Records() if counted and not self._summed else None,
             units=Units(self._few_cells) if "units" in asked else None,
             different={one: self._different(one) for one in different},
             # The first sum counts records beside, those without a value too.
             sums={
-                column: Sums(self._number(column, squares=squares), squares, counted and at == 0)
-                for at, (column, squares) in enumerate(sorted(self._summed.items()))
+                of: Sums(known[of].number(squares=squares), squares, counted and at == 0)
+                for at, (of, squares) in enumerate(sorted(self._summed.items()))
             },
             quantiles={
-                column: Quantiles(self._number(column, quantiles=True), tuple(str(one) for one in sorted(at)))
-                for column, at in sorted(places.items())
+                of: Quantiles(known[of].number(quantiles=True), tuple(str(one) for one in sorted(at)))
+                for of, at in sorted(places.items())
             },
         )
         if not all(one.adds_up for one in found.all):
@@ -546,9 +586,6 @@ class _Plan:
             return None
         cells = self._context.releases.cells(self._asked(((Records(), Fraction(1)),)))
         return cells if cells and cells < self._policy.contributions else None
-
-    def _number(self, column: str, **of: bool) -> Number:
-        return of_column(self._protected, self._types, column, **of)
 
     def _different(self, column: str) -> Different:
         """The measure of a column's different values. Raises NotTotal for types that are not compared."""
@@ -569,7 +606,8 @@ class _Plan:
     @cached_property
     def question(self) -> AggregatesQuestion:
         for one in self._statistics:
-            not_dropped(self._context, self._table, {one.column} - {None} if one.name != "units" else set())  # type: ignore[arg-type]
+            if one.name == "different" and one.column is not None:
+                not_dropped(self._context, self._table, {one.column})
         measures = shared(self._measures.all, self._policy.contributions, is_alone=self._is_alone)
         return self._asked(measures)
 
@@ -616,10 +654,10 @@ class _Plan:
     def _follows(self, one: Statistic, node: Node) -> Told:
         """A statistic as it follows from the answer. node: as it is written."""
         measures, column = self._measures, one.column or ""
-        if one.name == "records" and self._is_of_values(one):
-            records = self._of_records(one.where)
-            of_values = Counted.by(self._measured(measures.sums[present_column(records) or ""]))
-            return Count(one, node, self, of_values, one.where - records)
+        beside = self._counted_beside(one) if one.name == "records" else None
+        if beside is not None:
+            of_values = Counted.by(self._measured(measures.sums[beside]))
+            return Count(one, node, self, of_values, one.where - self._of_records(one.where))
         if one.name == "records":
             return Count(one, node, self, self._records, one.where)
         if one.name == "share":
@@ -631,8 +669,10 @@ class _Plan:
             of_column = Counted.by(self._measured(measures.different[column]))
             return CountOfDifferent(one, node, self, of_column, one.where)
         if one.name == "quantile":
-            return Quantile(one, node, self, self._measured(measures.quantiles[column]), self._types[column])
-        return _SUMMED[one.name](one, node, self, self._measured(measures.sums[column]), self._types[column])
+            of = self._of(one)
+            return Quantile(one, node, self, self._measured(measures.quantiles[of.identity]), of.type)
+        of = self._of(one)
+        return _SUMMED[one.name](one, node, self, self._measured(measures.sums[of.identity]), of.type)
 
     def _measured(self, measure: M) -> Measured[M]:
         return Measured(measure, self._measures.all.index(measure), self.question.noise(measure))
@@ -708,7 +748,7 @@ class _Plan:
             near = f"95 % are within {rounded(max(one.half or 0 for one in self.told))} of the truth"
             return f"The counts have noise, and may be negative: {near}."
         told = in_words(self.told, self._as_written, has_totals=self._grouped.has_sets)
-        return told + self._rounded_told + self._split_told
+        return told + self._bounds_told + self._rounded_told + self._split_told
 
     def _as_written(self, node: Node) -> str:
         """An aggregate as the statement has it: nothing of the text of a view or macro."""
@@ -718,10 +758,19 @@ class _Plan:
         return "a number" if part is None else part
 
     @property
+    def _bounds_told(self) -> str:
+        """The bounds and the steps of what is computed; nothing of the text of a view or macro."""
+        if self._context.bound.opened:
+            return ""
+        found = dict.fromkeys(one.words for one in self._quantities.values() if one.words)
+        return f" Bounds and step of what is computed follow from its columns: {', '.join(found)}." if found else ""
+
+    @property
     def _rounded_told(self) -> str:
         """Which numbers are rounded, and how."""
-        numbers = [one.number for one in self._measures.sums.values()]
-        found = [one for one in numbers if rounding(one, self._types[fold(one.column)])]
+        types = {one.identity: one.type for one in self._quantities.values()}
+        numbers = [(one.number, types[of]) for of, one in self._measures.sums.items()]
+        found = [one for one, kind in numbers if rounding(one, kind)]
         told = ", ".join(f"{one.column} to steps of {float(Fraction(one.step)):.6g}" for one in found)
         return f" Values are rounded: {told}." if told else ""
 

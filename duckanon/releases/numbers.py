@@ -1,32 +1,55 @@
-"""Columns of numbers with declared bounds, as whole steps."""
+"""Numbers with bounds, as whole steps: columns, and what is computed from them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
 
-from duckanon.catalog.names import fold, literal
+from duckanon.accounting import written as amount
+from duckanon.catalog.names import fold, literal, quoted
 from duckanon.catalog.policy import LARGEST_BOUND
 from duckanon.catalog.snapshot import Protected
-from duckanon.releases.measures import Number
+from duckanon.releases.measures import Computed, Number
 from duckanon.releases.noise import NotOffered
+from duckanon.rewrite.algebra.bounds import MOST_STEPS, TOO_FINE, Bounded, NotBounded, bounded, grid, whole
+from duckanon.rewrite.algebra.constants import in_sql
+from duckanon.rewrite.algebra.expressions import Column, Expr
+from duckanon.rewrite.algebra.filters import scalar, written
+from duckanon.rewrite.algebra.scalars import builtin
 from duckanon.rewrite.recognize.measures import WHOLE
 
 # The most steps between the bounds. Squares have as many totals of twice the digits; quantiles try each step.
 _MOST_STEPS, _MOST_OF_SQUARES, _MOST_OF_QUANTILES = 10**8, 10**4, 10**3
 # The steps of a column of floats without a declared step: so fine that rounding to them does not show beside the noise.
 _DEFAULT_STEPS = 10**6
+_UNBOUNDED = (
+    "The policy declares no bounds for {column}, so one record could change its sum without limit: ask the steward for "
+    "bounds := {{{literal}: {ends}}}."
+)
+# Types of moments: the step in which they are counted from 1970 on, and how.
+_MOMENTS = {
+    "DATE": (timedelta(days=1), "CAST({} - DATE '1970-01-01' AS BIGINT)"),
+    "TIMESTAMP": (timedelta(microseconds=1), "system.main.epoch_us({})"),
+}
 _DECIMAL = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 
 
 def rounding(number: Number, kind: str) -> Fraction:
-    """How far a value of a column of that type can be from the step to which it is rounded."""
+    """How far a value of that type can be from the step to which it is rounded."""
+    if isinstance(number, Computed):
+        return Fraction(number.error)
     low, step = Fraction(number.low), Fraction(number.step)
     own = own_step(kind)
     exact = own is not None and (own / step).denominator == 1 and (low / own).denominator == 1
     return Fraction(0) if exact else step / 2
+
+
+def _written(moment: datetime, kind: str) -> str:
+    return in_sql(moment.date() if kind == "DATE" else moment, kind)
 
 
 def is_number(kind: str) -> bool:
@@ -42,25 +65,151 @@ def own_step(kind: str) -> Fraction | None:
     return Fraction(1) if kind in WHOLE else None
 
 
-def of_column(
-    protected: Protected, types: Mapping[str, str], column: str, *, squares: bool = False, quantiles: bool = False
-) -> Number:
-    """A column as a number. types: of the table's columns, by folded name. Raises NotOffered."""
-    bounds = {fold(name): one for name, one in protected.policy.bounds.items()}.get(fold(column))
-    kind = types.get(fold(column), "")
-    if not is_number(kind):
-        raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
-    if bounds is None:
-        raise NotOffered(
-            f"The policy declares no bounds for {column}, so one record could change its sum without limit: ask the "
-            f"steward for bounds := {{{literal(column)}: [least, largest]}}."
+@dataclass(frozen=True)
+class Bounds:
+    """The declared bounds of a column, with the step that holds: as fractions, of dates in days."""
+
+    low: Fraction
+    high: Fraction
+    step: Fraction
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a protected table, as what numbers are computed from.
+
+    types: by folded name. today: what `current_date` stands for.
+    """
+
+    protected: Protected
+    types: Mapping[str, str]
+    today: date
+
+    def name(self, column: str) -> str:
+        """As the table has it."""
+        assert self.protected.stored is not None
+        return {fold(name): name for name in self.protected.stored.columns}[fold(column)]
+
+    def bounds(self, column: str) -> Bounds:
+        """Raises NotOffered where none are declared that a sum can have."""
+        kind = self.types.get(fold(column), "")
+        if not is_number(kind):
+            raise NotOffered("Sums, means and quantiles are told of columns of numbers.")
+        declared = self._declared(column)
+        if declared is None:
+            raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends="[least, largest]"))
+        low, high, *steps = map(Fraction, declared)
+        if max(-low, high) > LARGEST_BOUND:
+            raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
+        return Bounds(low, high, steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS)
+
+    def _declared(self, column: str) -> tuple[str, ...] | None:
+        return {fold(name): one for name, one in self.protected.policy.bounds.items()}.get(fold(column))
+
+    def number(self, column: str, most: int) -> Number:
+        """A column in at most so many steps. Raises NotOffered."""
+        of = self.bounds(column)
+        step = of.step * ceil((of.high - of.low) / of.step / most)
+        return Number(self.name(column), str(of.low), str(step), ceil((of.high - of.low) / step))
+
+    # --- what expressions are made of ---------------------------------------------------------------------------------
+
+    def column(self, column: Column) -> Bounded:
+        """A column in whole steps. Raises NotOffered, and NotBounded for one with too many steps."""
+        kind = self.types.get(fold(column.name), "")
+        if kind == "BOOLEAN":
+            name = quoted([column.name])
+            return Bounded(0, 1, Fraction(1), f"(CASE WHEN {name} THEN {whole(1)} WHEN NOT {name} THEN {whole(0)} END)")
+        if kind in _MOMENTS:
+            return self._moment(self.name(column.name), kind)
+        number = self.number(self.name(column.name), LARGEST_BOUND)
+        low, step = Fraction(number.low), Fraction(number.step)
+        if max(-low, number.high) / step > LARGEST_BOUND:
+            raise NotBounded(f"{number.column} has more than 10^15 steps")
+        # In steps of which its least value, too, is a whole number.
+        unit = step if (low / step).denominator == 1 else grid([low, step])
+        times, first = int(step / unit), int(low / unit)
+        sql = number.sql if times == 1 else builtin("*", number.sql, str(times))
+        decimal = _DECIMAL.fullmatch(kind)
+        return Bounded(
+            first,
+            first + number.steps * times,
+            unit,
+            builtin("+", sql, f"({first})") if first else sql,
+            int(decimal[1]) if decimal else 0 if kind in WHOLE else None,
+            rounding(number, kind),
         )
-    low, high, *steps = map(Fraction, bounds)
-    if max(-low, high) > LARGEST_BOUND:
-        raise NotOffered(f"The bounds of {column} are too wide for sums: ask the steward for narrower ones.")
-    step = steps[0] if steps else own_step(kind) or (high - low) / _DEFAULT_STEPS
-    most = _MOST_OF_QUANTILES if quantiles else _MOST_OF_SQUARES if squares else _MOST_STEPS
-    step *= ceil((high - low) / step / most)
-    assert protected.stored is not None
-    stored = {fold(name): name for name in protected.stored.columns}
-    return Number(stored[fold(column)], str(low), str(step), ceil((high - low) / step))
+
+    def _moment(self, column: str, kind: str) -> Bounded:
+        """A column of dates, in days, or of timestamps, in microseconds. Raises NotOffered."""
+        ends = self._declared(column)
+        if ends is None:
+            # The values of a domain that the policy lists are bounds, too.
+            listed = {fold(name): one for name, one in self.protected.policy.domains.items()}.get(fold(column))
+            values = [each for each in listed if each is not None] if isinstance(listed, tuple) else []
+            if not values:
+                times = f"[{kind} '2020-01-01', {kind} '2029-12-31']"
+                raise NotOffered(_UNBOUNDED.format(column=column, literal=literal(column), ends=times))
+            ends = (str(min(values)), str(max(values)))
+        first, last = map(datetime.fromisoformat, ends)
+        name = quoted([column])
+        clamped = f"system.main.least(system.main.greatest({name}, {_written(first, kind)}), {_written(last, kind)})"
+        unit, sql = _MOMENTS[kind]
+        low, high = ((each - datetime(1970, 1, 1)) // unit for each in (first, last))
+        return Bounded(
+            low, high, Fraction(1), f"(CASE WHEN {name} IS NOT NULL THEN {sql.format(clamped)} END)", kind=kind
+        )
+
+    def condition(self, expr: Expr) -> str:
+        return written(expr, self.types, self.today)
+
+    def part(self, expr: Expr) -> str:
+        return scalar(expr, self.types, self.today)[0]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a statistic is of: a column, or what is computed from columns.
+
+    identity: equal for all ways in which it is written. type: in DuckDB; of computed ones, of their sums. computed: its
+    bounds, if it is no column.
+    """
+
+    identity: tuple[bool, str]
+    type: str
+    shown: str
+    columns: Columns
+    computed: Bounded | None = None
+
+    def number(self, *, squares: bool = False, quantiles: bool = False) -> Number:
+        """It in steps, which are coarser for squares and quantiles. Raises NotOffered."""
+        most = _MOST_OF_QUANTILES if quantiles else _MOST_OF_SQUARES if squares else None
+        if self.computed is None:
+            return self.columns.number(self.shown, most or _MOST_STEPS)
+        of, steps = self.computed, max(1, self.computed.high - self.computed.low)
+        value = of.sql if of.low == 0 else builtin("-", of.sql, f"({of.low})")
+        by = 1 if most is None else ceil(Fraction(steps, most))
+        error = of.error if by == 1 else of.error + of.step * by / 2
+        if by > 1:
+            value, steps = builtin("//", builtin("+", value, str(by // 2)), str(by)), (steps + by // 2) // by
+        return Computed(self.shown, str(of.least), str(of.step * by), steps, value, str(error))
+
+    @property
+    def words(self) -> str:
+        """Its bounds and its step; empty for a column, whose bounds the policy has."""
+        of = self.computed
+        if of is None:
+            return ""
+        return f"{self.shown}: {amount(of.least)} to {amount(of.largest)} by {amount(of.step)}"
+
+
+def quantity(columns: Columns, operand: Expr, shown: str) -> Quantity:
+    """What a statistic is of. shown: how it is written. Raises NotOffered, NotBounded and NotTotal."""
+    if isinstance(operand, Column):
+        kind = columns.types.get(operand.name, "")
+        columns.bounds(columns.name(operand.name))
+        return Quantity((False, operand.name), kind, columns.name(operand.name), columns)
+    found = bounded(operand, columns)
+    if found.high - found.low > MOST_STEPS:
+        raise NotBounded(TOO_FINE)
+    return Quantity((True, found.sql), found.type, shown, columns, found)

@@ -23,7 +23,7 @@ from duckanon.catalog.snapshot import Protected
 from duckanon.governance.answers import Purchase
 from duckanon.governance.locations import Location
 from duckanon.releases import layout
-from duckanon.releases.measures import MOST_CELLS, Measure, Records
+from duckanon.releases.measures import MOST_CELLS, Computed, Measure, Records
 from duckanon.releases.sizes import RECORDS, Among, Size, UnitsTable, Values
 from duckanon.units.relation import OpenRows, Relation
 from duckanon.units.relation import Records as UnitRecords
@@ -338,7 +338,7 @@ class AggregatesQuestion(PaidQuestion):
     def types(self, cells: Mapping[str, str]) -> dict[str, str]:
         found = {one: cells[one] for one in self.form.cell}
         for at, (one, _) in enumerate(self.measures):
-            found |= dict.fromkeys(one.columns(at).values(), one.type)
+            found |= one.types(at)
         return found
 
     @property
@@ -389,7 +389,11 @@ class AggregatesQuestion(PaidQuestion):
 
 def _fields(measure: Measure) -> dict[str, Any]:
     """What makes a measure; parts that it does not have are left out."""
-    return {name: one for name, one in asdict(measure).items() if one is not None}
+    found = {name: one for name, one in asdict(measure).items() if one is not None}
+    if isinstance(getattr(measure, "number", None), Computed):
+        # However it is written, its steps are computed alike.
+        found["number"].pop("column")
+    return found
 
 
 # A text, or a key's value, in an expression.

@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from sqlglot import exp
 
 from duckanon.releases.intervals import Noisy, Quotient
-from duckanon.releases.measures import Measure, Quantiles, Sums
+from duckanon.releases.measures import Computed, Measure, Quantiles, Sums
 from duckanon.releases.numbers import own_step, rounding
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.rewrite.algebra.nodes import Node, sql
@@ -236,6 +236,12 @@ class _OfSums(Told):
     type: str
 
     def _sum(self, name: str) -> str:
+        """A total as a DOUBLE, or as a whole number."""
+        exact = self._exact(name)
+        return f"CAST({exact} AS DOUBLE)" if name == "s" and self.found.measure.decimals is not None else exact
+
+    def _exact(self, name: str) -> str:
+        """A total to the last step, which may be a decimal."""
         return self.cells.sum(self.found.columns[name], self.asked.where)
 
     @property
@@ -260,7 +266,8 @@ class Sum(_OfSums):
 
     @property
     def value(self) -> str:
-        return self._of_cells(f"CAST({times(self.total, self.asked.factor)} AS {self._result})")
+        total = self._exact("s") if self.asked.factor == 1 else self.total
+        return self._of_cells(f"CAST({times(total, self.asked.factor)} AS {self._result})")
 
     def _of_cells(self, value: str) -> str:
         """NULL, as DuckDB has it, where a condition on keys says that there is nothing to be summed."""
@@ -272,6 +279,8 @@ class Sum(_OfSums):
     @property
     def _result(self) -> str:
         """The type that DuckDB gives the sum."""
+        if isinstance(self.found.measure.number, Computed):
+            return self.type
         if self.node.find(exp.Cast) is not None or self.asked.factor.denominator != 1:
             return "DOUBLE"
         if self.type.startswith("DECIMAL("):

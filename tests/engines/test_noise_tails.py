@@ -50,6 +50,20 @@ def test_large_scales_are_like_continuous_noise(count: int) -> None:
         assert least_width(scale, count) == pytest.approx(smooth_width(scale, count), rel=1e-6, abs=1.5)
 
 
+@pytest.mark.parametrize("scale", [Fraction(2**40 + 1), Fraction(10**15), Fraction(10**23)])
+def test_scales_whose_steps_floats_do_not_tell_apart(scale: Fraction) -> None:
+    """Widths grow with the scale, as those of continuous noise: sums, sums with weights, and quotients."""
+    unit = Fraction(10**6)
+    for count in (1, 3, 40):
+        assert least_width(scale, count) == pytest.approx(float(scale / unit) * least_width(unit, count), rel=1e-5)
+    kinds = [Kind(Fraction(1), 2), Kind(Fraction(1, 3), 5)]
+    assert float(width(scale, kinds)) == pytest.approx(float(scale / unit * width(unit, kinds)), rel=1e-5)
+    ends = (Kind(Fraction(0), 1), Kind(Fraction(1), 1))
+    wide, known = quotient_widths(scale, ends), quotient_widths(unit, ends)
+    assert wide.start == pytest.approx(float(scale / unit) * known.start, rel=1e-5)
+    assert least_width(scale, 1) >= -float(scale) * log(0.05) * (1 - 1e-9)
+
+
 TWINS: dict[str, Callable[[Fraction, int], float]] = {
     "the square root of the number times the continuous width": lambda b, c: sqrt(c) * -log(0.05) * float(b),
     "the square root of the number times the width of one": lambda b, c: sqrt(c) * least_width(b, 1),

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kstest, laplace
 
 from duckanon.engines import randomness
-from duckanon.engines.randomness import Entropy, double_geometric
+from duckanon.engines.randomness import Entropy, double_geometric, wide_double_geometric
 from duckanon.errors import InvalidInput
 from tests.engines.seeded import Seeded
 
@@ -75,3 +75,16 @@ def test_shapes() -> None:
 def test_scales_out_of_range(scale: Fraction) -> None:
     with pytest.raises(InvalidInput):
         double_geometric(scale, 1, Seeded(1))
+
+
+def test_wide_noise_has_whole_numbers_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the same distribution, drawn the compiled way or the slow one; above 64 bits that of Laplace noise."""
+    narrow = wide_double_geometric(Fraction(7, 3), 20_000, Seeded(9))
+    assert narrow.dtype == object
+    assert p_value(narrow.astype(np.int64), Fraction(7, 3)) > 1e-3
+    draws = wide_double_geometric(Fraction(10**20, 3), 5_000, Seeded(10))
+    assert max(map(abs, draws)) > 2**63
+    assert kstest(draws.astype(float) / (10**20 / 3), laplace.cdf).pvalue > 1e-3
+    assert kstest(draws.astype(float) / (10**20 / 2.4), laplace.cdf).pvalue < 1e-3
+    monkeypatch.setattr(randomness, "_WIDEST", 0)
+    assert p_value(wide_double_geometric(Fraction(5, 2), 10_000, Seeded(4)).astype(np.int64), Fraction(5, 2)) > 1e-3

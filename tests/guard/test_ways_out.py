@@ -41,6 +41,13 @@ MORE = [
     "SELECT max(l_quantity + l_discount) FROM lineitem",
     "SELECT sum(l_quantity * l_tax) FROM lineitem",
     "SELECT sum(l_tax * 2) FROM lineitem",
+    "SELECT sum(l_quantity / l_tax) FROM lineitem",
+    "SELECT median(ln(l_extendedprice)) FROM lineitem",
+    "SELECT quantile_cont(sqrt(l_extendedprice), 0.25) FROM lineitem",
+    "SELECT stddev(l_quantity ** 2) FROM lineitem",
+    "SELECT sum(length(l_comment)) FILTER (WHERE l_returnflag = 'A') FROM lineitem",
+    "SELECT l_shipmode, sum(l_quantity / l_discount) AS s FROM lineitem GROUP BY ALL ORDER BY s DESC LIMIT 1",
+    "SELECT avg(l_extendedprice * l_extendedprice * l_extendedprice) FROM lineitem",
     "SELECT avg(l_extendedprice / l_quantity) FROM lineitem WHERE l_shipmode = 'MAIL'",
     "SELECT median(l_extendedprice * l_discount) FROM lineitem",
     "SELECT quantile_cont(l_extendedprice * l_discount, 0.25) FROM lineitem",
@@ -159,9 +166,7 @@ def test_many_are_tried(con: duckanon.Analyst) -> None:
         assert one in words
 
 
-@pytest.mark.parametrize(
-    "sql", ["SELECT sum(l_quantity * l_tax) FROM lineitem", "SELECT max(l_receiptdate) FROM lineitem"]
-)
+@pytest.mark.parametrize("sql", ["SELECT sum(ln(l_tax)) FROM lineitem", "SELECT max(l_receiptdate) FROM lineitem"])
 def test_without_trying_them_some_would_fail(con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     """The twin names what the policy does not have."""
     monkeypatch.setattr(noisy_aggregates, "_is_answered", lambda *_: True)

@@ -29,7 +29,9 @@ from duckanon.rewrite.algebra.constants import (
     step,
 )
 from duckanon.rewrite.algebra.expressions import (
+    NULL,
     And,
+    Arithmetic,
     Between,
     Boolean,
     Column,
@@ -133,6 +135,10 @@ class _Writer:
             case Column(name=name), Null():
                 self._scalars.type_of_column(operand)
                 return f"({quoted([name])} IS NULL)"
+            case Arithmetic("+" | "-" | "*", left, right), Null():
+                # It has a value where both have one, so that nothing has to be computed.
+                parts = [self._is(each, NULL) for each in (left, right) if self._scalars.constant(each) is None]
+                return f"({' OR '.join(parts)})" if parts else "false"
             case _, Null():
                 return f"({self.scalar(operand).sql} IS NULL)"
             case _, Boolean(truth):

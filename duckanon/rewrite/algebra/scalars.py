@@ -102,7 +102,7 @@ class Scalars:
                 return _cast(self.scalar(operand), constants.type_name(kind))
             case Arithmetic(operator, left, right):
                 return ARITHMETIC[operator](self._number(left), self._number(right))
-        name, arguments = _called(expr)
+        name, arguments = called(expr)
         if name in FUNCTIONS:
             first, *rest = arguments
             return FUNCTIONS[name](self.scalar(first), [self.constant(one) for one in rest])
@@ -535,7 +535,7 @@ OTHER_NAMES = {
 _SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
-def _called(call: Expr) -> tuple[str, Sequence[Expr]]:
+def called(call: Expr) -> tuple[str, Sequence[Expr]]:
     """The name of a function as DuckDB has it, and its arguments: what it is applied to comes first.
 
     What is no function, or has an argument that is not known here, gives the name ''.
@@ -553,7 +553,7 @@ def _called(call: Expr) -> tuple[str, Sequence[Expr]]:
 
 
 def _by_name(written: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr]]:
-    """As `_called`, for a function that sqlglot has no class for."""
+    """As `called`, for a function that sqlglot has no class for."""
     name = OTHER_NAMES.get(written, written)
     if not operands:
         return "", []
@@ -566,7 +566,7 @@ def _by_name(written: str, operands: Sequence[Expr]) -> tuple[str, Sequence[Expr
 
 
 def _by_class(call: Operation) -> tuple[str, Sequence[Expr]]:
-    """As `_called`, for a function that sqlglot has a class for."""
+    """As `called`, for a function that sqlglot has a class for."""
     if call.kind == "Substring":
         parts = [call.argument(name) for name in ("this", "start", "length")]
         return "substring", [one for one in parts if isinstance(one, Expr)]

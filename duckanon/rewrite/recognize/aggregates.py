@@ -136,18 +136,17 @@ def _unanswered(expr: Expr) -> Unanswered | str:
 
 def _of_computed(expr: Aggregate, columns: tuple[str, ...]) -> Unanswered | str:
     """Why a statistic of numbers is not answered."""
-    operand, place = _quantile(expr)
-    if expr.name in _QUANTILES and isinstance(operand, Column) and place is None:
+    _, place = _quantile(expr)
+    if expr.name in _QUANTILES and place is None:
         return "The place of a quantile is a constant from 0 to 1."
-    if expr.name in _QUANTILES and isinstance(operand, Column):
+    if expr.name in _QUANTILES:
         return "The place of a quantile is a number from 0 to 1 in thousandths: round it."
     what = "A sum" if expr.name == "sum" else "This statistic"
-    further = f", {float(place):g}" if place is not None else ""
     return Unanswered(
-        f"{what} is told of one column with bounds as it stands, not of what is computed from columns",
+        f"{what} is of what each record says by itself, not of other records in a window",
         columns,
-        (f"{expr.name}({{}}{further})",),
-        otherwise="ask the steward for a column with bounds that holds it",
+        (f"{expr.name}({{}})",),
+        otherwise="ask for it without the window",
     )
 
 
@@ -156,7 +155,7 @@ def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
         one = expr.argument
         if expr.name != "count" or not isinstance(one, Column):
             return None
-        return Statistic("units", column=one.name, where=expr.where)
+        return Statistic("units", one, expr.where)
     added = measure(expr, block.sources)
     if added is not None:
         return _added(added)
@@ -165,14 +164,14 @@ def _statistic(expr: Aggregate, block: Block) -> Statistic | None:
         event, of = parts
         return Statistic("share", where=event.where | of.where, of=of.where, factor=event.scale)
     if expr.name in _OF_NUMBERS and expr.argument is not None:
-        return _of_column(_OF_NUMBERS[expr.name], expr.argument, expr.where)
+        return _of_number(_OF_NUMBERS[expr.name], expr.argument, expr.where)
     if expr.name == "median" and expr.argument is not None:
-        return _of_column("quantile", expr.argument, expr.where, Fraction(1, 2))
+        return _of_number("quantile", expr.argument, expr.where, Fraction(1, 2))
     operand, place = _quantile(expr)
     if expr.name not in _QUANTILES or operand is None or place is None:
         return None
     fine = 0 <= place <= 1 and place.denominator <= _FINEST_PLACE
-    return _of_column("quantile", operand, expr.where, place) if fine else None
+    return _of_number("quantile", operand, expr.where, place) if fine else None
 
 
 def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
@@ -185,21 +184,18 @@ def _quantile(expr: Aggregate) -> tuple[Expr | None, Fraction | None]:
     return None, None
 
 
-def _added(found: Measure) -> Statistic | None:
+def _added(found: Measure) -> Statistic:
     if found.weight is None:
         return Statistic("records", where=found.where, factor=found.scale)
-    inner = _plain(found.weight)
-    if not isinstance(inner, Column):
-        return None
-    return Statistic("sum", column=inner.name, where=found.where, factor=found.scale)
+    return Statistic("sum", _plain(found.weight), found.where, factor=found.scale)
 
 
-def _of_column(name: str, operand: Expr, where: frozenset[Expr], place: Fraction | None = None) -> Statistic | None:
+def _of_number(name: str, operand: Expr, where: frozenset[Expr], place: Fraction | None = None) -> Statistic:
     inner = _plain(operand)
     match inner:
         case Case(((condition, value),), Null()):
             where, inner = where | conjuncts(condition), _plain(value)
-    return Statistic(name, column=inner.name, where=where, place=place) if isinstance(inner, Column) else None
+    return Statistic(name, inner, where, place=place)
 
 
 def _plain(expr: Expr) -> Expr:
@@ -212,9 +208,9 @@ def _plain(expr: Expr) -> Expr:
 _WIDE = ("DOUBLE", "HUGEINT", "BIGINT")
 
 
-def present_column(where: frozenset[Expr]) -> str | None:
-    """The column, if the only condition is that it is not NULL."""
+def present_operand(where: frozenset[Expr]) -> Expr | None:
+    """What is not NULL, if that is the only condition."""
     match tuple(where):
-        case (Not(Is(Column(_, name), Null())),):
-            return name
+        case (Not(Is(operand, Null())),):
+            return _plain(operand)
     return None

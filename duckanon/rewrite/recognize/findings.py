@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 from duckanon.catalog.names import TableName
-from duckanon.rewrite.algebra.expressions import Expr
+from duckanon.rewrite.algebra.expressions import Column, Expr
 from duckanon.rewrite.algebra.relations import Source
 
 
@@ -123,17 +123,22 @@ class Counts(Found):
 class Statistic:
     """A statistic of each group's records that meet `where`.
 
-    name: records (how many there are), units (how many different values of `column`), share (of the records that meet
-    `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, or quantile (at `place`). factor: by which it is
-    multiplied.
+    name: records (how many there are), units (how many different values of a column), share (of the records that meet
+    `of`), sum, avg, var_samp, var_pop, stddev_samp, stddev_pop, or quantile (at `place`). operand: what it is of, if it
+    is of a value. factor: by which it is multiplied.
     """
 
     name: str
-    column: str | None = None
+    operand: Expr | None = None
     where: frozenset[Expr] = frozenset()
     of: frozenset[Expr] = frozenset()
     place: Fraction | None = None
     factor: Fraction = Fraction(1)
+
+    @property
+    def column(self) -> str | None:
+        """The column that it is of; None if it is of none, or of what is computed."""
+        return self.operand.name if isinstance(self.operand, Column) else None
 
 
 @dataclass(frozen=True, kw_only=True)

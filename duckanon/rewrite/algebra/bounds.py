@@ -1,0 +1,586 @@
+"""Bounds of computed numbers, by interval arithmetic (Moore 1966) over the bounds of the columns in them.
+
+A number is a whole number of steps, so that computing with it is exact and its sums do not depend on the order of
+records. Columns are clamped to their bounds before anything is computed from them. So each part of an expression lies
+within bounds that follow from those of the columns, and is computed in 64 bits: nothing overflows or fails on a record.
+
+What the columns are is the caller's: `Leaves` gives each of them with its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from functools import reduce
+from math import ceil, gcd, lcm
+from typing import Protocol
+
+from duckanon.rewrite.algebra import constants
+from duckanon.rewrite.algebra.constants import NUMBER, WHOLE, Value, digits, folded, reach
+from duckanon.rewrite.algebra.expressions import (
+    And,
+    Arithmetic,
+    Between,
+    Boolean,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Comparison,
+    Constant,
+    Expr,
+    Function,
+    In,
+    Is,
+    Like,
+    Negative,
+    Not,
+    Null,
+    Nullif,
+    Operation,
+    Or,
+    Round,
+    Word,
+)
+from duckanon.rewrite.algebra.scalars import builtin, called
+
+# The most steps between the bounds of what a statistic is of.
+MOST_STEPS = 10**13
+# The largest number of steps anywhere within an expression: sums and differences of two fit into 64 bits.
+_MOST = 2**61
+_DAY = "DATE '1970-01-01'"
+_FIRST = date(1970, 1, 1)
+DATE, TIMESTAMP = "DATE", "TIMESTAMP"
+_FOLLOWED = (
+    "What a statistic is of may be computed by + - *, division by constants, CASE with conditions, coalesce, nullif, "
+    "least, greatest, abs, floor, ceil, round, // by constants, date_diff, parts of dates, and casts to wider numbers"
+)
+_DIVIDED = "Numbers are divided by constants other than zero here, not by what a record says"
+_MICROS = {"second": 10**6, "minute": 6 * 10**7, "hour": 36 * 10**8, "day": 864 * 10**8}
+# Parts of a date with few values, whatever the date.
+_PARTS = {
+    "quarter": (1, 4), "month": (1, 12), "day": (1, 31), "dayofweek": (0, 6), "isodow": (1, 7), "dayofyear": (1, 366),
+    "week": (1, 53), "hour": (0, 23), "minute": (0, 59),
+}  # fmt: skip
+
+
+TOO_FINE = (
+    "What is computed has more than 10^13 steps between its bounds, so one of its columns needs bounds with a coarser "
+    "step"
+)
+
+
+class NotBounded(Exception):
+    """Why no bounds are known of a number, in a sentence without its full stop."""
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What is known of a number that each record has.
+
+    sql: the number of steps as a BIGINT, which cannot fail and lies from low to high. kind: NUMBER, DATE (in days) or
+    TIMESTAMP (in microseconds). scale: the digits after the point in the type that DuckDB gives it; None: a DOUBLE.
+    error: how far it is at most from the number without rounding columns to their steps. nullable: whether it may be
+    NULL. constant: whether it is the same for all records.
+    """
+
+    low: int
+    high: int
+    step: Fraction
+    sql: str
+    scale: int | None = 0
+    error: Fraction = Fraction(0)
+    kind: str = NUMBER
+    nullable: bool = True
+    constant: bool = False
+
+    def __post_init__(self) -> None:
+        if max(abs(self.low), abs(self.high)) > _MOST:
+            raise NotBounded(TOO_FINE)
+
+    @property
+    def least(self) -> Fraction:
+        return self.low * self.step
+
+    @property
+    def largest(self) -> Fraction:
+        return self.high * self.step
+
+    @property
+    def size(self) -> Fraction:
+        """The largest absolute value."""
+        return max(abs(self.least), abs(self.largest))
+
+    @property
+    def type(self) -> str:
+        """The type that DuckDB gives its sum."""
+        return "DOUBLE" if self.scale is None else f"DECIMAL(38,{self.scale})" if self.scale else "HUGEINT"
+
+
+class Leaves(Protocol):
+    """What expressions are made of."""
+
+    @property
+    def today(self) -> date:
+        """What `current_date` stands for."""
+
+    def column(self, column: Column) -> Bounded:
+        """A column, clamped to its bounds. Raises NotBounded."""
+
+    def condition(self, expr: Expr) -> str:
+        """A condition on a record as SQL that cannot fail. Raises NotTotal."""
+
+    def part(self, expr: Expr) -> str:
+        """A part of a date, as SQL that cannot fail. Raises NotTotal."""
+
+
+def bounded(expr: Expr, leaves: Leaves) -> Bounded:
+    """A number that is computed from columns, with its bounds. Raises NotBounded, and NotTotal for conditions."""
+    return _Reader(leaves).number(expr)
+
+
+class _Reader:
+    def __init__(self, leaves: Leaves) -> None:
+        self._leaves = leaves
+
+    def number(self, expr: Expr) -> Bounded:
+        """The expression, which must be a number."""
+        found = self.of(expr)
+        if found.kind != NUMBER:
+            raise NotBounded("A statistic is of numbers: of dates take a difference in days, or a part of them")
+        return found
+
+    def of(self, expr: Expr) -> Bounded:
+        value = folded(expr, self._leaves.today)
+        if value is not None:
+            return _of_constant(value, expr)
+        match expr:
+            case Column():
+                return self._leaves.column(expr)
+            case Arithmetic() | Negative():
+                return self._computed(expr)
+            case Case():
+                return self._case(expr)
+            case Cast(operand, kind, tries=False):
+                return self._cast(operand, constants.type_name(kind))
+            case Coalesce(operands):
+                return _coalesced(self._alike(operands))
+            case Nullif(operand, other):
+                values = self._alike((operand, other))
+                sql = f"(CASE WHEN {values[0].sql} IS DISTINCT FROM {values[-1].sql} THEN {values[0].sql} END)"
+                return replace(values[0], sql=sql, nullable=True, constant=False)
+            case Round(operand, places):
+                return _to_places(_rounded, self.number(operand), self._places(places))
+            case Operation("Least" | "Greatest", _):
+                return _extreme(self._alike(expr.parts), is_least=expr.kind == "Least")
+        return self._truth(expr) if _is_condition(expr) else self._called(expr)
+
+    # --- arithmetic -------------------------------------------------------------------------------------------------
+
+    def _computed(self, expr: Expr) -> Bounded:
+        match expr:
+            case Arithmetic("*"):
+                factors = sorted(map(self.number, _factors(expr)), key=lambda one: one.sql)
+                return reduce(_product, factors)
+            case Arithmetic("/", left, right):
+                return _quotient(self.number(left), self.number(right))
+            case Arithmetic("//", left, right):
+                return _whole_quotient(self.number(left), self.number(right))
+            case Arithmetic("%"):
+                raise NotBounded(_FOLLOWED)
+        return self._sum(expr)
+
+    def _sum(self, expr: Expr) -> Bounded:
+        """A sum of terms, each with its sign, in an order that does not depend on how it is written."""
+        terms = [(sign, self.of(one)) for sign, one in _terms(expr, 1)]
+        days = sum(sign for sign, one in terms if one.kind == DATE)
+        kinds = {one.kind for _, one in terms}
+        if TIMESTAMP in kinds:
+            raise NotBounded("The difference of timestamps is no number: take date_diff('hour', ...) or another unit")
+        if days not in (0, 1) or (DATE in kinds and any(one.step.denominator != 1 for _, one in terms)):
+            raise NotBounded("Dates are subtracted from each other, or moved by whole days: nothing else is added")
+        step = grid([one.step for _, one in terms if one.low or one.high])
+        offset = sum((sign * one.least for sign, one in terms if one.constant), Fraction(0)) / step
+        moving = sorted(((sign, one) for sign, one in terms if not one.constant), key=lambda one: (-one[0], one[1].sql))
+        found = _constant(int(offset), step)
+        for sign, one in moving:
+            found = _added(found, sign, _in_steps(one, step))
+        scales = [one.scale for _, one in terms]
+        scale = None if None in scales else max(one or 0 for one in scales)
+        return replace(found, scale=scale, kind=DATE if days else NUMBER)
+
+    # --- values of several -------------------------------------------------------------------------------------------
+
+    def _alike(self, exprs: Sequence[Expr]) -> list[Bounded]:
+        """Several numbers, or dates, in steps of one size."""
+        found = [self.of(one) for one in exprs if not isinstance(one, Null)]
+        if not found or len({one.kind for one in found}) > 1:
+            raise NotBounded("The values of CASE, coalesce, least and greatest are all numbers, or all dates")
+        step = grid([one.step for one in found if one.low or one.high])
+        scales = [one.scale for one in found]
+        scale = None if None in scales else max(one or 0 for one in scales)
+        return [replace(_in_steps(one, step), scale=scale) for one in found]
+
+    def _case(self, expr: Case) -> Bounded:
+        values = self._alike(expr.values)
+        rest = iter(values)
+        sql = [None if isinstance(one, Null) else next(rest).sql for one in expr.values]
+        cases = " ".join(
+            f"WHEN {self._leaves.condition(branch.condition)} THEN {then or 'NULL'}"
+            for branch, then in zip(expr.branches, sql, strict=False)
+        )
+        default = f" ELSE {sql[-1]}" if sql[-1] is not None else ""
+        nullable = None in sql or any(one.nullable for one in values)
+        return replace(_around(values), sql=f"(CASE {cases}{default} END)", nullable=nullable, constant=False)
+
+    def _truth(self, expr: Expr) -> Bounded:
+        """A condition as a number: 1 for true, 0 for false."""
+        met, unmet = self._leaves.condition(expr), self._leaves.condition(Not(expr))
+        return Bounded(0, 1, Fraction(1), f"(CASE WHEN {met} THEN {whole(1)} WHEN {unmet} THEN {whole(0)} END)")
+
+    # --- casts and functions -----------------------------------------------------------------------------------------
+
+    def _cast(self, operand: Expr, kind: str) -> Bounded:
+        """A cast that changes no number."""
+        if kind == "DATE":
+            return _day(self.of(operand))
+        found = self._condition_or_number(operand)
+        if kind == "DOUBLE":
+            return replace(found, scale=None)
+        scale = 0 if kind in WHOLE else (digits(kind) or (0, None))[1]
+        if scale is None:
+            raise NotBounded(_FOLLOWED)
+        low, high = reach(kind)
+        if (found.step * 10**scale).denominator != 1 or found.least < low or high < found.largest:
+            raise NotBounded(f"A cast to {kind} could change a number, as far as bounds say: leave it out, or round")
+        return replace(found, scale=scale)
+
+    def _condition_or_number(self, operand: Expr) -> Bounded:
+        return self._truth(operand) if _is_condition(operand) else self.number(operand)
+
+    def _places(self, places: Expr | None) -> int:
+        value = None if places is None else folded(places, self._leaves.today)
+        if places is None:
+            return 0
+        if value is None or not isinstance(value.value, Fraction) or value.value.denominator != 1:
+            raise NotBounded("Numbers are rounded to a constant number of places")
+        return int(value.value)
+
+    def _called(self, expr: Expr) -> Bounded:
+        """A function."""
+        name, arguments = _function(expr)
+        if name == "datediff":
+            unit, first, last = arguments
+            assert isinstance(unit, Constant)
+            return _added(_counted(unit.value, self.of(last)), -1, _counted(unit.value, self.of(first)))
+        if len(arguments) != 1:
+            raise NotBounded(_FOLLOWED)
+        if name in _PARTS:
+            low, high = _PARTS[name]
+            return Bounded(low, high, Fraction(1), f"CAST({self._leaves.part(expr)} AS BIGINT)")
+        if name == "year":
+            return _counted("year", self.of(arguments[0]))
+        if name in ("floor", "ceil"):
+            return _to_places(_floored if name == "floor" else _ceiled, self.number(arguments[0]), 0)
+        if name == "abs":
+            return _absolute(self.number(arguments[0]))
+        if name in ("length", "strlen"):
+            raise NotBounded("No bound is known of the length of a text, so one record could change it without limit")
+        raise NotBounded(_FOLLOWED)
+
+
+def _is_condition(expr: Expr) -> bool:
+    return isinstance(expr, And | Or | Not | Comparison | Is | In | Between | Like | Boolean)
+
+
+def _function(expr: Expr) -> tuple[str, Sequence[Expr]]:
+    """The name of a function, and its arguments; date_diff has its unit first, then the earlier date."""
+    match expr:
+        case Operation("DateDiff", _):
+            last, first, unit = (expr.argument(name) for name in ("this", "expression", "unit"))
+            if isinstance(last, Expr) and isinstance(first, Expr) and isinstance(unit, Word):
+                return "datediff", (Constant(unit.text.lower(), is_text=True), first, last)
+        case Function("date_diff" | "datediff", (Constant(_, True) as unit, first, last), quoted=False):
+            return "datediff", (Constant(unit.value.lower(), is_text=True), first, last)
+    return called(expr)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def grid(steps: Sequence[Fraction]) -> Fraction:
+    """The largest step of which all steps are whole multiples; 1 if there are none."""
+    below = lcm(*(one.denominator for one in steps))
+    return Fraction(gcd(*(int(one * below) for one in steps)), below) if steps else Fraction(1)
+
+
+def _in_steps(one: Bounded, step: Fraction) -> Bounded:
+    """The same number in smaller steps."""
+    times = one.step / step
+    if times == 1 or not (one.low or one.high):
+        return replace(one, step=step)
+    sql = whole(int(one.low * times)) if one.constant else builtin("*", one.sql, str(times))
+    return replace(one, low=int(one.low * times), high=int(one.high * times), step=step, sql=sql)
+
+
+def _constant(steps: int, step: Fraction, scale: int | None = 0, kind: str = NUMBER) -> Bounded:
+    return Bounded(steps, steps, step, whole(steps), scale, kind=kind, nullable=False, constant=True)
+
+
+def _of_constant(value: Value, expr: Expr) -> Bounded:
+    number = value.value
+    if isinstance(number, datetime):
+        return _constant((number - datetime(1970, 1, 1)) // timedelta(microseconds=1), Fraction(1), kind=TIMESTAMP)
+    if isinstance(number, date):
+        return _constant((number - _FIRST).days, Fraction(1), kind=DATE)
+    if not isinstance(number, Fraction):
+        raise NotBounded(_FOLLOWED)
+    if value.kind in ("DOUBLE", "FLOAT"):
+        # 1e-2 is one hundredth, as it is written, not the float that is nearest.
+        number = Fraction(repr(float(number)))
+    sign = (number > 0) - (number < 0)
+    return _constant(sign, abs(number) or Fraction(1), _scale(number, value.kind, expr))
+
+
+def _scale(number: Fraction, kind: str, expr: Expr) -> int | None:
+    """The digits after the point in the type that DuckDB gives a constant; None: a DOUBLE."""
+    if kind in ("DOUBLE", "FLOAT"):
+        return None
+    if isinstance(expr, Constant) and kind == NUMBER:
+        return len(expr.value.partition(".")[2])
+    needed = next((at for at in range(39) if (number * 10**at).denominator == 1), 0)
+    return needed if kind == NUMBER else (digits(kind) or (0, 0))[1]
+
+
+def whole(number: int) -> str:
+    """A constant number of steps, as SQL."""
+    return f"CAST({number} AS BIGINT)"
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def _terms(expr: Expr, sign: int) -> list[tuple[int, Expr]]:
+    """The terms of a sum with their signs."""
+    match expr:
+        case Arithmetic("+", left, right):
+            return [*_terms(left, sign), *_terms(right, sign)]
+        case Arithmetic("-", left, right):
+            return [*_terms(left, sign), *_terms(right, -sign)]
+        case Negative(operand):
+            return _terms(operand, -sign)
+    return [(sign, expr)]
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    return (
+        [*_factors(expr.left), *_factors(expr.right)]
+        if isinstance(expr, Arithmetic) and expr.operator == "*"
+        else [expr]
+    )
+
+
+def _added(one: Bounded, sign: int, other: Bounded) -> Bounded:
+    """A sum or a difference of two numbers of the same steps."""
+    ends = sorted((sign * other.low, sign * other.high))
+    if one.constant and one.low == 0:
+        sql = other.sql if sign > 0 else builtin("-", "0", other.sql)
+    else:
+        sql = builtin("+" if sign > 0 else "-", one.sql, other.sql)
+    return Bounded(
+        one.low + ends[0], one.high + ends[1], one.step, sql, one.scale, one.error + other.error,
+        nullable=one.nullable or other.nullable,
+    )  # fmt: skip
+
+
+def _product(one: Bounded, other: Bounded) -> Bounded:
+    ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
+    units = [each for each in (one, other) if each.constant and each.low == 1]
+    if units:
+        rest = other if one is units[0] else one
+        sql, constant = rest.sql, rest.constant
+    else:
+        sql, constant = builtin("*", one.sql, other.sql), one.constant and other.constant
+    if constant:
+        sql = whole(ends[0])
+    return Bounded(
+        min(ends),
+        max(ends),
+        one.step * other.step,
+        sql,
+        None if one.scale is None or other.scale is None else one.scale + other.scale,
+        one.error * other.size + other.error * one.size + one.error * other.error,
+        nullable=one.nullable or other.nullable,
+        constant=constant,
+    )
+
+
+def _divisor(other: Bounded) -> Fraction:
+    if not other.constant or not other.low:
+        raise NotBounded(_DIVIDED)
+    return other.least
+
+
+def _quotient(one: Bounded, other: Bounded) -> Bounded:
+    by = _divisor(other)
+    found = replace(one, step=one.step / abs(by), error=one.error / abs(by), scale=None)
+    return found if by > 0 else replace(found, low=-one.high, high=-one.low, sql=builtin("-", "0", one.sql))
+
+
+def _absolute(one: Bounded) -> Bounded:
+    least = 0 if one.low < 0 < one.high else min(abs(one.low), abs(one.high))
+    return replace(one, low=least, high=max(abs(one.low), abs(one.high)), sql=builtin("abs", one.sql), constant=False)
+
+
+# --- whole numbers ----------------------------------------------------------------------------------------------------
+
+
+def _divided(sql: str, low: int, by: int) -> str:
+    """The quotient of a number of at least `low`, rounded down, where DuckDB's own // goes towards zero."""
+    if by == 1:
+        return sql
+    below = low // by
+    moved = sql if below == 0 else builtin("-", sql, f"({below * by})")
+    found = builtin("//", moved, str(by))
+    return found if below == 0 else builtin("+", found, f"({below})")
+
+
+def _floored(one: Bounded, *, half: bool = False) -> Bounded:
+    """The largest whole number that is not above; half: that is not above the number plus one half."""
+    p, q, plus = one.step.numerator, one.step.denominator, 0
+    if half:
+        p, q, plus = 2 * p, 2 * q, q
+    # Raises NotBounded for numbers that do not fit.
+    times = replace(one, low=one.low * p + plus, high=one.high * p + plus)
+    sql = one.sql if p == 1 else builtin("*", one.sql, str(p))
+    sql = builtin("+", sql, str(plus)) if plus else sql
+    return replace(
+        one,
+        low=times.low // q,
+        high=times.high // q,
+        step=Fraction(1),
+        sql=_divided(sql, times.low, q),
+        scale=None if one.scale is None else 0,
+        error=Fraction(ceil(one.error)),
+        constant=False,
+    )
+
+
+def _ceiled(one: Bounded) -> Bounded:
+    return _negative(_floored(_negative(one)))
+
+
+def _negative(one: Bounded) -> Bounded:
+    return replace(one, low=-one.high, high=-one.low, sql=builtin("-", "0", one.sql), constant=False)
+
+
+def _rounded(one: Bounded) -> Bounded:
+    """The nearest whole number; of two the one that is farther from zero, as DuckDB has it."""
+    up = _floored(one, half=True)
+    if one.low >= 0:
+        return up
+    down = _negative(_floored(_negative(one), half=True))
+    sql = f"(CASE WHEN {one.sql} >= 0 THEN {up.sql} ELSE {down.sql} END)"
+    return replace(up, low=min(up.low, down.low), high=max(up.high, down.high), sql=sql)
+
+
+def _to_places(rounded: Callable[[Bounded], Bounded], one: Bounded, places: int) -> Bounded:
+    """A number rounded to a number of decimal places."""
+    if not -18 <= places <= 18:
+        raise NotBounded("Numbers are rounded to at most 18 places")
+    unit = Fraction(10) ** -places
+    if (one.step / unit).denominator == 1:
+        return one
+    scaled = rounded(replace(one, step=one.step / unit, error=one.error / unit))
+    scale = None if one.scale is None else max(0, min(one.scale, places))
+    return replace(scaled, step=scaled.step * unit, error=scaled.error * unit, scale=scale)
+
+
+def _whole_quotient(one: Bounded, other: Bounded) -> Bounded:
+    """The quotient of whole numbers, rounded towards zero."""
+    by = _divisor(other)
+    if one.scale != 0 or one.step.denominator != 1 or by.denominator != 1:
+        raise NotBounded("// is for whole numbers: of others take floor(x / 10)")
+    found = _quotient(one, other)
+    down = _floored(found)
+    if found.low >= 0:
+        return replace(down, scale=0)
+    up = _ceiled(found)
+    sql = f"(CASE WHEN {found.sql} >= 0 THEN {down.sql} WHEN {found.sql} < 0 THEN {up.sql} END)"
+    return replace(down, low=min(up.low, 0), high=max(down.high, 0), sql=sql, scale=0)
+
+
+# --- dates ------------------------------------------------------------------------------------------------------------
+
+
+def _day(one: Bounded) -> Bounded:
+    """The day of a date or a timestamp."""
+    if one.kind == DATE:
+        return one
+    if one.kind != TIMESTAMP:
+        raise NotBounded(_FOLLOWED)
+    per = _MICROS["day"]
+    return replace(one, low=one.low // per, high=one.high // per, sql=_divided(one.sql, one.low, per), kind=DATE)
+
+
+def _counted(unit: str, one: Bounded) -> Bounded:
+    """The number of the unit in which a date lies. Differences of such numbers are date_diff."""
+    if one.kind not in (DATE, TIMESTAMP):
+        raise NotBounded("date_diff is for dates and timestamps with bounds")
+    if unit in _MICROS and unit != "day":
+        if one.kind == DATE:
+            return replace(_in_steps(one, Fraction(_MICROS[unit], _MICROS["day"])), step=Fraction(1), kind=NUMBER)
+        per = _MICROS[unit]
+        return replace(one, low=one.low // per, high=one.high // per, sql=_divided(one.sql, one.low, per), kind=NUMBER)
+    day = _day(one)
+    if unit == "day":
+        return replace(day, kind=NUMBER)
+    if unit not in _CALENDAR:
+        raise NotBounded(f"date_diff is for the units {', '.join([*_MICROS, *_CALENDAR])}")
+    try:
+        first, last = (_CALENDAR[unit](_FIRST + timedelta(days=at)) for at in (day.low, day.high))
+    except OverflowError:
+        raise NotBounded("A date within it could lie outside of the years 1 to 9999") from None
+    at = builtin("+", _DAY, f"CAST({day.sql} AS INTEGER)")
+    year = builtin("year", at)
+    per = {"year": 1, "quarter": 4, "month": 12}[unit]
+    sql = year if per == 1 else builtin("+", builtin("*", year, str(per)), builtin("-", builtin(unit, at), "1"))
+    return replace(day, low=first, high=last, sql=f"CAST({sql} AS BIGINT)", kind=NUMBER)
+
+
+_CALENDAR: Mapping[str, Callable[[date], int]] = {
+    "month": lambda one: one.year * 12 + one.month - 1,
+    "quarter": lambda one: one.year * 4 + (one.month - 1) // 3,
+    "year": lambda one: one.year,
+}
+
+
+# --- values of several ------------------------------------------------------------------------------------------------
+
+
+def _around(values: Sequence[Bounded]) -> Bounded:
+    """The bounds of a number that is one of several."""
+    return replace(
+        values[0],
+        low=min(one.low for one in values),
+        high=max(one.high for one in values),
+        error=max(one.error for one in values),
+    )
+
+
+def _coalesced(values: Sequence[Bounded]) -> Bounded:
+    sql = f"coalesce({', '.join(one.sql for one in values)})"
+    return replace(_around(values), sql=sql, nullable=all(one.nullable for one in values), constant=False)
+
+
+def _extreme(values: Sequence[Bounded], *, is_least: bool) -> Bounded:
+    """The least or the greatest, which leave out NULL: so only what is never NULL narrows the bounds."""
+    found, never = _around(values), [one for one in values if not one.nullable]
+    if is_least:
+        found = replace(found, high=min([found.high, *(one.high for one in never)]))
+    else:
+        found = replace(found, low=max([found.low, *(one.low for one in never)]))
+    sql = builtin("least" if is_least else "greatest", *sorted(one.sql for one in values))
+    return replace(found, sql=sql, nullable=not never, constant=False)
