@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from tests.suites import database, drawing, policies
 from tests.suites.asking import Outcome, ask
 from tests.suites.data import DATA
-from tests.suites.refusals import tally
+from tests.suites.refusals import by_reason
 
 SUITES = ("tpch", "tpcds", "clickbench")
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
         summary(suites, outcomes)
 
 
-def summary(suites: Iterable[policies.Suite], outcomes: Sequence[Outcome]) -> None:
+def summary(suites: Sequence[policies.Suite], outcomes: Sequence[Outcome]) -> None:
     print("| suite | queries | answered | equal | equal, with rows | refused | deciding, median ms |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for suite in suites:
@@ -67,11 +67,12 @@ def summary(suites: Iterable[policies.Suite], outcomes: Sequence[Outcome]) -> No
             f"| {suite.name} | {len(own)} | {len(answered)} | {len(equal)} | {sum(one.rows > 0 for one in equal)} "
             f"| {len(own) - len(answered)} | {sorted(one.ms for one in own)[len(own) // 2]:.0f} |"
         )
-    print("\n| refused because | " + " | ".join(suite.name for suite in suites) + " | in all |")
-    print("|---|" + "---:|" * (len(list(suites)) + 1))
-    by_suite = [dict(tally(one.why for one in outcomes if one.suite == s.name and not one.answered)) for s in suites]
-    for reason, number in tally(one.why for one in outcomes if not one.answered):
-        print(f"| {reason} | " + " | ".join(str(own.get(reason, "")) for own in by_suite) + f" | {number} |")
+    refused = [((one.suite, one.query), one.why) for one in outcomes if not one.answered]
+    print("\n| refused because | queries | which |\n|---|---:|---|")
+    for reason, asked in by_reason(refused, [table for suite in suites for table in suite.protected]):
+        listed = {name: [str(number) for of, number in asked if of == name] for name, _ in asked}
+        which = "; ".join(f"{name} {', '.join(numbers)}" for name, numbers in listed.items())
+        print(f"| {reason} | {len(asked)} | {which} |")
 
 
 if __name__ == "__main__":

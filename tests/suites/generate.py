@@ -15,9 +15,9 @@ HITS = 50_000
 VISITOR = "floor(4000 * pow(random(), 2))::INTEGER"
 COLUMNS = {
     "WatchID": "(hash(i, 'watch') >> 1)::BIGINT",
-    "UserID": "CASE WHEN u = 0 THEN 435090932899640449 ELSE (hash(u, 'user') >> 1)::BIGINT END",
+    "UserID": "(hash(u, 'user') % 1000000000000000)::BIGINT",
     "ClientIP": "(SELECT ClientIP FROM addresses WHERE place = visits.u % 400)",
-    "RegionID": "1 + u * u % 120",
+    "RegionID": "1 + u % 120",
     "CounterID": "CASE WHEN random() < 0.4 THEN 62 ELSE 1 + floor(random() * 61)::INTEGER END",
     "EventTime": "TIMESTAMP '2013-07-01' + to_seconds(floor(second)::BIGINT)",
     "EventDate": "(TIMESTAMP '2013-07-01' + to_seconds(floor(second)::BIGINT))::DATE",

@@ -1,7 +1,7 @@
 """The policies of fixtures/suites as calls of `protect`, written as a steward would write them.
 
-What `protect` does not know yet is written another way, and said: an open table's column as a domain becomes the list
-of its values; a linked table is protected by the owner's column that it has, or by the record in a population of its
+What `protect` does not know yet is written another way, and said: an open table's column of another name as a domain
+becomes an open table of its own; a linked table is protected by the owner's column that it has, or by the record in a population of its
 own.
 """
 
@@ -96,22 +96,22 @@ def _protect_table(con: Any, suite: Suite, table: Protected) -> tuple[Suite, str
     """Make the first of several calls that is not refused. The text says how it differs from the first, and why."""
     columns = [row[0] for row in con.execute(f'DESCRIBE "{table.name}"').fetchall()]
     domains, bounds = suite.by_column(table.name, "domains", columns), suite.by_column(table.name, "bounds", columns)
-    listed = {column: _values(con, domain) for column, domain in domains.items()}
-    refusal = ""
+    by_name = _by_name(con, domains)
+    refusal, last = "", duckdb.Error()
     for owned, by in _ways(table):
         tried = replace(suite, protected={**suite.protected, table.name: owned})
         unit = _unit_arguments(con, tried, owned)
-        for written, instead in ((domains, ""), (listed, "lists of values instead of open tables' columns")):
+        for written, instead in ((domains, ""), (by_name, "copies of open tables as domains")):
             arguments = {"epsilon": EPSILON, "per_query": PER_QUERY, "public": list(domains), "bounds": bounds, **unit}
             call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items())
             try:
                 con.execute(f"SELECT protect('{table.name}', {call}, domains := {_literal(written)})").fetchall()
             except duckdb.Error as error:
-                refusal = refusal or str(error).partition("\n")[0]
+                last, refusal = error, refusal or str(error).partition("\n")[0]
                 continue
             told = " and ".join(filter(None, (by, instead)))
             return tried, told and f"{table.name} is protected with {told}: {refusal}"
-    raise AssertionError(refusal)
+    raise last
 
 
 def _ways(table: Protected) -> list[tuple[Protected, str]]:
@@ -134,15 +134,18 @@ def _unit_arguments(con: Any, suite: Suite, table: Protected) -> dict[str, Any]:
     return shared | {"privacy_unit": table.owner, "unit": table.owner, "max_size": most}
 
 
-def _values(con: Any, domain: Any) -> Any:
-    """A domain without the name of an open table's column: a range where its values are one, else their list."""
-    if not isinstance(domain, str):
-        return domain
-    table, _, column = domain.partition(".")
-    listed = [row[0] for row in con.execute(f"SELECT DISTINCT {column} FROM {table} ORDER BY 1").fetchall()]
-    if isinstance(listed[0], int) and listed[-1] - listed[0] == len(listed) - 1:
-        return {"from": listed[0], "to": listed[-1]}
-    return listed
+def _by_name(con: Any, domains: Mapping[str, Any]) -> dict[str, Any]:
+    """Domains in which an open table's column of another name is copied into an open table that has the column's name."""
+    named = {}
+    for column, domain in domains.items():
+        named[column] = domain
+        if isinstance(domain, str):
+            table, _, of = domain.partition(".")
+            named[column] = f"known_{column.lower()}"
+            values = f"SELECT {of} AS {column} FROM {table} UNION SELECT NULL"
+            con.execute(f"CREATE OR REPLACE TABLE {named[column]} AS {values}").fetchall()
+            con.execute(f"SELECT open_table('{named[column]}')").fetchall()
+    return named
 
 
 def _literal(value: Any) -> str:
