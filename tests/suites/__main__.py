@@ -1,11 +1,12 @@
-"""What an analyst gets of TPC-H, TPC-DS and ClickBench: python -m tests.suites [--suite NAME] [--query NUMBER] [--json].
+"""What an analyst gets of TPC-H, TPC-DS and ClickBench: python -m tests.suites [--suite NAME] [--query NUMBER].
 
 Each query that reads a protected table is asked as it is written. It is answered, or refused with the sentence shown.
 An answer is drawn without noise, and compared with DuckDB's own over the records that have an owner, to the step that
 values are rounded to; rows of zeros, which DuckDB omits, are equal to none. `ms` is the CPU time of deciding, the
 median of three. The policies are in fixtures/suites; `python -m tests.suites.data` makes the data.
 
---draw times, with noise, the answers at scale factor 1 beside DuckDB's exact queries on the same tables.
+--draw times the answers with noise beside DuckDB's exact queries on the same tables, those of TPC-H at scale factor 1.
+--json prints one object a query.
 """
 
 from __future__ import annotations
@@ -32,21 +33,22 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--suite", choices=SUITES, action="append", help="leave out for all")
     parser.add_argument("--query", type=int, action="append", help="its number; leave out for all")
     parser.add_argument("--scale", help="the scale of the data, as in its folder's name")
-    parser.add_argument("--json", action="store_true", help="one JSON object a query, in place of tables")
+    parser.add_argument("--json", action="store_true", help="one object a query, in place of tables")
     parser.add_argument("--draw", action="store_true", help="time and memory of the draws")
     chosen = parser.parse_args(arguments)
     if not chosen.data.exists():
         sys.exit(f"{chosen.data} is not there: python -m tests.suites.data makes it.")
     suites = [policies.read(name) for name in chosen.suite or SUITES]
     with TemporaryDirectory() as folder:
-        outcomes = []
+        outcomes: list[Outcome | drawing.Drawn] = []
         for suite in suites:
             scale = chosen.scale or (suite.draw_scale if chosen.draw else suite.scale)
             run = drawing.draws if chosen.draw else ask
             path = Path(folder) / f"{suite.name}.duckdb"
             protected, said = database.make(path, chosen.data, suite, scale)
             queries = database.queries(chosen.data, suite, chosen.query)
-            for line in [] if chosen.json else [f"## {suite.name}, scale {scale}", "", *said, ""]:
+            header = [drawing.HEADER] if chosen.draw else []
+            for line in [] if chosen.json else [f"## {suite.name}, scale {scale}", "", *said, "", *header]:
                 print(line)
             for outcome in run(path, chosen.data, protected, scale, queries):
                 print(json.dumps(asdict(outcome)) if chosen.json else outcome.line, flush=True)
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
             if not chosen.json:
                 print()
     if not chosen.json and not chosen.draw:
-        summary(suites, outcomes)
+        summary(suites, [one for one in outcomes if isinstance(one, Outcome)])
 
 
 def summary(suites: Sequence[policies.Suite], outcomes: Sequence[Outcome]) -> None:
