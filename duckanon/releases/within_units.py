@@ -99,7 +99,7 @@ def _protected(context: RuleContext, builder: Builder, made: Made, counted: Tabl
         shown.append(Shown(unit, quoted([UNIT])))
     relation = Joined((Part(made.relation),), (), tuple(shown))
     keys = {name: domain for name, one in made.fields.items() if (domain := _domain(context, made, name, one))}
-    bounds = {name: each for name, one in made.fields.items() if (each := builder.bounds(one)) is not None}
+    bounds = {name: each for name, one in made.fields.items() if (each := _bounds(builder, one)) is not None}
     policy = Policy(
         epsilon=base.policy.epsilon,
         population=base.policy.population,
@@ -108,11 +108,19 @@ def _protected(context: RuleContext, builder: Builder, made: Made, counted: Tabl
         per_query=min(one.policy.per_query for one in builder.read.values() if one.policy.per_query is not None),
         per_edition=base.policy.per_edition,
         public=tuple(keys),
-        bounds={name: tuple(map(str, one)) for name, one in bounds.items()},
+        bounds=bounds,
     )
     assert base.stored is not None
     stored = Stored(base.stored.path, columns)
     return replace(base, policy=policy, stored=stored, domains=keys, owned=""), relation
+
+
+def _bounds(builder: Builder, one: Field) -> tuple[str, ...] | None:
+    """The bounds of a column, as the policy of its table has them or as they follow within a unit."""
+    if one.bounds is None and one.origin is not None and one.origin.table in builder.protected:
+        policy = builder.protected[one.origin.table].policy
+        return {fold(name): each for name, each in policy.bounds.items()}.get(one.origin.column)
+    return None if one.bounds is None else tuple(map(str, one.bounds))
 
 
 def _domain(context: RuleContext, made: Made, name: str, one: Field) -> Domain | None:

@@ -384,7 +384,7 @@ class Builder:
             return one.bounds
         policy = self._catalog.protected[one.origin.table].policy
         found = {fold(name): bounds for name, bounds in policy.bounds.items()}.get(one.origin.column)
-        if found is None:
+        if found is None or one.kind in ("DATE", "TIMESTAMP"):
             return None
         low, high, *step = map(Fraction, found)
         return low, high, (step[0] if step else Fraction(1))

@@ -1,11 +1,12 @@
-"""What an analyst gets of TPC-H, TPC-DS and ClickBench: python -m tests.suites [--suite NAME] [--query NUMBER] [--json].
+"""What an analyst gets of TPC-H, TPC-DS and ClickBench: python -m tests.suites [--suite NAME] [--query NUMBER].
 
 Each query that reads a protected table is asked as it is written. It is answered, or refused with the sentence shown.
 An answer is drawn without noise, and compared with DuckDB's own over the records that have an owner, to the step that
 values are rounded to; rows of zeros, which DuckDB omits, are equal to none. `ms` is the CPU time of deciding, the
 median of three. The policies are in fixtures/suites; `python -m tests.suites.data` makes the data.
 
---draw times, with noise, the answers at scale factor 1 beside DuckDB's exact queries on the same tables.
+--draw times the answers with noise beside DuckDB's exact queries on the same tables, those of TPC-H at scale factor 1.
+--json prints one object a query.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from tempfile import TemporaryDirectory
 from tests.suites import database, drawing, policies
 from tests.suites.asking import Outcome, ask
 from tests.suites.data import DATA
-from tests.suites.refusals import tally
+from tests.suites.refusals import by_reason
 
 SUITES = ("tpch", "tpcds", "clickbench")
 
@@ -32,21 +33,22 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--suite", choices=SUITES, action="append", help="leave out for all")
     parser.add_argument("--query", type=int, action="append", help="its number; leave out for all")
     parser.add_argument("--scale", help="the scale of the data, as in its folder's name")
-    parser.add_argument("--json", action="store_true", help="one JSON object a query, in place of tables")
+    parser.add_argument("--json", action="store_true", help="one object a query, in place of tables")
     parser.add_argument("--draw", action="store_true", help="time and memory of the draws")
     chosen = parser.parse_args(arguments)
     if not chosen.data.exists():
         sys.exit(f"{chosen.data} is not there: python -m tests.suites.data makes it.")
     suites = [policies.read(name) for name in chosen.suite or SUITES]
     with TemporaryDirectory() as folder:
-        outcomes = []
+        outcomes: list[Outcome | drawing.Drawn] = []
         for suite in suites:
             scale = chosen.scale or (suite.draw_scale if chosen.draw else suite.scale)
             run = drawing.draws if chosen.draw else ask
             path = Path(folder) / f"{suite.name}.duckdb"
             protected, said = database.make(path, chosen.data, suite, scale)
             queries = database.queries(chosen.data, suite, chosen.query)
-            for line in [] if chosen.json else [f"## {suite.name}, scale {scale}", "", *said, ""]:
+            header = [drawing.HEADER] if chosen.draw else []
+            for line in [] if chosen.json else [f"## {suite.name}, scale {scale}", "", *said, "", *header]:
                 print(line)
             for outcome in run(path, chosen.data, protected, scale, queries):
                 print(json.dumps(asdict(outcome)) if chosen.json else outcome.line, flush=True)
@@ -54,10 +56,10 @@ def main(arguments: Sequence[str]) -> None:
             if not chosen.json:
                 print()
     if not chosen.json and not chosen.draw:
-        summary(suites, outcomes)
+        summary(suites, [one for one in outcomes if isinstance(one, Outcome)])
 
 
-def summary(suites: Iterable[policies.Suite], outcomes: Sequence[Outcome]) -> None:
+def summary(suites: Sequence[policies.Suite], outcomes: Sequence[Outcome]) -> None:
     print("| suite | queries | answered | equal | equal, with rows | refused | deciding, median ms |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for suite in suites:
@@ -67,11 +69,12 @@ def summary(suites: Iterable[policies.Suite], outcomes: Sequence[Outcome]) -> No
             f"| {suite.name} | {len(own)} | {len(answered)} | {len(equal)} | {sum(one.rows > 0 for one in equal)} "
             f"| {len(own) - len(answered)} | {sorted(one.ms for one in own)[len(own) // 2]:.0f} |"
         )
-    print("\n| refused because | " + " | ".join(suite.name for suite in suites) + " | in all |")
-    print("|---|" + "---:|" * (len(list(suites)) + 1))
-    by_suite = [dict(tally(one.why for one in outcomes if one.suite == s.name and not one.answered)) for s in suites]
-    for reason, number in tally(one.why for one in outcomes if not one.answered):
-        print(f"| {reason} | " + " | ".join(str(own.get(reason, "")) for own in by_suite) + f" | {number} |")
+    refused = [((one.suite, one.query), one.why) for one in outcomes if not one.answered]
+    print("\n| refused because | queries | which |\n|---|---:|---|")
+    for reason, asked in by_reason(refused, [table for suite in suites for table in suite.protected]):
+        listed = {name: [str(number) for of, number in asked if of == name] for name, _ in asked}
+        which = "; ".join(f"{name} {', '.join(numbers)}" for name, numbers in listed.items())
+        print(f"| {reason} | {len(asked)} | {which} |")
 
 
 if __name__ == "__main__":

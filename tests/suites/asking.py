@@ -78,9 +78,9 @@ def differs(con: duckanon.Analyst, exact: duckdb.DuckDBPyConnection, suite: Suit
     except (DuckanonError, duckdb.Error) as error:
         return f"failed: {str(error).partition(chr(10))[0]}", len(theirs)
     assert con.decision is not None
-    largest = compare.step([step.reason for step in con.decision.steps])
+    step = compare.step([one.reason for one in con.decision.steps])
     kinds = compare.columns(asked, schema(exact))
-    found = compare.difference(mine, theirs, kinds, compare.allowed(largest, records(exact, suite, sql)))
+    found = compare.difference(mine, theirs, kinds, compare.Rounding(step, records(exact, suite, sql)))
     return f"{found.wrong}: {found.row}"[:200] if found else "", len(theirs)
 
 

@@ -22,7 +22,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
 
 Row = tuple[Any, ...]
-_STEPS = re.compile(r"\w+ to steps of (\d[\d.e+-]*\d|\d)")
+_STEPS = re.compile(r"to steps of (\d[\d.e+-]*\d|\d)")
 _PLACE = re.compile(r"\b(?:RANK|DENSE_RANK|ROW_NUMBER|GROUPING|GROUPING_ID)\(", re.IGNORECASE)
 RELATIVE = 1e-9
 
@@ -50,14 +50,40 @@ def step(reasons: Sequence[str]) -> float:
     return max((float(one) for reason in reasons for one in _STEPS.findall(reason)), default=0.0)
 
 
-def difference(mine: list[Row], theirs: list[Row], kinds: Sequence[Column], absolute: float = 0.0) -> Difference | None:
+class Column(StrEnum):
+    """What a column of an answer holds. PLACE: a rank or a level of ROLLUP, which rows of zeros have too."""
+
+    KEY = "key"
+    MEAN = "mean"
+    NUMBER = "number"
+    PLACE = "place"
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far values that are rounded to a step may move an answer: a mean by half a step at most, a sum by chance.
+
+    records: how many there are in a cell at most. A sum of so many errors is within four standard deviations.
+    """
+
+    step: float = 0.0
+    records: int = 0
+
+    def allowed(self, kind: Column) -> float:
+        return self.step / 2 if kind is Column.MEAN else self.step * 4 * sqrt(self.records / 12)
+
+
+def difference(
+    mine: list[Row], theirs: list[Row], kinds: Sequence[Column], rounding: Rounding | None = None
+) -> Difference | None:
     """The first row that only one answer has; None where they are equal.
 
-    absolute: how far a number may be from DuckDB's. DuckDB has no row for a cell without records, and we have one with
-    zeros. So a row whose numbers are all zero or NULL is equal to none.
+    DuckDB has no row for a cell without records, and we have one with zeros. So a row whose numbers are all zero or
+    NULL is equal to none.
     """
     keys = [at for at, kind in enumerate(kinds) if kind is Column.KEY]
-    numbers = [at for at, kind in enumerate(kinds) if kind is Column.NUMBER]
+    numbers = [at for at, kind in enumerate(kinds) if kind in (Column.MEAN, Column.NUMBER)]
+    allowed = [(rounding or Rounding()).allowed(kind) for kind in kinds]
     left: dict[Row, list[Row]] = defaultdict(list)
     for row in map(_plain, mine):
         left[tuple(row[at] for at in keys)].append(row)
@@ -67,7 +93,7 @@ def difference(mine: list[Row], theirs: list[Row], kinds: Sequence[Column], abso
 
     for row in map(_plain, theirs):
         candidates = left[tuple(row[at] for at in keys)]
-        met = next((one for one in candidates if _equal(one, row, absolute)), None)
+        met = next((one for one in candidates if all(map(_near, one, row, allowed))), None)
         if met is not None:
             candidates.remove(met)
         elif not is_empty(row):
@@ -76,26 +102,13 @@ def difference(mine: list[Row], theirs: list[Row], kinds: Sequence[Column], abso
     return None if extra is None else Difference("too many", extra)
 
 
-def allowed(largest_step: float, records: int) -> float:
-    """How far rounding to steps moves a sum of so many records, by chance: four times its standard deviation."""
-    return largest_step * (1 + 4 * sqrt(records / 12))
-
-
-class Column(StrEnum):
-    """What a column of an answer holds. PLACE: a rank or a level of ROLLUP, which rows of zeros have too."""
-
-    KEY = "key"
-    NUMBER = "number"
-    PLACE = "place"
-
-
 def columns(sql: str, schema: Mapping[str, Mapping[str, str]]) -> list[Column]:
     """What the columns of a query's answer hold. schema: of each table its columns with their types.
 
     A column that an inner query computes is a key where the query around it groups by it.
     """
     tree = sqlglot.parse_one(sql, read="duckdb")
-    scope = build_scope(qualify(tree, schema=schema, dialect="duckdb", validate_qualify_columns=False))
+    scope = build_scope(qualify(tree, schema=dict(schema), dialect="duckdb", validate_qualify_columns=False))
     assert scope is not None
     return _columns(scope)
 
@@ -110,15 +123,15 @@ def _columns(scope: Scope) -> list[Column]:
     return [_column(one, scope, groups) for one in query.selects]
 
 
-def _column(value: exp.Expression, scope: Scope, groups: bool) -> Column:
+def _column(value: Any, scope: Scope, groups: bool) -> Column:
     if _PLACE.search(value.sql(dialect="duckdb")):
         return Column.PLACE
     if value.find(exp.AggFunc, exp.Subquery, exp.Window):
-        return Column.NUMBER
+        return Column.MEAN if value.find(exp.Avg) and not value.find(exp.Sum, exp.Subquery) else Column.NUMBER
     for column in [] if groups else value.find_all(exp.Column):
         source = scope.sources.get(column.table)
-        if isinstance(source, Scope):
-            names = [one.lower() for one in source.expression.named_selects]
+        if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
+            names = [one.alias_or_name.lower() for one in source.expression.selects]
             inner = _columns(source)[names.index(column.name.lower())]
             if inner is not Column.KEY:
                 return inner
@@ -137,12 +150,10 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _equal(mine: Row, theirs: Row, absolute: float) -> bool:
-    return len(mine) == len(theirs) and all(_near(a, b, absolute) for a, b in zip(mine, theirs, strict=True))
-
-
 def _near(mine: Any, theirs: Any, absolute: float) -> bool:
+    """Counts are whole numbers, which are never rounded."""
     if isinstance(mine, int | float) and isinstance(theirs, int | float):
+        absolute = 0.0 if isinstance(mine, int) and isinstance(theirs, int) else absolute
         return isclose(mine, theirs, rel_tol=RELATIVE, abs_tol=max(absolute, RELATIVE))
     return bool(mine == theirs) or (_is_nothing(mine) and _is_nothing(theirs))
 

@@ -49,15 +49,19 @@ LOOKUPS = {
           CASE WHEN i = 3 THEN 2868770270353813622 ELSE (hash(i, 'page') >> 1)::BIGINT END AS URLHash
         FROM range(60) r(i)""",
     "referers": """
-        SELECT i AS place, CASE WHEN i = 0 THEN '' ELSE 'http' || ['', 's'][1 + i % 2] || '://' || ['', 'www.'][1 + i // 2 % 2]
-            || 'site' || i // 4 || '.test/from/' || i END AS Referer,
+        SELECT i AS place, CASE WHEN i = 0 THEN '' ELSE 'http' || ['', 's'][1 + i % 2] || '://'
+            || ['', 'www.'][1 + i // 2 % 2] || 'site' || i // 4 || '.test/from/' || i END AS Referer,
           CASE WHEN i = 2 THEN 3594120000172545465 ELSE (hash(i, 'referer') >> 1)::BIGINT END AS RefererHash
         FROM range(24) r(i)""",
-    "phrases": "SELECT i AS place, CASE WHEN i = 0 THEN '' ELSE 'phrase ' || i END AS SearchPhrase FROM range(400) r(i)",
+    "phrases": """
+        SELECT i AS place, CASE WHEN i = 0 THEN '' ELSE 'phrase ' || i END AS SearchPhrase FROM range(400) r(i)""",
     "phones": """
-        SELECT i AS place, (i + 2) // 3 AS MobilePhone, CASE WHEN i = 0 THEN '' ELSE 'model ' || i END AS MobilePhoneModel
+        SELECT i AS place, (i + 2) // 3 AS MobilePhone,
+          CASE WHEN i = 0 THEN '' ELSE 'model ' || i END AS MobilePhoneModel
         FROM range(30) r(i)""",
-    "addresses": "SELECT i AS place, ((hash(i, 'address') % 4294967296)::BIGINT - 2147483648)::INTEGER AS ClientIP FROM range(400) r(i)",
+    "addresses": """
+        SELECT i AS place, ((hash(i, 'address') % 4294967296)::BIGINT - 2147483648)::INTEGER AS ClientIP
+        FROM range(400) r(i)""",
 }
 BY_TYPE = {"VARCHAR": "''", "TIMESTAMP": "TIMESTAMP '2013-07-15'", "DATE": "DATE '2013-07-15'"}
 

@@ -1,8 +1,8 @@
 """The policies of fixtures/suites as calls of `protect`, written as a steward would write them.
 
 What `protect` does not know yet is written another way, and said: an open table's column of another name as a domain
-becomes an open table of its own; a linked table is protected by the owner's column that it has, or by the record in a population of its
-own.
+becomes an open table of its own; a linked table is protected by the owner's column that it has, or by the record in a
+population of its own.
 """
 
 from __future__ import annotations
@@ -42,12 +42,17 @@ class Protected:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite's tables. open: of each open table its key. scale, draw_scale: of the data that is asked, and drawn from."""
+    """A suite's tables. open: of each open table its key. scale, draw_scale: of the data that is asked, and drawn from.
+
+    nulls: whether a column may be NULL, so that NULL is in every domain. endings: domains and bounds of all columns
+    whose names end so.
+    """
 
     name: str
     population: str
     scale: str
     draw_scale: str
+    nulls: bool
     open: Mapping[str, Sequence[str]]
     protected: Mapping[str, Protected]
     endings: Mapping[str, Mapping[str, Any]]
@@ -77,8 +82,7 @@ class Suite:
 def read(name: str) -> Suite:
     text = tomllib.loads((FIXTURES / f"{name}.toml").read_text(encoding="utf-8"))
     tables = {table: Protected(table, **what) for table, what in text["protected"].items()}
-    endings = text.get("endings", {"domains": {}, "bounds": {}})
-    return Suite(name, text["population"], text["scale"], text["draw_scale"], text["open"], tables, endings)
+    return Suite(name, **{**text, "protected": tables, "endings": text.get("endings", {"domains": {}, "bounds": {}})})
 
 
 def protect(con: Any, suite: Suite) -> tuple[Suite, list[str]]:
@@ -86,8 +90,8 @@ def protect(con: Any, suite: Suite) -> tuple[Suite, list[str]]:
     for table in suite.open:
         con.execute(f"SELECT open_table('{table}')").fetchall()
     said = []
-    for table in suite.protected.values():
-        suite, instead = _protect_table(con, suite, table)
+    for one in suite.protected.values():
+        suite, instead = _protect_table(con, suite, one)
         said += [instead] if instead else []
     return suite, said
 
@@ -95,17 +99,21 @@ def protect(con: Any, suite: Suite) -> tuple[Suite, list[str]]:
 def _protect_table(con: Any, suite: Suite, table: Protected) -> tuple[Suite, str]:
     """Make the first of several calls that is not refused. The text says how it differs from the first, and why."""
     columns = [row[0] for row in con.execute(f'DESCRIBE "{table.name}"').fetchall()]
-    domains, bounds = suite.by_column(table.name, "domains", columns), suite.by_column(table.name, "bounds", columns)
-    by_name = _by_name(con, domains)
+    bounds = suite.by_column(table.name, "bounds", columns)
+    domains = suite.by_column(table.name, "domains", columns)
+    if suite.nulls:
+        domains = {column: _with_null(domain) for column, domain in domains.items()}
     refusal, last = "", duckdb.Error()
     for owned, by in _ways(table):
         tried = replace(suite, protected={**suite.protected, table.name: owned})
         unit = _unit_arguments(con, tried, owned)
-        for written, instead in ((domains, ""), (by_name, "copies of open tables as domains")):
-            arguments = {"epsilon": EPSILON, "per_query": PER_QUERY, "public": list(domains), "bounds": bounds, **unit}
+        shared = {"epsilon": EPSILON, "per_query": PER_QUERY, "public": list(domains), "bounds": bounds}
+        for instead in ("", "copies of open tables as domains"):
+            written = _by_name(con, domains, suite.nulls) if instead else domains
+            arguments = {**shared, **unit, "domains": written}
             call = ", ".join(f"{name} := {_literal(value)}" for name, value in arguments.items())
             try:
-                con.execute(f"SELECT protect('{table.name}', {call}, domains := {_literal(written)})").fetchall()
+                con.execute(f"SELECT protect('{table.name}', {call})").fetchall()
             except duckdb.Error as error:
                 last, refusal = error, refusal or str(error).partition("\n")[0]
                 continue
@@ -134,15 +142,21 @@ def _unit_arguments(con: Any, suite: Suite, table: Protected) -> dict[str, Any]:
     return shared | {"privacy_unit": table.owner, "unit": table.owner, "max_size": most}
 
 
-def _by_name(con: Any, domains: Mapping[str, Any]) -> dict[str, Any]:
-    """Domains in which an open table's column of another name is copied into an open table that has the column's name."""
-    named = {}
+def _with_null(domain: Any) -> Any:
+    """A list or range with NULL. (An open table's column has no NULL of its own.)"""
+    if isinstance(domain, Mapping):
+        return [*range(domain["from"], domain["to"] + 1, domain.get("step", 1)), None]
+    return [*domain, None] if isinstance(domain, list) else domain
+
+
+def _by_name(con: Any, domains: Mapping[str, Any], nulls: bool) -> dict[str, Any]:
+    """The domains, those of an open table's column as open tables of their own in which the column has this name."""
+    named = dict(domains)
     for column, domain in domains.items():
-        named[column] = domain
         if isinstance(domain, str):
             table, _, of = domain.partition(".")
             named[column] = f"known_{column.lower()}"
-            values = f"SELECT {of} AS {column} FROM {table} UNION SELECT NULL"
+            values = f"SELECT {of} AS {column} FROM {table} UNION SELECT {'NULL' if nulls else of} FROM {table}"
             con.execute(f"CREATE OR REPLACE TABLE {named[column]} AS {values}").fetchall()
             con.execute(f"SELECT open_table('{named[column]}')").fetchall()
     return named
@@ -156,4 +170,6 @@ def _literal(value: Any) -> str:
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, date):
         return f"DATE '{value}'"
+    if value is None:
+        return "NULL"
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
