@@ -195,12 +195,11 @@ class SharedCatalog:
         # DuckDB's error may hold the name of a closed table behind a view, so it is not even the context of this one.
         raise UnsupportedQuery(_NOT_READ)
 
-    def holds(self, query: str) -> bool:
-        """The truth value that a query over open tables alone gives; their contents are public."""
+    def value(self, query: str) -> Any:
+        """The first row that a query over open tables alone gives; their contents are public."""
         with self.lock:
             try:
-                ((found,),) = self.own.execute(query).fetchall()
-                return bool(found)
+                return self.own.execute(query).fetchone()
             except duckdb.Error:
                 pass
         raise UnsupportedQuery(_NOT_READ)
@@ -216,7 +215,7 @@ class SharedCatalog:
                 self._everything = read(self.own)
                 decided = {database: _governed(state) for database, state in states.items()}
                 taken = tuple(one.name for state in states.values() for one in state.publications.values())
-                releases = AvailableReleases(_publications(states), taken, self.content, self.holds, self._cells)
+                releases = AvailableReleases(_publications(states), taken, self.content, self.value, self._cells)
                 self._known = (numbers, decided, releases)
             assert self._everything is not None
             _, governed, releases = self._known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
@@ -25,29 +26,33 @@ def _unread(values: Values) -> str:  # noqa: ARG001 # as all `contents`
     return ""
 
 
+def _nothing(query: str) -> tuple[Any, ...]:  # noqa: ARG001 # as all `values`
+    return (None, None)
+
+
 @dataclass(frozen=True)
 class AvailableReleases:
     """The releases that an analyst can get.
 
     publications: of each protected table, without withdrawn ones. taken: names of all publications, also withdrawn.
-    contents: gives a hash of an open table's values; none where there is no database to read them from. truths: the
-    truth value of a query over open tables.
+    contents: gives a hash of an open table's values; none where there is no database to read them from. values: the
+    first row of a query over open tables.
     counted: gives the number of cells of an answer, from the domains alone, or None if it is not known.
     """
 
     publications: Mapping[TableName, Sequence[Publication]] = field(default_factory=dict)
     taken: tuple[str, ...] = ()
     contents: Callable[[Values], str] = _unread
-    truths: Callable[[str], bool] = lambda _: False
+    values: Callable[[str], Any] = _nothing
     counted: Callable[[PaidQuestion], int | None] = lambda _: None
 
     def content(self, values: Values) -> str:
         """A hash of the values of an open table by which records are looked up."""
         return self.contents(values)
 
-    def holds(self, query: str) -> bool:
-        """The truth value that a query over open tables alone gives."""
-        return self.truths(query)
+    def value(self, query: str) -> Any:
+        """The first row that a query over open tables alone gives, as a tuple."""
+        return self.values(query)
 
     def cells(self, question: PaidQuestion) -> int | None:
         """The number of cells of an answer, which is public; None if it is not known."""

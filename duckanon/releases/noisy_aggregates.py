@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import TableName, fold, quoted, spelled
 from duckanon.errors import InvalidInput
+from duckanon.governance.locations import Location
 from duckanon.releases import layout
 from duckanon.releases.divided import divided
 from duckanon.releases.intervals import Noisy
@@ -74,6 +75,7 @@ from duckanon.rewrite.algebra.filters import NotTotal, scalar, written
 from duckanon.rewrite.algebra.nodes import Node, copied, nodes_of, queries_in, sources, sql, within
 from duckanon.rewrite.algebra.nullability import never_null, present_columns
 from duckanon.rewrite.algebra.order import sort_key
+from duckanon.rewrite.algebra.relations import Block
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
@@ -83,7 +85,7 @@ from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
 from duckanon.rewrite.recognize.measures import WHOLE
 from duckanon.rewrite.rule_context import RuleContext
-from duckanon.units.relation import Relation
+from duckanon.units.relation import Answered, Relation
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
@@ -140,6 +142,8 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     except _REFUSALS as no:
         part = getattr(no, "part", None) or _refused_part(context, query, node, str(no))
         return context.not_answered(part, f"{no}{_way_out(context, query, node, part, no)}")
+    for other, earlier in plan.before:
+        settle(context, other, earlier.question, earlier.kind, earlier.words, earlier.counted)
     is_result = node is context.bound.query
     noisy, note = (plan.noisy, plan.note(new)) if is_result else ((), None)
     context.replace(node, new)
@@ -153,9 +157,21 @@ _REFUSALS = (NotFollowed, NotOffered, NotTotal, InvalidInput)
 def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, TableName, _Plan]:
     """The query over noisy numbers, its protected table, and the question. place: where the query stands."""
     grouped = context.grouped(query, place)
-    core, relation = local(context, context.shown(grouped, place))
+    before: list[tuple[TableName, _Plan]] = []
+
+    def ask(block: Block) -> Answered:
+        """The answer to a query for one value of all units, which is asked before the query around it."""
+        value, table, plan = _planned(context, block.node, place)
+        before.extend([*plan.before, (table, plan)])
+        answer = Location(*plan.question.path)
+        pieces = tuple(sql(value).split(quoted(answer.path)))
+        assert len(pieces) == 2, "The number follows from one stored answer."
+        return Answered("", pieces, answer)
+
+    core, relation = local(context, context.shown(grouped, place), ask)
     found = context.aggregates(core)
     plan = _Plan(context, found, grouped, relation)
+    plan.before = before
     check(plan.question, context.protected(found.table))
     stored = {fold(one): one for one in context.columns(found.table)}
     return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
@@ -297,6 +313,8 @@ class _Plan:
         self._context, self._found, self._grouped, self._relation = context, found, grouped, relation
         self._table, self._protected = found.table, offering(context, found.table)
         self._policy, self._types = self._protected.policy, context.types(found.table)
+        # Questions whose answers this one needs, in order.
+        self.before: list[tuple[TableName, _Plan]] = []
         self._columns: list[tuple[Expr, str, tuple[Key, ...]]] = []
         self._choices: dict[Expr, _Choice] = {}
         for one in found.keys:

@@ -7,6 +7,7 @@ table like any other: its records are counted, summed and cut to `rows_per_unit`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from duckanon.catalog.names import TableName, fold, quoted
@@ -19,20 +20,24 @@ from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.building import Builder, NotLocal
 from duckanon.units.fields import Field, Made
-from duckanon.units.relation import UNIT, Joined, Part, Relation, Shown
+from duckanon.units.relation import UNIT, Answered, Joined, Part, Relation, Shown
 
 # The name of the unit's column where no column of the tables is the unit.
 _UNIT_COLUMN = "duckanon.unit"
 
 
-def local(context: RuleContext, block: Block) -> tuple[Block, Relation | None]:
+def local(
+    context: RuleContext, block: Block, ask: Callable[[Block], Answered]
+) -> tuple[Block, Relation | None]:
     """A block over one protected table, and what stands for that table's records; None for the table as it stands.
+
+    ask: makes a question of its own of a query for one value of all units.
 
     Raises NotOffered for what is not computed within each unit.
     """
     if not _is_put_together(context, block):
         return block, None
-    builder = Builder(context.catalog, context.releases, context.today)
+    builder = Builder(context.catalog, context.releases, context.today, ask)
     try:
         made, where, over = builder.joined(replace(block, node=None))
         changed = _Over(made, over)
@@ -120,7 +125,8 @@ def _bounds(builder: Builder, one: Field) -> tuple[str, ...] | None:
     if one.bounds is None and one.origin is not None and one.origin.table in builder.protected:
         policy = builder.protected[one.origin.table].policy
         return {fold(name): each for name, each in policy.bounds.items()}.get(one.origin.column)
-    return None if one.bounds is None else tuple(map(str, one.bounds))
+    found = builder.bounds(one)
+    return None if found is None else tuple(map(str, found))
 
 
 def _domain(context: RuleContext, made: Made, name: str, one: Field) -> Domain | None:

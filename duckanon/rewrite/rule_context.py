@@ -66,8 +66,8 @@ class Releases(Protocol):
         """A hash of the values of an open table by which records are looked up."""
         ...
 
-    def holds(self, query: str) -> bool:
-        """The truth value that a query over open tables alone gives."""
+    def value(self, query: str) -> Any:
+        """The first row that a query over open tables alone gives, as a tuple."""
         ...
 
     def cells(self, question: Any) -> int | None:

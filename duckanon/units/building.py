@@ -6,15 +6,16 @@ said at each kind of relation in `duckanon.units.relation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
 from duckanon.governance.locations import Location
+from duckanon.rewrite.algebra.constants import WHOLE, digits
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,
@@ -50,7 +51,7 @@ from duckanon.rewrite.algebra.rows import columns_in
 from duckanon.rewrite.algebra.scalars import together
 from duckanon.units.fields import Field, Fixes, Made, Origin
 from duckanon.units.grouping import aggregated
-from duckanon.units.relation import Cut, Grouped, Joined, OpenRows, Part, Records, Shown, Step, United
+from duckanon.units.relation import Answered, Cut, Grouped, Joined, OpenRows, Part, Records, Shown, Step, United
 
 _UNIT: Fixes = (TableName("", "", ""), ("unit",))
 _TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "<>": "<>", "=": "="}
@@ -68,19 +69,21 @@ class Public(Protocol):
         """A hash of the values that are read of an open table."""
         ...
 
-    def holds(self, query: str) -> bool:
-        """The truth value that a query over open tables alone gives."""
+    def value(self, query: str) -> Any:
+        """The first row that a query over open tables alone gives, as a tuple."""
         ...
 
 
 class Builder:
     """Makes relations of the parts of one statement.
 
-    catalog: what may be seen. public: what is known of open tables. today: what `current_date` stands for.
+    catalog: what may be seen. public: what is known of open tables. today: what `current_date` stands for. ask: makes
+    a question of its own of a query for one value of all units, whose noisy answer stands in its place.
     """
 
-    def __init__(self, catalog: Catalog, public: Public, today: date) -> None:
+    def __init__(self, catalog: Catalog, public: Public, today: date, ask: Callable[[Block], Answered]) -> None:
         self._catalog, self.public, self._today = catalog, public, today
+        self.ask = ask
         # The columns of sources by the names that they have in relations, each of which occurs once.
         self._names: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
@@ -89,6 +92,11 @@ class Builder:
     @property
     def protected(self) -> Mapping[TableName, Protected]:
         return self._catalog.protected
+
+    def holds(self, query: str) -> bool:
+        """The truth value that a query over open tables gives."""
+        (found,) = self.public.value(query)
+        return bool(found)
 
     # --- names --------------------------------------------------------------------------------------------------------
 
@@ -144,9 +152,6 @@ class Builder:
         protected = self._catalog.protected[table.name]
         policy, stored = protected.policy, protected.stored
         assert stored is not None
-        dropped = {fold(one) for one in policy.drop} & set(map(fold, used))
-        if dropped:
-            raise NotLocal(f"The policy lets nothing out that depends on {', '.join(policy.drop)}.")
         steps, last = self._steps(table.name)
         unit = self._catalog.protected[last].policy.privacy_unit
         if unit is None:
@@ -247,7 +252,7 @@ class Builder:
         by = ", ".join(quoted([one]) for one in sorted(columns))
         rows = made.relation.sql(lambda location: quoted(location.path))
         known = " AND ".join(f"{quoted([one])} IS NOT NULL" for one in sorted(columns))
-        return self.public.holds(
+        return self.holds(
             f"SELECT NOT EXISTS (SELECT 1 FROM ({rows}) AS r WHERE {known} GROUP BY {by} HAVING count(*) > 1)"
         )
 
@@ -380,14 +385,27 @@ class Builder:
 
     def bounds(self, one: Field) -> tuple[Fraction, Fraction, Fraction] | None:
         """The bounds of a column: computed ones, or those of the policy."""
-        if one.bounds is not None or one.origin is None or one.origin.table not in self._catalog.protected:
+        if one.bounds is not None or one.origin is None:
             return one.bounds
+        if one.origin.rows is not None:
+            return self._open_bounds(one.kind, one.origin.column, one.origin.rows)
         policy = self._catalog.protected[one.origin.table].policy
         found = {fold(name): bounds for name, bounds in policy.bounds.items()}.get(one.origin.column)
         if found is None or one.kind in ("DATE", "TIMESTAMP"):
             return None
         low, high, *step = map(Fraction, found)
         return low, high, (step[0] if step else Fraction(1))
+
+    def _open_bounds(self, kind: str, column: str, rows: OpenRows) -> tuple[Fraction, Fraction, Fraction] | None:
+        """The least and the largest number in a column of an open table, which are public."""
+        step = own_step(kind)
+        if step is None:
+            return None
+        name = quoted([column])
+        low, high = self.public.value(
+            f"SELECT system.main.min({name}), system.main.max({name}) FROM {quoted(rows.location.path)} AS _dk_open"
+        )
+        return None if low is None else (Fraction(low), Fraction(high), step)
 
     def _united(self, union: SetOperation, number: int, used: Sequence[str]) -> Made:
         """The rows of several queries: a column is what its place holds in all of them."""
@@ -489,6 +507,7 @@ class _Join:
                 asked[column.source][column.name] = None
         made = {}
         for one in sources:
+            self._check_dropped(one, asked[one.number])
             names = self._with_keys(one, sorted(asked[one.number]))
             owned = not self._has_parent(one, sources, where)
             made[one.number] = self._builder.relation(one.relation, one.number, names, owned=owned)
@@ -517,6 +536,13 @@ class _Join:
             for link in links
             for other in sources
         )
+
+    def _check_dropped(self, source: Source, asked: Iterable[str]) -> None:
+        table = source.relation
+        if isinstance(table, Table) and table.name in self._builder.protected:
+            drop = self._builder.protected[table.name].policy.drop
+            if set(map(fold, drop)) & set(asked):
+                raise NotLocal(f"The policy lets nothing out that depends on {', '.join(drop)}.")
 
     def _with_keys(self, source: Source, names: list[str]) -> list[str]:
         """The columns that are read of a source, and of a protected table the unit's, by which it is shown."""
@@ -804,7 +830,7 @@ class _Join:
         keys = [over(one[0]) for one in pairs]
         outer = [self._over(one[2], joined) for one in pairs]
         if made.has_unit and not pairs:
-            raise GlobalValue
+            return self._bought(query, joined)
         columns = [one.name if isinstance(one, Column) else "" for one in keys]
         self._check_units(made, columns, outer, joined, None)
         fields: dict[str, Field] = {}
@@ -841,6 +867,16 @@ class _Join:
         self._attach(relation, [one.name for one in of_keys], outer, joined, fields, has_unit=made.has_unit)
         return value
 
+    def _bought(self, query: Block, joined: Made) -> Expr:
+        """A value of all records together: an answer with noise of its own."""
+        builder = self._builder
+        name = builder._name("value")
+        relation = Grouped(
+            replace(builder.ask(query), column=name), (), (Shown(name, f"system.main.max({quoted([name])})"),), False
+        )
+        self._attach(relation, [], [], joined, {name: Field("DOUBLE")}, has_unit=False)
+        return Column(SOMEWHERE, name)
+
     def _only_value(self, query: Block, joined: Made) -> Expr:
         """The value of a query of open tables that has one row or none."""
         builder = self._builder
@@ -849,7 +885,7 @@ class _Join:
             raise NotLocal("A subquery for a value is followed where it is an aggregate of what it reads.")
         (name,) = names.values()
         rows = made.relation.sql(lambda location: quoted(location.path))
-        if not builder.public.holds(f"SELECT count(*) <= 1 FROM ({rows}) AS r"):
+        if not builder.holds(f"SELECT count(*) <= 1 FROM ({rows}) AS r"):
             raise NotLocal("A subquery for a value has several rows: aggregate them.")
         new = builder._name(name)
         relation = Grouped(made.relation, (), (Shown(new, f"system.main.max({quoted([name])})"),), has_unit=False)
@@ -894,15 +930,6 @@ class _Join:
         return replace(joined, relation=relation, fields=fields)
 
 
-class GlobalValue(NotLocal):
-    """A subquery for a value of all units together."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "A value of all records together has noise of its own: ask for it by itself, and write its value out."
-        )
-
-
 _SUGGESTED = (
     "{} and {} are both protected, and nothing in the join says that their records are of one unit: add that the "
     "columns of the unit, or those of a declared link, are equal."
@@ -911,6 +938,14 @@ _FAN_OUT = (
     "{} has several rows for one record in this join, so a record would count several times: join by columns that are "
     "unique there."
 )
+
+
+def own_step(kind: str) -> Fraction | None:
+    """The step in which a type holds numbers; None for others."""
+    decimal = digits(kind)
+    if decimal is not None:
+        return Fraction(1, 10 ** decimal[1])
+    return Fraction(1) if kind in WHOLE else None
 
 
 def _output_names(read: Read) -> list[str]:

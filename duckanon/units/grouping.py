@@ -15,6 +15,8 @@ from duckanon.rewrite.algebra.order import in_order
 Bounds = tuple[Fraction, Fraction, Fraction]
 # Sums of these could leave the widest type.
 _TOO_WIDE = frozenset({"HUGEINT", "UHUGEINT"})
+# Sums of decimals have 38 digits: so many values of this width fit into them as no table has.
+_WIDEST_DECIMAL = 24
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def _counted(rows: int) -> Bounds:
 def _summed(kind: str) -> str:
     """DuckDB's type for a sum. Raises NotTotal."""
     decimal = digits(kind)
-    if decimal is not None:
+    if decimal is not None and decimal[0] <= _WIDEST_DECIMAL:
         return f"DECIMAL(38,{decimal[1]})"
     if kind in WHOLE and kind not in _TOO_WIDE:
         return "HUGEINT"

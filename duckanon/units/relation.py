@@ -129,6 +129,22 @@ class OpenRows(Relation):
 
 
 @dataclass(frozen=True)
+class Answered(Relation):
+    """The noisy answer to another question: one number, which was paid for and is the same whatever the records are.
+
+    query: of the stored answer, for that number, in pieces between which the answer's table stands. location: of that
+    table, whose name says which question it answers.
+    """
+
+    column: str
+    query: tuple[str, ...]
+    location: Location
+
+    def sql(self, path: Path) -> str:
+        return f"SELECT CAST(({path(self.location).join(self.query)}) AS DOUBLE) AS {quoted([self.column])}"
+
+
+@dataclass(frozen=True)
 class Part:
     """A relation in a join. how: inner or left. on: conditions, all of which hold, over the columns so far."""
 
