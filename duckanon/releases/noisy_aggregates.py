@@ -37,6 +37,7 @@ from duckanon.releases.noise import (
 )
 from duckanon.releases.numbers import Columns, Quantity, quantity, rounding
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
+from duckanon.releases.paid_questions import key as key_of
 from duckanon.releases.statistics import (
     Count,
     Counted,
@@ -344,7 +345,8 @@ class _Plan:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def _add_key(self, expr: Expr) -> None:
-        if isinstance(expr, Column):
+        listed = self._choice(expr) if isinstance(expr, Column) and self._listed(expr) is not None else None
+        if isinstance(expr, Column) and (listed is None or key_of(self._protected, expr.name) is not None):
             key = public_key(self._context, self._table, expr)
             self._columns.append((expr, "", (key,)))
             return

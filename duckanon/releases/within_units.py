@@ -8,19 +8,20 @@ table like any other: its records are counted, summed and cut to `rows_per_unit`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.policy import Domain, Policy
 from duckanon.catalog.snapshot import Protected, Stored
 from duckanon.releases.noise import NotOffered
-from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, has, rebuilt
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, In, Nested, has, rebuilt
 from duckanon.rewrite.algebra.filters import NotTotal
 from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
 from duckanon.rewrite.rule_context import RuleContext
 from duckanon.units.building import Builder, NotLocal
 from duckanon.units.fields import Field, Made
-from duckanon.units.relation import UNIT, Answered, Joined, Part, Relation, Shown
+from duckanon.units.relation import UNIT, Answered, Joined, OpenRows, Part, Relation, Shown
 
 # The name of the unit's column where no column of the tables is the unit.
 _UNIT_COLUMN = "duckanon.unit"
@@ -37,7 +38,7 @@ def local(
     """
     if not _is_put_together(context, block):
         return block, None
-    builder = Builder(context.catalog, context.releases, context.today, ask)
+    builder = Builder(context.catalog, _Public(context), context.today, ask)
     try:
         made, where, over = builder.joined(replace(block, node=None))
         changed = _Over(made, over)
@@ -50,6 +51,28 @@ def _is_put_together(context: RuleContext, block: Block) -> bool:
     """Whether it reads something else than one protected table with a unit of its own."""
     single = block.sources[0].relation if len(block.sources) == 1 else None
     return not isinstance(single, Table) or any(has(one, Nested) for one in block.expressions())
+
+
+@dataclass(frozen=True)
+class _Public:
+    """What may be known of open tables, each thing read once in a decision."""
+
+    context: RuleContext
+
+    def content(self, values: OpenRows) -> str:
+        """A hash of the values that are read of an open table."""
+        known = self.context.public
+        if values.values not in known:
+            known[values.values] = self.context.releases.content(values)
+        found: str = known[values.values]
+        return found
+
+    def value(self, query: str) -> Any:
+        """The first row that a query over open tables alone gives, as a tuple."""
+        known = self.context.public
+        if query not in known:
+            known[query] = self.context.releases.value(query)
+        return known[query]
 
 
 class _Over:
@@ -79,6 +102,8 @@ class _Over:
         outputs = tuple(Output(one.name, at(one.expr)) for one in block.outputs)
         keys = None if block.keys is None else tuple(map(at, block.keys))
         kept = frozenset(rebuilt(one, lambda each: _moved(each, number)) for one in where)
+        # A column of constants has no other values, so these are a key's.
+        kept |= {In(Column(number, name), one.listed) for name, one in sorted(made.fields.items()) if one.listed}
         new = replace(block, sources=(Source(number, table),), outputs=outputs, keys=keys, where=kept)
         return new, relation
 

@@ -102,6 +102,8 @@ class RuleContext:
     reasons: list[tuple[str, TableName, str]] = field(default_factory=list)
     # What a SELECT reads, where that is computed within each unit: as protected tables, by names that no table has.
     derived: dict[TableName, Protected] = field(default_factory=dict)
+    # What queries over open tables gave in this decision.
+    public: dict[str, Any] = field(default_factory=dict)
     # As long as the query stays as it is: its resolver, and the findings about its parts by the identity of their
     # nodes, which are kept alive.
     _resolver: Resolver | None = None

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 from duckanon.catalog.names import TableName, fold, quoted
 from duckanon.catalog.snapshot import Catalog, Protected
 from duckanon.governance.locations import Location
-from duckanon.rewrite.algebra.constants import WHOLE, digits
+from duckanon.rewrite.algebra.constants import NUMBER, TEXT, WHOLE, digits, folded, type_name
 from duckanon.rewrite.algebra.expressions import (
     NULL,
     SOMEWHERE,
     TRUE,
     Aggregate,
     And,
+    Cast,
     Coalesce,
     Column,
     Comparison,
@@ -44,11 +45,11 @@ from duckanon.rewrite.algebra.expressions import (
 )
 from duckanon.rewrite.algebra.filters import scalar, written
 from duckanon.rewrite.algebra.order import in_order
-from duckanon.rewrite.algebra.relations import Block, Output, Source, Table
+from duckanon.rewrite.algebra.relations import Block, Output, Source, Table, is_protected
 from duckanon.rewrite.algebra.relations import Relation as Read
 from duckanon.rewrite.algebra.relations import Union as SetOperation
 from duckanon.rewrite.algebra.rows import columns_in
-from duckanon.rewrite.algebra.scalars import together
+from duckanon.rewrite.algebra.scalars import of_constant, together
 from duckanon.units.fields import Field, Fixes, Made, Origin
 from duckanon.units.grouping import aggregated
 from duckanon.units.relation import Answered, Cut, Grouped, Joined, OpenRows, Part, Records, Shown, Step, United
@@ -299,10 +300,9 @@ class Builder:
                 names[fold(output.name)] = expr.name
                 kept[expr.name] = expr.name
                 continue
-            name = self._name(output.name)
-            sql, kind = scalar(expr, made.types, self._today)
+            name = names[fold(output.name)] = self._name(output.name)
+            sql, fields[name] = self._computed(expr, made)
             shown.append(Shown(name, sql))
-            fields[name], names[fold(output.name)] = Field(kind), name
         keeps = set(kept)
         for columns in made.fixes.values():
             keeps |= set(columns)
@@ -314,6 +314,20 @@ class Builder:
         )
         told = {one.name: fields[one.name] for one in all_shown}
         return replace(made, relation=relation, fields=told), names
+
+    def _computed(self, expr: Expr, made: Made) -> tuple[str, Field]:
+        """What is computed of each row, or a constant: its SQL, and what is known of it."""
+        value = folded(expr, self._today)
+        if value is None:
+            sql, kind = scalar(expr, made.types, self._today)
+            return sql, Field(kind)
+        if value.value is None:
+            return "NULL", Field("")
+        number = value.value if isinstance(value.value, Fraction) else None
+        kind = type_name(expr.type) if isinstance(expr, Cast) else _kind_of(value.kind, number)
+        sql = of_constant(value, kind).sql
+        bounds = None if number is None else (number, number, own_step(kind) or Fraction(1))
+        return sql, Field(kind, bounds=bounds, listed=(expr,), never_null=True)
 
     def _grouped(
         self, block: Block, made: Made, where: list[Expr], over: Callable[[Expr], Expr], *, by_unit: bool = False
@@ -454,10 +468,15 @@ class Builder:
 
     def _member(self, read: Read) -> tuple[Made, list[str]]:
         """A query of a UNION, and its columns in order."""
+        if isinstance(read, SetOperation):
+            names = _output_names(read)
+            number = -len(self._taken) - 1
+            made = self._united(read, number, list(map(fold, names)))
+            return made, [self._names[number, fold(one)] for one in names]
         if not isinstance(read, Block):
             raise NotLocal("A query of a UNION is not followed: write it as SELECT with its columns.")
-        made, names = self.block(read)
-        return made, [names[fold(one.name)] for one in read.outputs]
+        made, by_name = self.block(read)
+        return made, [by_name[fold(one.name)] for one in read.outputs]
 
     # --- joins --------------------------------------------------------------------------------------------------------
 
@@ -819,7 +838,7 @@ class _Join:
         builder = self._builder
         own = {one.number for one in query.sources}
         inside, pairs = _apart(query, own)
-        if len(query.outputs) == 1 and query.keys is None and not pairs:
+        if len(query.outputs) == 1 and query.keys != () and not pairs and not is_protected(query):
             return self._only_value(query, joined)
         if len(query.outputs) != 1 or query.keys != () or query.having:
             raise NotLocal("A subquery for a value is followed where it is an aggregate of what it reads.")
@@ -949,12 +968,15 @@ def own_step(kind: str) -> Fraction | None:
 
 
 def _output_names(read: Read) -> list[str]:
+    if isinstance(read, SetOperation):
+        return _output_names(read.members[0])
     return [one.name for one in read.outputs] if isinstance(read, Block) else []
 
 
 def _common(fields: Sequence[Field]) -> Field:
     """What holds of a column in all queries of a UNION."""
-    kind = together([one.kind for one in fields], [])
+    kind = _kind_together(sorted({one.kind for one in fields} - {""}))
+    listed = [one.listed for one in fields]
     origins = {(one.origin.table, one.origin.column) if one.origin is not None else None for one in fields}
     return Field(
         kind,
@@ -962,7 +984,32 @@ def _common(fields: Sequence[Field]) -> Field:
         None,
         all(one.is_unit for one in fields),
         all(one.never_null for one in fields),
+        tuple(dict.fromkeys(each for one in listed for each in one)) if all(listed) else (),
     )
+
+
+def _kind_together(kinds: Sequence[str]) -> str:
+    """The type that holds the values of several."""
+    if not kinds:
+        return "INTEGER"
+    decimals = [digits(one) or ((19, 0) if one in WHOLE else None) for one in kinds]
+    if len(kinds) > 1 and any(map(digits, kinds)) and None not in decimals:
+        scale = max(one[1] for one in decimals if one is not None)
+        width = scale + max(one[0] - one[1] for one in decimals if one is not None)
+        return f"DECIMAL({min(width, 38)},{scale})"
+    return together(kinds, [])
+
+
+def _kind_of(kind: str, number: Fraction | None) -> str:
+    """The type of a constant."""
+    if number is None:
+        return "VARCHAR" if kind == TEXT else kind
+    if number.denominator == 1:
+        return "INTEGER" if abs(number) < 2**31 else "HUGEINT"
+    if kind != NUMBER:
+        return kind
+    scale = next(one for one in range(1, 39) if (number * 10**one).denominator == 1)
+    return f"DECIMAL(38,{scale})"
 
 
 def _widest(bounds: Sequence[tuple[Fraction, Fraction, Fraction] | None]) -> tuple[Fraction, Fraction, Fraction] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from duckanon.catalog.names import TableName
+from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.units.relation import OpenRows, Relation
 
 # What a set of columns fixes: the record of a table that has their values in its key, or the privacy unit itself.
@@ -33,7 +34,8 @@ class Field:
     """A column of a relation.
 
     kind: its type in DuckDB. bounds: the least and the largest value and the step, of a number that is computed within
-    a unit. is_unit: whether it is the privacy unit.
+    a unit. is_unit: whether it is the privacy unit. never_null: whether it is known not to be NULL. listed: constants,
+    of which its values are; none: they may be others.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Field:
     bounds: tuple[Fraction, Fraction, Fraction] | None = None
     is_unit: bool = False
     never_null: bool = False
+    listed: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
