@@ -844,8 +844,8 @@ class _Join:
             raise NotLocal("A subquery for a value is followed where it is an aggregate of what it reads.")
         if any(one[1] != "=" for one in pairs):
             raise NotLocal("A subquery for a value is followed where it depends on its row by equal columns.")
-        bare = replace(query, where=frozenset(inside), order=())
-        made, where, over = builder.joined(bare)
+        asked = (*query.outputs, *(Output(f"_dk_{at}", one) for at, (one, _, _) in enumerate(pairs)))
+        made, where, over = builder.joined(replace(query, where=frozenset(inside), outputs=asked, order=()))
         keys = [over(one[0]) for one in pairs]
         outer = [self._over(one[2], joined) for one in pairs]
         if made.has_unit and not pairs:
