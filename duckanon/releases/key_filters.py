@@ -26,11 +26,13 @@ class Filtered:
 
     keys: in a fixed order; among them may be columns that the answer does not show, such as the states in which the
     counties lie that it shows. domain_filters: on the keys' values. filters: on records, as SQL that cannot fail.
+    of_keys: the domain filters as conditions on records: those that do not meet them are in no cell.
     """
 
     keys: tuple[Key, ...]
     domain_filters: tuple[DomainFilter, ...]
     filters: list[str]
+    of_keys: tuple[str, ...] = ()
 
 
 def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: Sequence[Expr]) -> Filtered:
@@ -46,7 +48,7 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
     places = {fold(one.column): at for at, one in enumerate(all_keys)}
     types = context.types(name)
     shown = {f"k{at}": types[column] for column, at in places.items()}
-    conditions(context, name, on_keys)
+    of_keys = tuple(sorted(conditions(context, name, on_keys)))
     found = {
         DomainFilter(
             written(rebuilt(one, partial(placed, places)), shown, context.today),
@@ -55,7 +57,7 @@ def filtered(context: RuleContext, name: TableName, keys: Sequence[Key], where: 
         for one in on_keys
     }
     rest = conditions(context, name, [one for one in where if one not in on_keys])
-    return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest)
+    return Filtered(all_keys, tuple(sorted(found, key=lambda one: one.sql)), rest, of_keys)
 
 
 def placed(places: Mapping[str, int], expr: Expr, name: Callable[[int], str] = layout.key) -> Expr | None:

@@ -308,7 +308,7 @@ def _constants(filters: Sequence[DomainFilter]) -> str:
 
 def _placed(con: duckdb.DuckDBPyConnection, question: AggregatesQuestion) -> str:
     """A query for the records that may count, each with its unit `u`, its numbers and its cell."""
-    shown, tests = [], list(question.filter)
+    shown, tests = [], [*question.filter, *question.of_keys]
     unit = question.privacy_unit
     if unit is not None:
         shown.append(f"{quoted([unit])} AS u")

@@ -648,6 +648,7 @@ class _Plan:
             events=self._events,
             measures=measures,
             relation=self._relation,
+            of_keys=self._where.of_keys,
         )
 
     # --- the query over the answer ------------------------------------------------------------------------------------

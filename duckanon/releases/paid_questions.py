@@ -247,7 +247,8 @@ class AggregatesQuestion(PaidQuestion):
     none does it is in a cell of its own. measures: what is measured in each cell, with its share of epsilon. A unit's
     records lie in at most `contributions` cells. around: conditions on the keys' values that leave out cells of the
     answer where it is shown; the answer itself has them. relation: what stands for the table's records, where they are
-    computed within each unit; None: the table as it stands.
+    computed within each unit; None: the table as it stands. of_keys: the domain filters as conditions on records, which
+    leave out what is in no cell before it is put into one.
     """
 
     kind: ClassVar[str] = "aggregates"
@@ -259,6 +260,7 @@ class AggregatesQuestion(PaidQuestion):
     measures: tuple[tuple[Measure, Fraction], ...] = ((Records(), Fraction(1)),)
     around: tuple[DomainFilter, ...] = ()
     relation: Relation | None = None
+    of_keys: tuple[str, ...] = ()
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -269,6 +271,7 @@ class AggregatesQuestion(PaidQuestion):
         found.pop("around")
         found["keys"] = [one.resolved for one in self.keys]
         found.pop("relation")
+        found.pop("of_keys")
         if self.relation is not None:
             found["relation"] = self.relation.sql(lambda location: repr(location.identity))
             found["beside"] = [[location.identity, version] for location, version in self._beside]

@@ -278,13 +278,16 @@ class Builder:
             self._names[number, one] = names[one]
         return made
 
-    def block(self, block: Block) -> tuple[Made, dict[str, str]]:
-        """The relation of a block, and its columns by the names of its outputs."""
+    def block(self, block: Block, *, owned: bool = True) -> tuple[Made, dict[str, str]]:
+        """The relation of a block, and its columns by the names of its outputs.
+
+        owned: whether its rows get the unit's column; else they are joined by what fixes their unit.
+        """
         if block.limited or block.qualify or block.distinct or block.sets or block.spread:
             raise NotLocal("LIMIT, QUALIFY, DISTINCT ON and grouping sets are not followed within a unit.")
         if any(is_windowed(one) or has(one, Star | Unclear) for one in block.expressions()):
             raise NotLocal("Windows and stars are not followed within a unit.")
-        made, where, over = self.joined(block)
+        made, where, over = self.joined(block, owned=owned)
         if block.keys is None:
             return self._projected(block, made, where, over)
         return self._grouped(block, made, where, over)
@@ -308,7 +311,7 @@ class Builder:
             keeps |= set(columns)
         all_shown = [*(Shown(one, quoted([one])) for one in sorted(keeps)), *shown]
         relation = Joined(
-            (Part(made.relation, unit=made.has_unit),),
+            (Part(made.relation, unit=made.shows_unit),),
             tuple(sorted(self._written(one, dict(made.fields)) for one in where)),
             tuple(all_shown),
         )
@@ -336,7 +339,7 @@ class Builder:
         assert block.keys is not None
         keys = [over(one) for one in block.keys]
         columns = {one.name for one in keys if isinstance(one, Column)}
-        if made.has_unit and not by_unit and not any(set(one) <= columns for one in made.fixes.values()):
+        if made.shows_unit and not by_unit and not any(set(one) <= columns for one in made.fixes.values()):
             raise NotLocal(
                 "Groups of records of several units are counted first, with noise: group by the unit's column too, to "
                 "compute within each unit."
@@ -372,11 +375,11 @@ class Builder:
         told = [(output.name, rebuilt(over(output.expr), above)) for output in block.outputs]
         having = [rebuilt(over(one), above) for one in in_order(block.having)]
         filtered = Joined(
-            (Part(made.relation, unit=made.has_unit),),
+            (Part(made.relation, unit=made.shows_unit),),
             tuple(sorted(self._written(one, dict(made.fields)) for one in where)),
             tuple(Shown(one, quoted([one])) for one in made.fields),
         )
-        relation = Grouped(filtered if where else made.relation, tuple(of_keys), tuple(of_aggregates), made.has_unit)
+        relation = Grouped(filtered if where else made.relation, tuple(of_keys), tuple(of_aggregates), made.shows_unit)
         unique = frozenset([frozenset(one.name for one in of_keys)])
         if made.has_unit:
             # The unit itself is always a key: columns that only say which unit it is make no further difference.
@@ -480,16 +483,19 @@ class Builder:
 
     # --- joins --------------------------------------------------------------------------------------------------------
 
-    def joined(self, block: Block) -> tuple[Made, list[Expr], Callable[[Expr], Expr]]:
-        """What a block reads, joined; its other conditions; and what writes its expressions over the joined columns."""
-        return _Join(self, block).made()
+    def joined(self, block: Block, *, owned: bool = True) -> tuple[Made, list[Expr], Callable[[Expr], Expr]]:
+        """What a block reads, joined; its other conditions; and what writes its expressions over the joined columns.
+
+        owned: as for `block`.
+        """
+        return _Join(self, block, owned=owned).made()
 
 
 class _Join:
     """The join of a block's sources, and of the subqueries in its expressions."""
 
-    def __init__(self, builder: Builder, block: Block) -> None:
-        self._builder, self._block = builder, block
+    def __init__(self, builder: Builder, block: Block, *, owned: bool = True) -> None:
+        self._builder, self._block, self._owned = builder, block, owned
         self._probes: list[tuple[Part, Made]] = []
         self._nested: dict[Expr, Expr] = {}
 
@@ -528,7 +534,7 @@ class _Join:
         for one in sources:
             self._check_dropped(one, asked[one.number])
             names = self._with_keys(one, sorted(asked[one.number]))
-            owned = not self._has_parent(one, sources, where)
+            owned = self._owned and not self._has_parent(one, sources, where)
             made[one.number] = self._builder.relation(one.relation, one.number, names, owned=owned)
         return made
 
@@ -621,7 +627,7 @@ class _Join:
                         met.add(condition)
                         on.append(builder._written(over, fields))
             relation = self._cut(now, where, met) if one.number in cut else now.relation
-            parts.append(Part(relation, "inner", tuple(sorted(on)), now.has_unit and now.owned))
+            parts.append(Part(relation, "inner", tuple(sorted(on)), now.shows_unit))
         has_unit = bool(local)
         for one in left:
             now = made[one.number]
@@ -636,7 +642,7 @@ class _Join:
                 for name, each in now.fields.items()
             }
             on = sorted(builder._written(self._over(each, None), fields) for each in one.on)
-            parts.append(Part(now.relation, "left", tuple(on), now.has_unit))
+            parts.append(Part(now.relation, "left", tuple(on), now.shows_unit))
             columns = {
                 name
                 for each in one.on
@@ -653,7 +659,7 @@ class _Join:
                 else:
                     raise NotLocal(_FAN_OUT.format(_names(one)))
         relation = Joined(tuple(parts), (), tuple(Shown(one, quoted([one])) for one in fields))
-        return Made(relation, fields, has_unit, rows, unique, fixes, counted), met
+        return Made(relation, fields, has_unit, rows, unique, fixes, counted, self._owned), met
 
     def _counted(
         self, order: Sequence[Source], made: dict[int, Made]
@@ -767,7 +773,7 @@ class _Join:
         if query.keys is not None:
             # Groups are there or not: their keys are all that is asked of them.
             bare = replace(bare, outputs=bare.outputs)
-        made, names = self._builder.block(bare)
+        made, names = self._builder.block(bare, owned=not self._is_implied(query, pairs, joined))
         keys = [names[f"_dk_{at}"] for at, one in enumerate(pairs) if one[1] == "="]
         outer = [self._over(one[2], joined) for one in pairs if one[1] == "="]
         self._check_units(made, keys, outer, joined, nested)
@@ -808,10 +814,33 @@ class _Join:
             made.relation,
             tuple(Shown(one, quoted([key])) for one, key in zip(new, keys, strict=True)),
             tuple(aggregates),
-            made.has_unit,
+            made.shows_unit,
         )
-        self._attach(relation, new, outer, joined, fields, has_unit=made.has_unit)
+        self._attach(relation, new, outer, joined, fields, has_unit=made.shows_unit)
         return is_met
+
+    def _is_implied(self, query: Block, pairs: list[tuple[Expr, str, Expr]], joined: Made) -> bool:
+        """Whether equal columns alone make the rows of a subquery those of the row's own unit.
+
+        They are the columns by which the table is linked, and in the row those of the same record. Then the unit need
+        not be looked up again.
+        """
+        table = query.sources[0].relation if len(query.sources) == 1 else None
+        protected = self._builder.protected.get(table.name) if isinstance(table, Table) else None
+        if protected is None or not protected.policy.links or any(has(one, Nested) for one in query.expressions()):
+            return False
+        same = {
+            inner.name: self._builder._names.get((outer.source, outer.name), "")
+            for inner, operator, outer in pairs
+            if operator == "=" and isinstance(inner, Column) and isinstance(outer, Column)
+        }
+        (link,) = protected.policy.links
+        linked = sorted(zip(map(fold, link.parent_columns), map(fold, link.columns), strict=True))
+        theirs = joined.fixes.get((link.parent, tuple(one for one, _ in linked)))
+        return theirs is not None and all(
+            mine in same and same[mine] in self._equal.of(other)
+            for (_, mine), other in zip(linked, theirs, strict=True)
+        )
 
     def _attach(
         self,
@@ -878,12 +907,12 @@ class _Join:
             of_keys.append(Shown(name, sql))
             fields[name] = Field(kind)
         filtered = Joined(
-            (Part(made.relation, unit=made.has_unit),),
+            (Part(made.relation, unit=made.shows_unit),),
             tuple(sorted(builder._written(one, dict(made.fields)) for one in where)),
             tuple(Shown(one, quoted([one])) for one in made.fields),
         )
-        relation = Grouped(filtered, tuple(of_keys), tuple(shown), made.has_unit)
-        self._attach(relation, [one.name for one in of_keys], outer, joined, fields, has_unit=made.has_unit)
+        relation = Grouped(filtered, tuple(of_keys), tuple(shown), made.shows_unit)
+        self._attach(relation, [one.name for one in of_keys], outer, joined, fields, has_unit=made.shows_unit)
         return value
 
     def _bought(self, query: Block, joined: Made) -> Expr:

@@ -66,5 +66,10 @@ class Made:
     owned: bool = True
 
     @property
+    def shows_unit(self) -> bool:
+        """Whether it has the unit's column."""
+        return self.has_unit and self.owned
+
+    @property
     def types(self) -> dict[str, str]:
         return {name: one.kind for name, one in self.fields.items()}

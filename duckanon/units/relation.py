@@ -146,7 +146,10 @@ class Answered(Relation):
 
 @dataclass(frozen=True)
 class Part:
-    """A relation in a join. how: inner or left. on: conditions, all of which hold, over the columns so far."""
+    """A relation in a join. how: inner, left, semi or anti. on: conditions, all of which hold, over the columns so far.
+
+    unit: whether it has the unit's column, which is compared too.
+    """
 
     relation: Relation
     how: str = "inner"
@@ -177,7 +180,7 @@ class Joined(Relation):
             met = list(part.on)
             if first.unit and part.unit:
                 met.insert(0, f"{quoted(['j0', UNIT])} = {quoted([f'j{at}', UNIT])}")
-            how = "LEFT JOIN" if part.how == "left" else "JOIN"
+            how = {"inner": "JOIN", "left": "LEFT JOIN", "semi": "SEMI JOIN", "anti": "ANTI JOIN"}[part.how]
             source += f" {how} ({part.relation.sql(path)}) AS j{at} ON {' AND '.join(met) or 'true'}"
         unit = [f"{quoted(['j0', UNIT])} AS {quoted([UNIT])}"] if first.unit else []
         shown = ", ".join([*unit, *map(str, self.shown)]) or _NOTHING
