@@ -1,25 +1,30 @@
-"""What is known of the columns of a relation: their types, where their values come from, and their bounds."""
+"""What is known of a relation's columns: their types, where their values come from, their bounds, what they fix."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeAlias
 
 from duckanon.catalog.names import TableName
 from duckanon.rewrite.algebra.expressions import Expr
 from duckanon.units.relation import OpenRows, Relation
 
-# What a set of columns fixes: the record of a table that has their values in its key, or the privacy unit itself.
-Fixes = tuple[TableName, tuple[str, ...]]
+# The least and the largest value of a number, and the step between its values.
+Bounds: TypeAlias = tuple[Fraction, Fraction, Fraction]
+# What a set of columns fixes: the record of a table that has their values in its key.
+Fixes: TypeAlias = tuple[TableName, tuple[str, ...]]
+# Or the privacy unit itself.
+UNIT_ITSELF: Fixes = (TableName("", "", ""), ("unit",))
 
 
 @dataclass(frozen=True)
 class Origin:
     """The table's column whose values a column of a relation has, unchanged.
 
-    source: the number of the table in the statement. rows: of an open table. optional: whether NULL may stand in its
-    place, where a LEFT JOIN found nothing.
+    source: the number of the table in the statement. column: folded. rows: of an open table. optional: whether NULL may
+    stand in its place, where a LEFT JOIN found nothing.
     """
 
     source: int
@@ -33,14 +38,14 @@ class Origin:
 class Field:
     """A column of a relation.
 
-    kind: its type in DuckDB. bounds: the least and the largest value and the step, of a number that is computed within
-    a unit. is_unit: whether it is the privacy unit. never_null: whether it is known not to be NULL. listed: constants,
-    of which its values are; none: they may be others.
+    kind: its type in DuckDB; empty for one of NULL alone. bounds: of a number that is computed within a unit. is_unit:
+    whether it is the privacy unit. never_null: whether it is known not to be NULL. listed: constants, of which its
+    values are; none: they may be others.
     """
 
     kind: str
     origin: Origin | None = None
-    bounds: tuple[Fraction, Fraction, Fraction] | None = None
+    bounds: Bounds | None = None
     is_unit: bool = False
     never_null: bool = False
     listed: tuple[Expr, ...] = ()
@@ -48,12 +53,13 @@ class Field:
 
 @dataclass(frozen=True)
 class Made:
-    """A relation with what is known of it. All column names are folded.
+    """A relation with what is known of it. All names of columns are folded.
 
     has_unit: whether it is unit-local; else it is of open tables alone. rows: how many rows of one unit count, at most.
     unique: sets of columns that no two rows of one unit share (of an open relation: no two rows at all). fixes: which
-    columns fix a record or the unit. counted: the protected table whose records are its rows; None for other rows.
-    owned: whether its rows have the unit's column; else they get it from what they are joined with.
+    columns fix a record, and with it the unit, or the unit itself. counted: the protected table whose records are its
+    rows; None for other rows. owned: whether its rows have the unit's column; else they get it from what they are
+    joined with.
     """
 
     relation: Relation
@@ -72,4 +78,5 @@ class Made:
 
     @property
     def types(self) -> dict[str, str]:
+        """The types of its columns."""
         return {name: one.kind for name, one in self.fields.items()}

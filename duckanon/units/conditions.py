@@ -1,0 +1,120 @@
+"""Conditions of a join or a subquery, taken apart: which columns they call equal, and what compares whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import NamedTuple
+
+from duckanon.rewrite.algebra.expressions import (
+    And,
+    Column,
+    Comparator,
+    Comparison,
+    Expr,
+    Nested,
+    Or,
+    Star,
+    conjuncts,
+    walk,
+)
+from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.algebra.relations import Block
+from duckanon.rewrite.algebra.rows import columns_in
+from duckanon.units.scope import NotLocal, Scope
+
+_TURNED: dict[Comparator, Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "<>": "<>", "=": "="}
+_DEPENDS = "A subquery depends on its row in a way that is not followed: by = of columns it may."
+
+
+class Pair(NamedTuple):
+    """A comparison of what a subquery computes with what the row around it has: `inner operator outer`."""
+
+    inner: Expr
+    operator: Comparator
+    outer: Expr
+
+
+def factored(condition: Expr) -> frozenset[Expr]:
+    """The conjuncts of a condition, with those that all branches of an OR have taken out of it."""
+    if not isinstance(condition, Or):
+        return conjuncts(condition)
+    branches = [conjuncts(one) for one in _branches(condition)]
+    common = frozenset.intersection(*branches)
+    rest = [one - common for one in branches]
+    if not common or not all(rest):
+        return common or frozenset([condition])
+    return common | {reduce(Or, (reduce(And, in_order(one)) for one in rest))}
+
+
+def _branches(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Or):
+        return [*_branches(condition.left), *_branches(condition.right)]
+    return [condition]
+
+
+def equated(condition: Expr) -> tuple[Column, Column] | None:
+    """The columns of two sources that a condition says are equal; None for another condition."""
+    match condition:
+        case Comparison("=", Column() as one, Column() as other) if one.source != other.source:
+            return one, other
+    return None
+
+
+class Equal:
+    """Classes of columns that conditions say are equal, by their names in relations."""
+
+    def __init__(self, scope: Scope, conditions: Iterable[Expr]) -> None:
+        self._classes: list[set[str]] = []
+        for pair in filter(None, map(equated, conditions)):
+            names = {scope.name(one) for one in pair} - {""}
+            if len(names) == 2:
+                met = [one for one in self._classes if one & names]
+                self._classes = [one for one in self._classes if not one & names] + [names.union(*met)]
+
+    def of(self, name: str) -> set[str]:
+        """The columns that are equal to one, with itself."""
+        return next((one for one in self._classes if name in one), {name})
+
+
+def apart(query: Block, own: set[int]) -> tuple[list[Expr], list[Pair]]:
+    """The conditions of a subquery on its own rows, and the comparisons of these with the row around it.
+
+    own: the numbers of its sources. Raises NotLocal where it depends on that row in another way.
+    """
+    inside: list[Expr] = []
+    pairs: list[Pair] = []
+    for condition in in_order(query.where):
+        if False not in _sides(condition, own):
+            inside.append(condition)
+            continue
+        pairs.append(_pair(condition, own))
+    rest = [*query.having, *(query.keys or ()), *(one.expr for one in query.outputs)]
+    if any(False in _sides(one, own) for one in rest if not isinstance(one, Star)):
+        raise NotLocal(_DEPENDS)
+    return inside, pairs
+
+
+def _pair(condition: Expr, own: set[int]) -> Pair:
+    match condition:
+        case Comparison(operator, left, right) if operator in _TURNED:
+            sides = _sides(left, own), _sides(right, own)
+            if sides == ({True}, {False}):
+                return Pair(left, operator, right)
+            if sides == ({False}, {True}):
+                return Pair(right, _TURNED[operator], left)
+    raise NotLocal(_DEPENDS)
+
+
+def _sides(expr: Expr, own: set[int]) -> set[bool]:
+    """Whether columns in it are of a subquery's own sources, of the row around it, or both."""
+    return {one.source in own for one in columns_in([expr])}
+
+
+def is_negated(expr: Expr, nested: Nested) -> bool:
+    """Whether a subquery stands in an expression where NULL and false make a difference."""
+    if expr == nested:
+        return False
+    if isinstance(expr, And | Or):
+        return is_negated(expr.left, nested) or is_negated(expr.right, nested)
+    return any(one == nested for one in walk(expr))

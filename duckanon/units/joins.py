@@ -1,0 +1,289 @@
+"""Joins of what a block reads: records of one unit with each other, and with rows of open tables.
+
+Protected tables are joined where their units are the same: the join says so, by the units' columns or by the columns
+of declared links. That is never added by itself: it would make another question of "pairs of customers who ordered on
+one day". Where each row meets at most one row of every other source, the join has no more rows than that source.
+Where several rows of a unit meet several others, each side is cut first, to as many rows of a unit as count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.rewrite.algebra.expressions import Column, Exists, Expr, Nested, Not, Star, has, walk
+from duckanon.rewrite.algebra.order import in_order
+from duckanon.rewrite.algebra.relations import Block, Source, Table
+from duckanon.rewrite.algebra.rows import columns_in
+from duckanon.units.conditions import Equal, equated, factored
+from duckanon.units.fields import Field, Fixes, Made
+from duckanon.units.relation import Cut, Joined, Part, Shown
+from duckanon.units.scope import NotLocal
+from duckanon.units.subqueries import Subqueries
+
+if TYPE_CHECKING:
+    from duckanon.units.building import Builder
+
+_NOT_THE_SAME = (
+    "{} and {} are both protected, and nothing in the join says that their records are of one unit: add that the "
+    "columns of the unit, or those of a declared link, are equal."
+)
+_FAN_OUT = (
+    "{} has several rows for one record in this join, so a record would count several times: join by columns that are "
+    "unique there."
+)
+_FROM_OPEN = "A LEFT JOIN from an open table would show its rows without any unit: join the other way."
+_SEVERAL_LEFT = "A LEFT JOIN of several rows with several rows of a unit is not followed."
+
+
+class Join:
+    """The join of a block's sources, and of the subqueries in its expressions.
+
+    owned: whether its rows get the unit's column; else they are joined by what fixes their unit.
+    """
+
+    def __init__(self, builder: Builder, block: Block, *, owned: bool = True) -> None:
+        self._builder, self._scope, self._block, self._owned = builder, builder.scope, block, owned
+        self._sources = [one for one in block.sources if one.join not in ("semi", "anti")]
+        self._where = _conditions(block)
+        if not self._sources:
+            raise NotLocal("The query reads no table.")
+        self._made = self._read()
+        self._equal = Equal(self._scope, self._where)
+        # The conditions of WHERE that the join has.
+        self._met: set[Expr] = set()
+
+    def made(self) -> tuple[Made, list[Expr], Callable[[Expr], Expr]]:
+        """The relation, the conditions that are left, and what writes expressions over its columns. Raises NotLocal."""
+        joined = self._put_together()
+        subqueries = Subqueries(self._builder, self._block, joined, self._equal)
+        rest = [subqueries.over(one) for one in self._where if one not in self._met]
+        block = self._block
+        for expr in (*(one.expr for one in block.outputs), *(block.keys or ()), *block.having):
+            # So all subqueries are known before the relation is complete.
+            subqueries.over(expr)
+        return subqueries.joined(), rest, subqueries.over
+
+    # --- sources ------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> dict[int, Made]:
+        """The relation of each source, by its number."""
+        asked: dict[int, set[str]] = {one.number: set() for one in self._sources}
+        for column in columns_in([*self._block.expressions(), *self._where]):
+            if isinstance(column, Star):
+                raise NotLocal("A whole record is no value here: name the columns.")
+            if column.source in asked:
+                asked[column.source].add(column.name)
+        return {one.number: self._relation(one, asked[one.number]) for one in self._sources}
+
+    def _relation(self, source: Source, asked: set[str]) -> Made:
+        table = source.relation
+        protected = self._scope.protected.get(table.name) if isinstance(table, Table) else None
+        if protected is not None:
+            policy = protected.policy
+            if asked & set(map(fold, policy.drop)):
+                raise NotLocal(f"The policy lets nothing out that depends on {', '.join(policy.drop)}.")
+            if policy.privacy_unit is not None and not policy.links:
+                # The unit is shown by its own column.
+                asked = asked | {fold(policy.privacy_unit)}
+        owned = self._owned and not self._has_parent(source)
+        return self._builder.relation(table, source.number, sorted(asked), owned=owned)
+
+    def _has_parent(self, child: Source) -> bool:
+        """Whether each row of a linked table is joined with the record that it is linked to, which has its unit."""
+        table = child.relation
+        protected = self._scope.protected.get(table.name) if isinstance(table, Table) else None
+        if child.join != "inner" or protected is None:
+            return False
+        pairs = {each for one in self._where if (pair := equated(one)) is not None for each in (pair, pair[::-1])}
+
+        def is_parent(other: Source, parent: TableName, columns: Iterable[tuple[str, str]]) -> bool:
+            joined = all(
+                (Column(child.number, fold(mine)), Column(other.number, fold(theirs))) in pairs
+                for mine, theirs in columns
+            )
+            is_it = isinstance(other.relation, Table) and other.relation.name == parent
+            return joined and is_it and other.join == "inner"
+
+        return any(
+            is_parent(other, link.parent, list(zip(link.columns, link.parent_columns, strict=True)))
+            for link in protected.policy.links
+            for other in self._sources
+        )
+
+    # --- the join -----------------------------------------------------------------------------------------------------
+
+    def _put_together(self) -> Made:
+        """The sources joined, one that has the unit's column first."""
+        inner = [one for one in self._sources if one.join == "inner"]
+        left = [one for one in self._sources if one.join == "left"]
+        local = self._of_one_unit([one for one in inner if self._of(one).has_unit])
+        if not local and any(self._of(one).has_unit for one in left):
+            raise NotLocal(_FROM_OPEN)
+        joined = self._inner([*local, *(one for one in inner if one not in local)])
+        for one in left:
+            joined = self._with_left(joined, one, local)
+        return joined
+
+    def _of(self, source: Source) -> Made:
+        return self._made[source.number]
+
+    def _of_one_unit(self, sources: list[Source]) -> list[Source]:
+        """Sources of protected records, each after one that has the same unit by the join's conditions."""
+        # Records that get their unit from what they are linked to come after it.
+        waiting = sorted(sources, key=lambda one: not self._of(one).owned)
+        ordered, waiting = waiting[:1], waiting[1:]
+        while waiting:
+            following = next((one for one in waiting if self._is_same(one, ordered, self._equal)), None)
+            if following is None:
+                raise NotLocal(_NOT_THE_SAME.format(_named(waiting[0]), _named(ordered[0])))
+            ordered.append(following)
+            waiting.remove(following)
+        return ordered
+
+    def _is_same(self, source: Source, others: Iterable[Source], equal: Equal) -> bool:
+        """Whether a source has the unit of one of others: they share columns that fix it."""
+        return any(
+            all(theirs in equal.of(mine) for mine, theirs in zip(names, self._of(other).fixes[fixed], strict=True))
+            for fixed, names in self._of(source).fixes.items()
+            for other in others
+            if fixed in self._of(other).fixes
+        )
+
+    def _inner(self, order: Sequence[Source]) -> Made:
+        rows, counted, unique, cut = self._counted(order)
+        parts: list[Part] = []
+        fields: dict[str, Field] = {}
+        fixes: dict[Fixes, tuple[str, ...]] = {}
+        for one in order:
+            now = self._of(one)
+            fields |= now.fields
+            fixes = {**now.fixes, **fixes}
+            relation = self._cut(now) if one.number in cut else now.relation
+            parts.append(Part(relation, "inner", self._conditions_on(fields), now.shows_unit))
+        has_unit = any(self._of(one).has_unit for one in order)
+        relation = Joined(tuple(parts), (), _columns(fields))
+        return Made(relation, fields, has_unit, rows, unique, fixes, counted, self._owned)
+
+    def _conditions_on(self, fields: dict[str, Field]) -> tuple[str, ...]:
+        """The equations of columns that are not met yet and can be now."""
+        found = []
+        for condition in self._where:
+            if condition not in self._met and equated(condition) is not None and self._is_over(condition, fields):
+                self._met.add(condition)
+                found.append(self._scope.written(self._scope.over(condition), fields))
+        return tuple(sorted(found))
+
+    def _is_over(self, condition: Expr, fields: dict[str, Field]) -> bool:
+        """Whether a condition reads columns of a relation alone."""
+        return all(self._scope.name(one) in fields for one in walk(condition) if isinstance(one, Column))
+
+    def _counted(
+        self, order: Sequence[Source]
+    ) -> tuple[int, TableName | None, frozenset[frozenset[str]], frozenset[int]]:
+        """How many rows of a unit count, which records they are, which columns no two share, and what is to be cut.
+
+        They are rows of a source by whose row at most one row of each other source is found. Where there is none,
+        several rows of a unit meet several others, and such sources are cut, by their numbers.
+        """
+        local = [one for one in order if self._of(one).has_unit]
+        if not local:
+            return 1, None, frozenset(), frozenset()
+        reached = {one.number: self._reached({one.number}, order) for one in local}
+        first = max(local, key=lambda one: len(reached[one.number]))
+        all_reached, several = reached[first.number], [first]
+        while len(all_reached) < len(order):
+            further = next((one for one in local if one.number not in all_reached), None)
+            if further is None:
+                raise NotLocal(_FAN_OUT.format(_named(next(one for one in order if one.number not in all_reached))))
+            all_reached = self._reached(all_reached | {further.number}, order)
+            several.append(further)
+        now, rows = self._of(first), 1
+        for one in several:
+            rows *= self._of(one).rows
+        if len(several) == 1:
+            return rows, now.counted, now.unique, frozenset()
+        return rows, now.counted, frozenset(), frozenset(one.number for one in several)
+
+    def _reached(self, numbers: set[int], order: Sequence[Source]) -> set[int]:
+        """The sources of which at most one row is found by a row of each of some, with these."""
+        while True:
+            known = {name for number in numbers for name in self._made[number].fields}
+            new = {one.number for one in order if one.number not in numbers and self._is_found(self._of(one), known)}
+            if not new:
+                return numbers
+            numbers = numbers | new
+
+    def _is_found(self, made: Made, known: set[str]) -> bool:
+        columns = frozenset(name for name in made.fields if self._equal.of(name) & known)
+        return self._scope.is_unique(made, columns)
+
+    def _cut(self, made: Made) -> Cut:
+        """The rows of a source that meet the conditions on it alone, at most so many of each unit as count."""
+        if not made.owned:
+            raise NotLocal("Several rows of a unit meet several others in this join, and one is known by a link only.")
+        fields, own = dict(made.fields), []
+        for one in self._where:
+            if one not in self._met and not has(one, Nested) and self._is_over(one, fields):
+                self._met.add(one)
+                own.append(self._scope.written(self._scope.over(one), fields))
+        filtered = Joined((Part(made.relation),), tuple(sorted(own)), _columns(fields))
+        return Cut(filtered, made.rows, tuple(sorted(fields)))
+
+    # --- LEFT JOIN ----------------------------------------------------------------------------------------------------
+
+    def _with_left(self, joined: Made, source: Source, local: Sequence[Source]) -> Made:
+        """The relation with a source whose columns are NULL where none of its rows meets the conditions."""
+        now = self._of(source)
+        if now.has_unit and not self._is_same(source, local, Equal(self._scope, source.on)):
+            raise NotLocal(_NOT_THE_SAME.format(_named(source), _named(local[0])))
+        if any(has(one, Nested) for one in source.on):
+            raise NotLocal("A subquery in a join's condition is not followed: put it into WHERE.")
+        new = {
+            name: replace(
+                one, never_null=False, is_unit=False, origin=one.origin and replace(one.origin, optional=True)
+            )
+            for name, one in now.fields.items()
+        }
+        fields = {**joined.fields, **new}
+        on = sorted(self._scope.written(self._scope.over(one), fields) for one in source.on)
+        rows, counted, unique = self._left_counted(joined, source)
+        assert isinstance(joined.relation, Joined)
+        parts = (*joined.relation.joined, Part(now.relation, "left", tuple(on), now.shows_unit))
+        relation = Joined(parts, (), _columns(fields))
+        return replace(joined, relation=relation, fields=fields, rows=rows, counted=counted, unique=unique)
+
+    def _left_counted(self, joined: Made, source: Source) -> tuple[int, TableName | None, frozenset[frozenset[str]]]:
+        """As `_counted`, with a LEFT JOIN: its rows are those so far, or more where one meets several."""
+        now = self._of(source)
+        columns = {self._scope.name(one) for each in source.on for one in equated(each) or ()}
+        if self._scope.is_unique(now, frozenset(columns & now.fields.keys())):
+            return joined.rows, joined.counted, joined.unique
+        if not now.has_unit:
+            raise NotLocal(_FAN_OUT.format(_named(source)))
+        if not any(one <= columns & joined.fields.keys() for one in joined.unique):
+            raise NotLocal(_SEVERAL_LEFT)
+        # Each of its rows meets one row at most, so there are as many rows as it has, and those that meet none.
+        return (now.rows if joined.rows == 1 else joined.rows + now.rows), now.counted, frozenset()
+
+
+def _conditions(block: Block) -> list[Expr]:
+    """The conditions on a block's rows, those of SEMI and ANTI joins among them. Raises NotLocal for other joins."""
+    found = [one for each in in_order(block.where) for one in in_order(factored(each))]
+    for one in block.sources:
+        if one.join in ("semi", "anti"):
+            probe = Exists(Block((replace(one, join="inner", on=frozenset()),), (), frozenset(one.on)))
+            found.append(probe if one.join == "semi" else Not(probe))
+        elif one.join not in ("inner", "left"):
+            raise NotLocal("FULL, RIGHT and LATERAL joins are not followed: write them as LEFT or inner joins.")
+    return found
+
+
+def _columns(fields: Iterable[str]) -> tuple[Shown, ...]:
+    return tuple(Shown(one, quoted([one])) for one in fields)
+
+
+def _named(source: Source) -> str:
+    return source.relation.name.object if isinstance(source.relation, Table) else "A subquery"

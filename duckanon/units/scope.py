@@ -1,0 +1,148 @@
+"""What the relations of one statement share: what may be seen, the names of columns, and what open tables hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date
+from fractions import Fraction
+from typing import Any, Protocol
+
+from duckanon.catalog.names import TableName, fold, quoted
+from duckanon.catalog.snapshot import Catalog, Protected
+from duckanon.rewrite.algebra.constants import WHOLE, digits
+from duckanon.rewrite.algebra.expressions import SOMEWHERE, Column, Expr, Nested, rebuilt
+from duckanon.rewrite.algebra.filters import written
+from duckanon.rewrite.algebra.relations import Block
+from duckanon.units.fields import Bounds, Field, Made
+from duckanon.units.relation import Answered, OpenRows
+
+
+class NotLocal(Exception):
+    """Why what a query reads is not computed within each unit, in a sentence."""
+
+
+class Public(Protocol):
+    """What may be known of open tables while deciding: their contents are public."""
+
+    def content(self, values: OpenRows) -> str:
+        """A hash of the values that are read of an open table."""
+        ...
+
+    def value(self, query: str) -> Any:
+        """The first row that a query over open tables alone gives, as a tuple."""
+        ...
+
+
+class Scope:
+    """What the relations of one statement share.
+
+    catalog: what may be seen. public: what is known of open tables. today: what `current_date` stands for. ask: makes
+    a question of its own of a query for one value of all units, whose noisy answer stands in its place.
+    """
+
+    def __init__(self, catalog: Catalog, public: Public, today: date, ask: Callable[[Block], Answered]) -> None:
+        self.catalog, self.public, self.today, self.ask = catalog, public, today, ask
+        # The protected tables that are read, and by what their units are identified.
+        self.read: dict[TableName, Protected] = {}
+        self.unit_kinds: set[str] = set()
+        # The columns of sources by their names in relations, each of which occurs once.
+        self._names: dict[tuple[int, str], str] = {}
+        self._taken: set[str] = set()
+
+    @property
+    def protected(self) -> Mapping[TableName, Protected]:
+        """The tables with a policy."""
+        return self.catalog.protected
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def new_name(self, wanted: str, table: str = "") -> str:
+        """A name for a column that no other column has: as it is written, else with its table's, else numbered."""
+        plain = fold(wanted)
+        longer = f"{fold(table)}.{plain}" if table else plain
+        found, number = plain, 1
+        while found in self._taken:
+            found = longer if number == 1 and table else f"{longer}#{number + 1}"
+            number += 1
+        self._taken.add(found)
+        return found
+
+    def call(self, number: int, column: str, name: str) -> str:
+        """Let a source's column be known by a name in relations."""
+        self._names[number, column] = name
+        return name
+
+    def name(self, column: Column) -> str:
+        """The name of a source's column; empty where it is not among what is joined."""
+        return column.name if column.source == SOMEWHERE else self._names.get((column.source, column.name), "")
+
+    def over(self, expr: Expr) -> Expr:
+        """An expression over the names of relations. Raises NotLocal."""
+
+        def change(one: Expr) -> Expr | None:
+            if isinstance(one, Column):
+                name = self.name(one)
+                if not name:
+                    raise NotLocal(f"The column {one.name} is not one of what is joined here.")
+                return Column(SOMEWHERE, name)
+            if isinstance(one, Nested):
+                raise NotLocal("A subquery stands where it is not followed: put it into WHERE by itself.")
+            return None
+
+        return rebuilt(expr, change)
+
+    def written(self, condition: Expr, fields: Mapping[str, Field]) -> str:
+        """A condition over a relation's columns, as SQL that cannot fail. Raises NotTotal."""
+        return written(condition, {name: one.kind for name, one in fields.items()}, self.today)
+
+    # --- open tables --------------------------------------------------------------------------------------------------
+
+    def holds(self, query: str) -> bool:
+        """The truth value that a query over open tables gives."""
+        (found,) = self.public.value(query)
+        return bool(found)
+
+    def is_unique(self, made: Made, columns: frozenset[str]) -> bool:
+        """Whether no two rows of a relation (with a unit: of one unit) share the values of some of its columns."""
+        if any(one <= columns for one in made.unique):
+            return True
+        if not isinstance(made.relation, OpenRows) or not columns:
+            return False
+        by = ", ".join(quoted([one]) for one in sorted(columns))
+        known = " AND ".join(f"{quoted([one])} IS NOT NULL" for one in sorted(columns))
+        grouped = f"SELECT 1 FROM ({of_open(made)}) AS r WHERE {known} GROUP BY {by} HAVING system.main.count(*) > 1"
+        return self.holds(f"SELECT NOT EXISTS ({grouped})")
+
+    def bounds(self, one: Field) -> Bounds | None:
+        """The bounds of a number: computed ones, those of the policy, or those of an open table's values."""
+        if one.bounds is not None or one.origin is None:
+            return one.bounds
+        step = own_step(one.kind)
+        if one.origin.rows is not None:
+            return None if step is None else self._of_values(one.origin.rows, one.origin.column, step)
+        declared = {fold(name): each for name, each in self.protected[one.origin.table].policy.bounds.items()}
+        found = declared.get(one.origin.column)
+        if found is None or one.kind in ("DATE", "TIMESTAMP"):
+            return None
+        low, high, *steps = map(Fraction, found)
+        return low, high, (steps[0] if steps else step or Fraction(1))
+
+    def _of_values(self, rows: OpenRows, column: str, step: Fraction) -> Bounds | None:
+        name = quoted([column])
+        low, high = self.public.value(
+            f"SELECT system.main.min({name}), system.main.max({name}) FROM {quoted(rows.location.path)} AS _dk_open"
+        )
+        return None if low is None else (Fraction(low), Fraction(high), step)
+
+
+def of_open(made: Made) -> str:
+    """The query for a relation of open tables."""
+    return made.relation.sql(lambda location: quoted(location.path))
+
+
+def own_step(kind: str) -> Fraction | None:
+    """The step in which a type holds numbers; None for others."""
+    decimal = digits(kind)
+    if decimal is not None:
+        return Fraction(1, 10 ** decimal[1])
+    return Fraction(1) if kind in WHOLE else None

@@ -1,0 +1,118 @@
+"""UNION, INTERSECT and EXCEPT of what units have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from duckanon.catalog.names import fold, quoted
+from duckanon.rewrite.algebra.constants import WHOLE, digits
+from duckanon.rewrite.algebra.relations import Block, Relation, Union
+from duckanon.rewrite.algebra.scalars import together
+from duckanon.units.fields import Bounds, Field, Fixes, Made
+from duckanon.units.relation import Joined, Part, Shown, United
+from duckanon.units.scope import NotLocal
+
+if TYPE_CHECKING:
+    from duckanon.units.building import Builder
+
+# The digits of the largest BIGINT.
+_OF_WHOLE = 19
+
+
+def united(builder: Builder, union: Union) -> tuple[Made, list[str]]:
+    """The rows of several queries, and their columns in order: each is what its place holds in all of them."""
+    scope = builder.scope
+    members = [_member(builder, one) for one in union.members]
+    if len({len(columns) for _, columns in members}) > 1:
+        raise NotLocal("The queries of a UNION have different numbers of columns.")
+    if not all(made.has_unit for made, _ in members):
+        raise NotLocal("A UNION of protected records with rows of open tables has rows without a unit.")
+    fields: dict[str, Field] = {}
+    for at, name in enumerate(output_names(union)):
+        each = [made.fields[columns[at]] for made, columns in members]
+        fields[scope.new_name(name)] = replace(_common(each), bounds=_widest([scope.bounds(one) for one in each]))
+    fixes = _fixes(members, list(fields))
+    if union.kind != "all" and not fixes:
+        raise NotLocal("UNION, INTERSECT and EXCEPT are computed within a unit where the unit is one of their columns.")
+    relation = United(union.kind, tuple(_renamed(made, columns, fields) for made, columns in members))
+    unique = frozenset() if union.kind == "all" else frozenset([frozenset(fields)])
+    rows = sum(made.rows for made, _ in members)
+    return Made(relation, fields, True, rows, unique, fixes), list(fields)
+
+
+def output_names(read: Relation) -> list[str]:
+    """The names of a query's columns."""
+    if isinstance(read, Union):
+        return output_names(read.members[0])
+    return [one.name for one in read.outputs] if isinstance(read, Block) else []
+
+
+def _member(builder: Builder, read: Relation) -> tuple[Made, list[str]]:
+    """A query of a UNION, and its columns in order."""
+    if isinstance(read, Union):
+        return united(builder, read)
+    if not isinstance(read, Block):
+        raise NotLocal("A query of a UNION is not followed: write it as SELECT with its columns.")
+    made, names = builder.block(read)
+    return made, [names[fold(one.name)] for one in read.outputs]
+
+
+def _renamed(made: Made, columns: Sequence[str], fields: dict[str, Field]) -> Joined:
+    """A query with the union's names and types."""
+    shown = []
+    for (name, field), column in zip(fields.items(), columns, strict=True):
+        value = quoted([column])
+        shown.append(Shown(name, value if made.fields[column].kind == field.kind else f"CAST({value} AS {field.kind})"))
+    return Joined((Part(made.relation),), (), tuple(shown))
+
+
+def _fixes(members: Sequence[tuple[Made, list[str]]], names: Sequence[str]) -> dict[Fixes, tuple[str, ...]]:
+    """What columns fix in all queries, by the same places."""
+    found = {}
+    for fixed in members[0][0].fixes:
+        places = {
+            tuple(columns.index(one) if one in columns else -1 for one in made.fixes.get(fixed, ("",)))
+            for made, columns in members
+        }
+        (first, *others) = places
+        if not others and -1 not in first:
+            found[fixed] = tuple(names[at] for at in first)
+    return found
+
+
+def _common(fields: Sequence[Field]) -> Field:
+    """What holds of a column in all queries."""
+    origins = {(one.origin.table, one.origin.column) if one.origin is not None else None for one in fields}
+    listed = [one.listed for one in fields]
+    return Field(
+        _kind_together(sorted({one.kind for one in fields} - {""})),
+        fields[0].origin if len(origins) == 1 else None,
+        is_unit=all(one.is_unit for one in fields),
+        never_null=all(one.never_null for one in fields),
+        listed=tuple(dict.fromkeys(each for one in listed for each in one)) if all(listed) else (),
+    )
+
+
+def _kind_together(kinds: Sequence[str]) -> str:
+    """The type that holds all values of several. Raises NotTotal."""
+    if not kinds:
+        return "INTEGER"
+    decimals = [digits(one) or ((_OF_WHOLE, 0) if one in WHOLE else None) for one in kinds]
+    known = [one for one in decimals if one is not None]
+    if len(kinds) == 1 or len(known) < len(kinds) or not any(map(digits, kinds)):
+        return together(kinds, [])
+    scale = max(one[1] for one in known)
+    width = scale + max(one[0] - one[1] for one in known)
+    if width > 38:
+        raise NotLocal("The numbers of a UNION do not fit into one type: cast them to DOUBLE.")
+    return f"DECIMAL({width},{scale})"
+
+
+def _widest(bounds: Sequence[Bounds | None]) -> Bounds | None:
+    """Bounds that hold for all; None where some have none."""
+    known = [one for one in bounds if one is not None]
+    if len(known) < len(bounds):
+        return None
+    return min(one[0] for one in known), max(one[1] for one in known), min(one[2] for one in known)
