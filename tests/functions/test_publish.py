@@ -229,6 +229,16 @@ def test_what_a_k_anonymous_table_must_be(protected: duckdb.DuckDBPyConnection) 
     assert "is published already (kz)" in refused(protected, call)
 
 
+def test_records_without_a_unit_are_no_unit_of_a_class(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS FROM (VALUES (1, 30), (NULL, 30), (2, 40), (3, 40)) v(person, age)").fetchall()
+    said(con, "protect('t', epsilon := 1, privacy_unit := 'person', k := 2, quasi_identifiers := ['age'])")
+    made = "CREATE TABLE {} AS FROM k_anonymize('t', ['age'], k := 2, drop := ['person']{})"
+    con.execute(made.format("by_record", ", unit := ''")).fetchall()
+    con.execute(made.format("by_person", "")).fetchall()
+    assert "1 of its 2 classes are not proven to hold 2 values of person" in refused(con, "publish('by_record')")
+    assert said(con, "publish('by_person')").endswith("analysts read it as by_person.")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "refused_too"),
     [
