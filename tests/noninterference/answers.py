@@ -46,6 +46,9 @@ QUESTIONS = (
     "SELECT state, avg((age > 17)::INT) FROM persons GROUP BY state",
     "SELECT state, count(*) FILTER (age > 17) / count(*) FROM persons GROUP BY state",
     "SELECT state, sick, count(*) FROM visits GROUP BY ALL",
+    "SELECT state, sick, count(*), sum(quantity) FROM bills GROUP BY ALL",
+    "SELECT count(*) FROM bills WHERE age > 17",
+    "SELECT size, count(*) FROM (SELECT stay, count(*) AS size FROM bills GROUP BY 1) GROUP BY 1",
     "SELECT size, count(*) FROM (SELECT household_id, count(*) AS size FROM persons GROUP BY 1) GROUP BY 1",
     "SELECT size, count(*) FROM (SELECT household_id, count(*) AS size FROM visits GROUP BY 1) GROUP BY 1",
     "FROM dp_group_sizes('persons', 'household_id', hierarchy := ['state'], epsilon := 2, max_size := 3)",
@@ -240,7 +243,7 @@ def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> lis
 
 def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
     """Conditions that hold for the records of one privacy unit each, and together for all that count."""
-    table, column = quoted(one.location.path), one.privacy_unit
+    table, column = one.records, one.privacy_unit
     if column is None:
         found = con.execute(f"SELECT rowid FROM {table}").fetchall()
         return [f"rowid = {row}" for (row,) in found]
@@ -254,6 +257,11 @@ def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
 
 def without(one: PaidQuestion, unit: str) -> str:
     """SQL that removes a privacy unit from all tables that a question is about. unit: as in `units`."""
+    if one.owned:
+        # Bills are linked to stays, whose column of the unit is told in the words for what is protected.
+        column, value = one.protects.partition("main.stays.")[2].partition(" ")[0], unit.partition(" = ")[2]
+        gone = f"FROM stays WHERE {column} = {value}"
+        return f"DELETE FROM bills WHERE stay IN (SELECT stay {gone}); DELETE {gone}"
     change = f"DELETE FROM {quoted(one.location.path)} WHERE {unit}"
     if isinstance(one, GroupSizesQuestion) and one.units is not None:
         value = unit.partition(" = ")[2]
