@@ -151,7 +151,8 @@ class Policy:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that the policy names, each once."""
-        single = [one for one in (self.privacy_unit, self.unit) if one not in (None, OWNER)]
+        own = None if self.is_linked else self.privacy_unit
+        single = [one for one in (own, self.unit) if one is not None]
         lists = [name for one in LISTS for name in getattr(self, one)]
         return tuple(dict.fromkeys([*single, *self.link, *lists, *self.domains, *self.bounds]))
 
@@ -160,7 +161,7 @@ class Policy:
         found: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name == "links" or value == OWNER:
+            if one.name == "links" or (one.name == "privacy_unit" and self.is_linked):
                 continue
             if one.name in _ALWAYS or value != (one.default if one.name not in _MAPPINGS else {}):
                 found[one.name] = written(value) if isinstance(value, Fraction) else _plain(value)

@@ -299,10 +299,11 @@ def _check_units(con: duckdb.DuckDBPyConnection, candidate: Candidate) -> None:
     if policy.privacy_unit is None:
         held = f"SELECT c, n AS units FROM {_CLASSES}"
     else:
-        # The units with the most records inside first: how many of them fill the rows of the class?
+        # Records without a unit first, which are nobody's, then the units with the most records inside: how many units
+        # fill the rows of the class?
         held = (
-            "SELECT c, system.main.count(*) FILTER (WHERE coalesce(before, 0) < n) AS units FROM ("
-            "SELECT c, n, system.main.sum(m) OVER (PARTITION BY c ORDER BY m DESC "
+            "SELECT c, system.main.count(u) FILTER (WHERE coalesce(before, 0) < n) AS units FROM ("
+            "SELECT c, n, u, system.main.sum(m) OVER (PARTITION BY c ORDER BY u IS NULL DESC, m DESC "
             "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before "
             f"FROM (SELECT c, u, system.main.sum(m) AS m FROM {_FITS} GROUP BY c, u) JOIN {_CLASSES} USING (c)) "
             "GROUP BY c"

@@ -335,7 +335,8 @@ class _Plan:
         unit = self._policy.privacy_unit
         name = one.name
         if name == "units":
-            if unit is None or one.column != fold(unit):
+            # A linked table has no column of its owners.
+            if unit is None or self._policy.is_linked or one.column != fold(unit):
                 name = "different"
             elif self._policy.contributions == 1:
                 # With one record of each unit there are as many records as units.

@@ -38,6 +38,14 @@ def protect(arguments: str, table: str = "persons") -> str:
     return f"protect('{table}', {arguments})"
 
 
+def test_a_column_of_the_name_that_owners_get_is_a_column(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute('CREATE TABLE t AS SELECT i AS "duckanon.unit", 1 AS a FROM range(3) r(i)').fetchall()
+    said(con, "protect('t', privacy_unit := 'duckanon.unit', epsilon := 1)")
+    assert rows(con, "SELECT privacy_unit FROM policies()") == [("duckanon.unit",)]
+    said(con, "unprotect('t')")
+    assert "never changes: it is duckanon.unit" in refused(con, "protect('t', epsilon := 1)")
+
+
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 

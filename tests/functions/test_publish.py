@@ -229,6 +229,16 @@ def test_what_a_k_anonymous_table_must_be(protected: duckdb.DuckDBPyConnection) 
     assert "is published already (kz)" in refused(protected, call)
 
 
+def test_records_without_a_unit_are_no_unit_of_a_class(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE TABLE t AS FROM (VALUES (1, 30), (NULL, 30), (2, 40), (3, 40)) v(person, age)").fetchall()
+    said(con, "protect('t', epsilon := 1, privacy_unit := 'person', k := 2, quasi_identifiers := ['age'])")
+    made = "CREATE TABLE {} AS FROM k_anonymize('t', ['age'], k := 2, drop := ['person']{})"
+    con.execute(made.format("by_record", ", unit := ''")).fetchall()
+    con.execute(made.format("by_person", "")).fetchall()
+    assert "1 of its 2 classes are not proven to hold 2 values of person" in refused(con, "publish('by_record')")
+    assert said(con, "publish('by_person')").endswith("analysts read it as by_person.")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "refused_too"),
     [
@@ -269,17 +279,22 @@ def test_values_that_stand_alone_are_not_published_as_they_are(protected: duckdb
 def test_rows_without_a_unit_and_classes_that_hold_everything(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE persons AS SELECT CASE WHEN i > 9 THEN i END AS person, i % 5 AS age FROM range(20) r(i)")
     con.execute(
-        "SELECT protect('persons', epsilon := 1, privacy_unit := 'person', quasi_identifiers := ['age'], k := 11)"
+        "SELECT protect('persons', epsilon := 1, privacy_unit := 'person', quasi_identifiers := ['age'], k := 10)"
     ).fetchall()
     con.execute("CREATE TABLE r AS SELECT NULL::BIGINT AS age_lo, NULL::BIGINT AS age_hi FROM persons").fetchall()
     assert said(con, "publish('r')").endswith("read it as r.")
     con.execute("SELECT unprotect('persons')").fetchall()
     con.execute(
-        "SELECT protect('persons', epsilon := 1, privacy_unit := 'person', quasi_identifiers := ['age'], k := 12)"
+        "SELECT protect('persons', epsilon := 1, privacy_unit := 'person', quasi_identifiers := ['age'], k := 11)"
     ).fetchall()
-    con.execute("CREATE TABLE r2 AS SELECT * FROM r LIMIT 15").fetchall()
-    # Ten records are of nobody, so 15 rows may be of six units.
-    assert "not proven to hold 12 values of person" in refused(con, "publish('r2')")
+    con.execute("CREATE TABLE r2 AS FROM r; CREATE TABLE r3 AS SELECT * FROM r LIMIT 15").fetchall()
+    assert "not proven to hold 11 values of person" in refused(con, "publish('r2')")
+    con.execute("SELECT unprotect('persons')").fetchall()
+    con.execute(
+        "SELECT protect('persons', epsilon := 1, privacy_unit := 'person', quasi_identifiers := ['age'], k := 6)"
+    ).fetchall()
+    # Ten records are of nobody, so 15 rows may be of five units.
+    assert "not proven to hold 6 values of person" in refused(con, "publish('r3')")
 
 
 def test_an_enum_is_copied_as_text_and_its_order_is_kept_in_mind(con: duckdb.DuckDBPyConnection) -> None:

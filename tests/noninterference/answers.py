@@ -46,6 +46,9 @@ QUESTIONS = (
     "SELECT state, avg((age > 17)::INT) FROM persons GROUP BY state",
     "SELECT state, count(*) FILTER (age > 17) / count(*) FROM persons GROUP BY state",
     "SELECT state, sick, count(*) FROM visits GROUP BY ALL",
+    "SELECT state, sick, count(*), sum(quantity) FROM bills GROUP BY ALL",
+    "SELECT count(*) FROM bills WHERE age > 17",
+    "SELECT size, count(*) FROM (SELECT stay, count(*) AS size FROM bills GROUP BY 1) GROUP BY 1",
     "SELECT size, count(*) FROM (SELECT household_id, count(*) AS size FROM persons GROUP BY 1) GROUP BY 1",
     "SELECT size, count(*) FROM (SELECT household_id, count(*) AS size FROM visits GROUP BY 1) GROUP BY 1",
     "FROM dp_group_sizes('persons', 'household_id', hierarchy := ['state'], epsilon := 2, max_size := 3)",
@@ -240,7 +243,7 @@ def moved(con: duckdb.DuckDBPyConnection, one: PaidQuestion, change: str) -> lis
 
 def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
     """Conditions that hold for the records of one privacy unit each, and together for all that count."""
-    table, column = quoted(one.location.path), one.privacy_unit
+    table, column = one.records, one.privacy_unit
     if column is None:
         found = con.execute(f"SELECT rowid FROM {table}").fetchall()
         return [f"rowid = {row}" for (row,) in found]
@@ -254,11 +257,20 @@ def units(con: duckdb.DuckDBPyConnection, one: PaidQuestion) -> list[str]:
 
 def without(one: PaidQuestion, unit: str) -> str:
     """SQL that removes a privacy unit from all tables that a question is about. unit: as in `units`."""
+    if one.owned:
+        column, value = _owner(one, unit)
+        gone = f"FROM stays WHERE {column} = {value}"
+        return f"DELETE FROM bills WHERE stay IN (SELECT stay {gone}); DELETE {gone}"
     change = f"DELETE FROM {quoted(one.location.path)} WHERE {unit}"
     if isinstance(one, GroupSizesQuestion) and one.units is not None:
         value = unit.partition(" = ")[2]
         change += f"; DELETE FROM {quoted(one.units.location.path)} WHERE {quoted([one.units.column])} = {value}"
     return change
+
+
+def _owner(one: PaidQuestion, unit: str) -> tuple[str, str]:
+    """The column of stays that holds the unit of bills, which is told in words, and its value. unit: as in `units`."""
+    return one.protects.partition("main.stays.")[2].partition(" ")[0], unit.partition(" = ")[2]
 
 
 def too_far(con: duckdb.DuckDBPyConnection, one: PaidQuestion, most: int | None = None) -> str | None:
@@ -282,7 +294,7 @@ def contribution(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, most: 
     A unit contributes as many records as pass the filter and have keys in the domains, at most `contributions`.
     most: how many units are looked at; None: all, and then their sum too.
     """
-    table = quoted(one.location.path)
+    table = one.records
     whole = mechanisms.exact(con, one)
     total = [np.zeros_like(each) for each in whole]
     bases = [f"b{at}" for at in range(len(one.keys))]
@@ -327,9 +339,13 @@ def _is_contributed(measure: Measure, added: int, records: int, cells: int) -> b
 
 def _alone(con: duckdb.DuckDBPyConnection, one: AggregatesQuestion, unit: str) -> list[np.ndarray[Any, Any]]:
     """The exact totals of a table in which there are no other units."""
+    table = quoted(one.location.path)
+    if one.owned:
+        column, value = _owner(one, unit)
+        table, unit = "stays", f"{column} = {value}"
     con.begin()
     try:
-        con.execute(f"DELETE FROM {quoted(one.location.path)} WHERE NOT coalesce({unit}, false)").fetchall()
+        con.execute(f"DELETE FROM {table} WHERE NOT coalesce({unit}, false)").fetchall()
         return mechanisms.exact(con, one)
     finally:
         con.rollback()

@@ -46,6 +46,8 @@ CREATE TABLE states AS SELECT 'S' || i AS state, i AS rank FROM range(3) r(i);
 CREATE TABLE counties AS SELECT 'S' || i // 2 AS state, 'C' || i AS county FROM range(4) r(i);
 CREATE TABLE units AS SELECT i AS household_id FROM range(30) r(i);
 CREATE TABLE shops AS SELECT i AS shop, ['north', 'south'][1 + i % 2] AS side, i * 10 AS sales FROM range(12) r(i);
+CREATE TABLE stays (stay BIGINT PRIMARY KEY, pid BIGINT, household_id BIGINT);
+CREATE TABLE bills (stay INTEGER, state VARCHAR, sick BOOLEAN, age INTEGER, quantity BIGINT);
 CREATE TABLE closed (a INTEGER);
 CREATE TABLE secrets (secret VARCHAR, code BIGINT);
 CREATE VIEW people AS SELECT name, income FROM persons;
@@ -63,6 +65,7 @@ _DOMAINS = (
     "{'state': 'states', 'county': 'counties', 'sick': [true, false, NULL], 'vote': [true, false], "
     "'sex': ['1', 'x', 'X', NULL], 'm': 'ENUM', 'education': ['none', 'school', 'college']}"
 )
+_LINK = "link := {'stay': 'stays.stay'}"
 # What is closed is nobody's to know, not even by its name: each database has other ones.
 _CLOSED = {
     "first": "CREATE TABLE salaries (salary BIGINT); CREATE VIEW payments AS FROM salaries; CREATE SCHEMA hr; "
@@ -134,6 +137,16 @@ class Facts:
             f"protect('visits', {budget} unit := 'household_id', max_size := 4, per_query := '1/3', "
             "public := ['state', 'sick'], domains := {'state': ['S0', 'S1'], 'sick': [true, false]})",
             "protect('secrets', epsilon := 1)",
+            *([] if self.unit == "record" else self._linked(budget)),
+        ]
+
+    def _linked(self, budget: str) -> list[str]:
+        """A table that has the unit, and one that is linked to it."""
+        linked = budget.replace("privacy_unit := 'pid'", _LINK).replace("privacy_unit := 'household_id'", _LINK)
+        return [
+            f"protect('stays', {budget} per_query := 1)",
+            f"protect('bills', {linked} unit := 'stay', max_size := 4, per_query := 1, public := ['state', 'sick'], "
+            "domains := {'state': ['S0', 'S1'], 'sick': [true, false]}, bounds := {'quantity': [0, 3]})",
         ]
 
 
@@ -233,6 +246,18 @@ def _replace(con: Any, rng: random.Random) -> None:
     insert(con, "persons", records(rng, rng.choice(_SIZES)))
     insert(con, "visits", records(rng, rng.choice(_SIZES), _VISITS), _VISITS)
     con.execute(f"INSERT INTO secrets SELECT 'canary ' || i, i FROM range({rng.randrange(20)}) r(i)").fetchall()
+    _replace_linked(con, rng)
+
+
+def _replace_linked(con: Any, rng: random.Random) -> None:
+    """Stays with owners or without, and bills with stays or without."""
+    con.execute("DELETE FROM bills").fetchall()
+    con.execute("DELETE FROM stays").fetchall()
+    for stay in rng.sample(range(60), rng.randrange(50)):
+        owner = [value(rng, one) for one in ("pid", "household_id")]
+        con.execute("INSERT INTO stays VALUES (?, ?, ?)", [stay, *owner]).fetchall()
+    for row in records(rng, rng.randrange(80), ("state", "sick", "age", "quantity")):
+        con.execute("INSERT INTO bills VALUES (?, ?, ?, ?, ?)", [rng.choice([None, *range(60)]), *row]).fetchall()
 
 
 def change(con: Analyst, rng: random.Random, which: int) -> None:

@@ -582,6 +582,38 @@ def test_populations_and_what_never_changes() -> None:
     assert "make it a table, {{ config(materialized='table') }}" in policies(con, view)["problem"]
 
 
+def test_links_wait_for_their_parents_and_their_keys() -> None:
+    con = steward(policy={"epsilon": 1}, changes="apply")
+    con.execute("CREATE TABLE orders AS SELECT i AS number, 'p' || i AS name FROM range(3) r(i)").fetchall()
+    con.execute("CREATE TABLE lines AS SELECT i AS ordered FROM range(9) r(i)").fetchall()
+
+    def project(price: float = 0.1) -> list[dict[str, Any]]:
+        """The tables, those that are linked first."""
+        return [
+            node("lines", population="p", link={"ordered": "orders.number"}, rows_per_unit=9, per_query=price),
+            node("orders", population="p", link={"name": "main.people.name"}),
+            node(population="p", epsilon=3, columns={"name": ["privacy_unit"]}),
+        ]
+
+    said = policies(con, *project())
+    assert (lines(con), said["problem"]) == ([("protect", "main.people")], None)
+    con.execute("CREATE UNIQUE INDEX i ON people (name); ALTER TABLE orders ADD PRIMARY KEY (number)").fetchall()
+    assert policies(con, *project(), ended=True)["problem"] is None
+    assert lines(con)[1:] == [("protect", "main.orders"), ("protect", "main.lines")]
+    assert policies(con, *project(), ended=True) == {"said": [], "problem": None}
+    assert policies(con, *project(0.2), ended=True)["problem"] is None
+    assert con.execute("SELECT privacy_unit, per_query FROM policies() WHERE tbl = 'main.lines'").fetchall() == [
+        ("main.people.name by ordered, name", 0.2)
+    ]
+    other = node("lines", population="p", link={"ordered": "orders.name"}, rows_per_unit=9)
+    assert "as its link, which never changes" in policies(con, other, *project()[1:], ended=True)["problem"]
+    con.execute("CREATE TABLE keyless AS FROM orders").fetchall()
+    late = [node("keyless", population="p", columns={"name": ["privacy_unit"]})]
+    late += [node("last", population="p", link={"number": "keyless.number"})]
+    con.execute("CREATE TABLE last AS FROM orders").fetchall()
+    assert "main.keyless.number is no key" in policies(con, *project(0.2), *late, ended=True)["problem"]
+
+
 def test_a_guard_that_is_off_still_refuses_views_over_releases() -> None:
     con = steward(guard=False)
     assert judged(con, "FROM people")["problem"] is None
