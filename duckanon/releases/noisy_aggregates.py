@@ -134,8 +134,8 @@ def of_query(context: RuleContext, node: Node, written: Node | None = None) -> s
     try:
         new, table, plan = _planned(context, query, node)
     except _REFUSALS as no:
-        part = getattr(no, "part", None) or _refused_part(context, query, node, str(no))
-        return context.not_answered(part, f"{no}{_way_out(context, query, node, part, no)}")
+        part, why = refused_part(context, query, node, no)
+        return context.not_answered(part, f"{why}{_way_out(context, query, node, part, why)}")
     is_result = node is context.bound.query
     noisy, note = (plan.noisy, plan.note(new)) if is_result else ((), None)
     context.replace(node, new)
@@ -156,6 +156,12 @@ def _planned(context: RuleContext, query: Node, place: Node) -> tuple[Node, Tabl
     return grouped.over(plan.over, lambda name: stored.get(fold(name), name)), found.table, plan
 
 
+def refused_part(context: RuleContext, query: Node, place: Node, no: Exception) -> tuple[Node, Exception]:
+    """The part of a query that is refused, and why: of several conditions the first in the text."""
+    part = getattr(no, "part", None) or _refused_part(context, query, place, str(no))
+    return _first_refused(context, query, place, part, no)
+
+
 def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -> Node:
     """The part of a query that is refused for a reason: alone beside a count it is refused for the same, else all."""
     if reason == SEVERAL:
@@ -167,6 +173,28 @@ def _refused_part(context: RuleContext, query: Node, place: Node, reason: str) -
             if str(no) == reason:
                 return getattr(no, "part", None) or part
     return query
+
+
+def _first_refused(context: RuleContext, query: Node, place: Node, part: Node, no: Exception) -> tuple[Node, Exception]:
+    """Of several conditions that are refused, the first in the text, with its own reason. part: one that is refused."""
+    if not _is_condition(part):
+        return part, no
+    for one, alone in _alone(context, query, place):
+        if within(part, one):
+            break
+        if _is_condition(one):
+            try:
+                _planned(context, alone, place)
+            except (NotOffered, NotTotal) as first:
+                return getattr(first, "part", None) or one, first
+            except (NotFollowed, InvalidInput):
+                continue  # for what is read, or how the conditions are put together
+    return part, no
+
+
+def _is_condition(part: Node) -> bool:
+    """Whether a part stands in WHERE, also in that of FILTER."""
+    return isinstance(part.find_ancestor(exp.Where, exp.Query), exp.Where)
 
 
 def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exception) -> str:

@@ -24,6 +24,7 @@ from duckanon.releases.noise import (
     public_key,
     settle,
 )
+from duckanon.releases.noisy_aggregates import refused_part
 from duckanon.releases.paid_questions import AggregatesQuestion, Key, basis
 from duckanon.rewrite.algebra.expressions import (
     Aggregate,
@@ -68,7 +69,8 @@ def shares(context: RuleContext, conditionals: Sequence[Conditional], node: Node
             raise NotOffered(_OF_SUMS, node.find(exp.Sum))
         question, order, cells = _shares_question(context, conditionals)
     except (NotOffered, NotTotal, InvalidInput) as no:
-        return context.not_answered(getattr(no, "part", None) or node, str(no))
+        part, why = refused_part(context, node, node, no)
+        return context.not_answered(part, str(why))
     keys = len(first.rows) + len(first.cols)
     answer = _in_order(question, order)
     source = f"({_quotients(conditionals, answer, len(first.rows), keys, cells)}) AS _dk_shares"
