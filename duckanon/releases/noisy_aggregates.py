@@ -74,7 +74,7 @@ from duckanon.rewrite.algebra.order import sort_key
 from duckanon.rewrite.algebra.render import Renderer
 from duckanon.rewrite.algebra.rows import is_condition
 from duckanon.rewrite.dialect import DIALECT
-from duckanon.rewrite.normalize.grouped import NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
+from duckanon.rewrite.normalize.grouped import ALL_OTHERS, NOT_GROUPED, Grouped, NotFollowed, Over, aggregates_of
 from duckanon.rewrite.normalize.order_limit import order_limit
 from duckanon.rewrite.recognize.aggregates import ASKS_OTHERS, SEVERAL, present_column
 from duckanon.rewrite.recognize.findings import Aggregates, Counts, Statistic, Unanswered
@@ -83,6 +83,8 @@ from duckanon.rewrite.rule_context import RuleContext
 
 # More cells than that for one combination of keys are too many.
 _MOST_OUTCOMES = 64
+# So many columns are named in a sentence.
+_MOST_NAMED = 10
 _UNGROUPED = "The counts are put together in a way that is not followed: write them with GROUP BY."
 _SPREADING = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
 # The statistics that are computed from sums.
@@ -211,6 +213,8 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
         grouped = copied(query).group_by(copied(part), copy=False)
         named = not query.args.get("group") or not query.args["group"].args.get("all")
         return f": {'name it in GROUP BY' if named and _is_answered(context, grouped, place) else 'leave it out'}."
+    if str(no) == ALL_OTHERS:
+        return f"{_others(context, query)}: name those that are wanted in GROUP BY."
     why = getattr(no, "why", None)
     if not isinstance(why, Unanswered):
         return ""
@@ -226,6 +230,17 @@ def _way_out(context: RuleContext, query: Node, place: Node, part: Node, no: Exc
         ]
         answered = [f"count(*) with GROUP BY {one}" for one, each in by if _is_answered(context, each, place)]
     return f": ask for {' or '.join(answered)}." if answered else f": {why.otherwise}."
+
+
+def _others(context: RuleContext, query: Node) -> str:
+    """The columns of the star of a query over one table, after a reason; empty where they are not to be named."""
+    named = [name for name, node in context.reads if node is sources(query)[0]]
+    if context.bound.opened or len(sources(query)) != 1 or not named:
+        return ""
+    left_out = {fold(one.name) for star in nodes_of(query, exp.Star) for one in nodes_of(star, exp.Identifier)}
+    shown = [spelled([one]) for one in context.columns(named[0]) if fold(one) not in left_out]
+    more = f" and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
+    return f" ({', '.join(shown[:_MOST_NAMED])}{more})"
 
 
 def _is_answered(context: RuleContext, query: Node, place: Node) -> bool:

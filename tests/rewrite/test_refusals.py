@@ -94,6 +94,17 @@ def test_reasons_that_were_untrue() -> None:
         assert not re.search(untrue, found[1])
 
 
+def test_what_a_pivot_without_group_by_groups_by_is_named() -> None:
+    others = "(c_custkey, c_name, c_address, c_nationkey, c_phone, c_acctbal, c_comment)"
+    for sql in (
+        "PIVOT customer ON c_mktsegment IN ('BUILDING') USING count(*)",
+        "SELECT * EXCLUDE (c_mktsegment), count(*) FROM customer GROUP BY ALL",
+    ):
+        said = refusal(sql)
+        assert said is not None
+        assert f"groups by all other columns {others}: name those that are wanted in GROUP BY." in said
+
+
 BAD = ["l_quantity = 'abc'", "cos(l_discount) = 2", "l_shipdate = '2020'", "l_returnflag = 3", "md5(l_comment) = 'x'"]
 
 

@@ -30,6 +30,7 @@ _NO_END = (
     "a share is a count by another of the same records and more, as in count(*) FILTER (WHERE age < 18) / count(*)."
 )
 NOT_GROUPED = "The query shows a column by which it does not group"
+ALL_OTHERS = "PIVOT without GROUP BY, like a star beside aggregates, groups by all other columns"
 _TOTAL_OF_TOTALS = (
     "With ROLLUP, CUBE or GROUPING SETS this total adds up totals too, so it is no share: ask for the shares without "
     "these."
@@ -105,6 +106,8 @@ class Grouped:
 
     def __init__(self, query: Node, is_column: Callable[[Node], bool]) -> None:
         self.query, self._is_column = query, is_column
+        if isinstance(query, exp.Select) and query.is_star and _counts_by_all(query):
+            raise NotFollowed(ALL_OTHERS)
         if not isinstance(query, exp.Select) or query.is_star or arg(query, "from") is None:
             raise NotFollowed("The query is no count, sum or other statistic by keys that is followed.")
         # A constant groups nothing: it stays where it is.
@@ -211,6 +214,12 @@ class Grouped:
         else:
             name = stored(given.name) if isinstance(given, exp.Column) else default_name(given)
         return exp.alias_(node, name, quoted=True)
+
+
+def _counts_by_all(query: Node) -> bool:
+    """Whether aggregates stand beside a star, by whose columns they are grouped."""
+    group = query.args.get("group")
+    return group is not None and bool(group.args.get("all")) and aggregates_itself(query)
 
 
 def aggregates_itself(query: Node) -> bool:
