@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from duckanon.catalog.names import literal
-from duckanon.errors import DuckanonError, InvalidInput
+from duckanon.errors import STOPPED, DuckanonError, InvalidInput
 from duckanon.functions.arguments import from_policy
 from duckanon.functions.request import Request
 from duckanon.functions.sqltext import refusal
@@ -225,6 +225,14 @@ def _identity(con: duckdb.DuckDBPyConnection) -> str:
     return str(found)
 
 
+# What SQL raises as a sentence. On the main thread Ctrl-C may come while DuckDB runs our Python.
+_TOLD = (DuckanonError, KeyboardInterrupt)
+
+
+def _said(error: BaseException) -> str:
+    return STOPPED if isinstance(error, KeyboardInterrupt) else str(error)
+
+
 def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, Any]:
     """The fields of the one struct that a function is called with, by name: Arrow scalars, and the request loaded."""
     one = row[0]
@@ -244,8 +252,8 @@ def register_check(on: Instance, name: str, check: Callable[..., None], request:
         try:
             given = _fields(row, request)
             check(**{field: one.as_py() if isinstance(one, pa.Scalar) else one for field, one in given.items()})
-        except DuckanonError as error:
-            return pa.array([str(error)])
+        except _TOLD as error:
+            return pa.array([_said(error)])
         return pa.array([None], pa.string())
 
     on.share("_dk_check", name, answer)
@@ -285,8 +293,8 @@ def _answering(
     def answer(row: pa.ChunkedArray) -> pa.Array:
         try:
             found, problem = compute(**_fields(row, request)), None
-        except DuckanonError as error:
-            found, problem = pa.nulls(1), str(error)
+        except _TOLD as error:
+            found, problem = pa.nulls(1), _said(error)
         return pa.StructArray.from_arrays([found, pa.array([problem], pa.string())], [field, "problem"])
 
     return answer

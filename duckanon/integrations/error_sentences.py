@@ -12,8 +12,6 @@ _LONGEST = 400
 _PREFIX = "Invalid Input Error: "
 # How DuckDB's error about a call that a macro does not take begins; after it come all arguments of the macro.
 _NO_SUCH_CALL = re.compile(r"Binder Error: Macro (\w+)\(\) does not support the supplied arguments")
-# How DuckDB's errors begin after Ctrl-C: in its own code, and in a Python function on the main thread.
-_INTERRUPTED = ("Query interrupted", _PREFIX + "Python exception occurred while executing the UDF: KeyboardInterrupt")
 
 _MEMORY = (
     "DuckDB needs more memory than memory_limit allows: raise it with SET memory_limit = '8GB', let DuckDB spill to "
@@ -64,8 +62,3 @@ def is_told(error: BaseException) -> bool:
     import duckdb
 
     return isinstance(error, DuckanonError | duckdb.Error | OSError) and not isinstance(error, BrokenPipeError)
-
-
-def was_interrupted(error: BaseException) -> bool:
-    """Whether the error stands for Ctrl-C on the thread that ran the statement."""
-    return str(error).startswith(_INTERRUPTED)

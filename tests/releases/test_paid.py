@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -120,6 +121,34 @@ def test_a_failure_is_one_sentence_and_stays_charged(con: duckanon.Analyst, monk
     monkeypatch.setattr(answers, "STRICT", True)
     with pytest.raises(ZeroDivisionError):
         con.execute(ASKED[0])
+    monkeypatch.undo()
+    assert len(con.execute(ASKED[0]).fetchall()) == 1
+    assert spent(con) == (Fraction(1, 2), 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        RuntimeError("Query interrupted"),
+        duckdb.InvalidInputException(
+            "Invalid Input Error: Python exception occurred while executing the UDF: KeyboardInterrupt: <EMPTY MESSAGE>"
+        ),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_ctrl_c_is_no_failure_of_the_machine(
+    con: duckanon.Analyst, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """Whatever DuckDB makes of it; and the charge serves the next who asks."""
+
+    def stopped(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(mechanisms, "draw", stopped)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        con.execute(ASKED[0])
+    assert raised.value.__context__ is None
     monkeypatch.undo()
     assert len(con.execute(ASKED[0]).fetchall()) == 1
     assert spent(con) == (Fraction(1, 2), 1)
