@@ -178,6 +178,14 @@ def _by_name(answers: Mapping[str, Callable[..., pa.Array]], names: pa.ChunkedAr
     return answers[names[0].as_py()](*fields)
 
 
+# What SQL raises as a sentence. On the main thread Ctrl-C may come while DuckDB runs our Python.
+_TOLD = (DuckanonError, KeyboardInterrupt)
+
+
+def _said(error: BaseException) -> str:
+    return STOPPED if isinstance(error, KeyboardInterrupt) else str(error)
+
+
 def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *columns: pa.Array) -> pa.Array:
     """The query that answers a call. columns: as the call in `duckanon.specification.Function.macro` has them."""
     if getattr(_MAKING, "macros", False):
@@ -193,8 +201,8 @@ def _written(requests: Mapping[str, type[Request]], privacy_unit: PrivacyUnit, *
         if called.asks_policy:
             arguments = from_policy(name, arguments, partial(privacy_unit, place=place))
         written = requests[name].read(arguments).query()
-    except DuckanonError as error:
-        written = refusal(str(error), called.fixed_columns)
+    except _TOLD as error:
+        written = refusal(_said(error), called.fixed_columns)
     return pa.array([_unless_other_meaning(written, called)] * len(columns[0]))
 
 
@@ -223,14 +231,6 @@ def _python(value: Any) -> Any:
 def _identity(con: duckdb.DuckDBPyConnection) -> str:
     ((found,),) = con.execute("SELECT system.main._dk_instance(true)").fetchall()
     return str(found)
-
-
-# What SQL raises as a sentence. On the main thread Ctrl-C may come while DuckDB runs our Python.
-_TOLD = (DuckanonError, KeyboardInterrupt)
-
-
-def _said(error: BaseException) -> str:
-    return STOPPED if isinstance(error, KeyboardInterrupt) else str(error)
 
 
 def _fields(row: pa.ChunkedArray, request: type[Request] | None) -> dict[str, Any]:
