@@ -121,6 +121,9 @@ def suggestion(
     spelled = {fold(one): one for one in columns}
     given = [spelled.get(one, one) for one in rows]
     variables = [spelled.get(one, one) for one in dict.fromkeys([*keys, *_names(conditions)]) if one not in rows]
+    if not variables:
+        # Within a row all shares are 1 or 0: they follow from counts of the rows.
+        given, variables = [], given
     places = {one.decimals for one in conditionals}
     digits = next(iter(places)) if len(places) == 1 and not conditions and given else None
     value = _free("share" if given else "n", spelled)
