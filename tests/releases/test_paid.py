@@ -154,6 +154,16 @@ def test_ctrl_c_is_no_failure_of_the_machine(
     assert spent(con) == (Fraction(1, 2), 1)
 
 
+@pytest.mark.parametrize("by", ["", "sex, ", "state, county, "])
+@pytest.mark.parametrize("share", ["avg((age = 3)::INT)", "avg(sick::INT)", "count(*) FILTER (WHERE sick) / count(*)"])
+def test_a_share_alone_and_beside_its_interval_is_one_question(con: duckanon.Analyst, by: str, share: str) -> None:
+    """Two parts of the program answer them."""
+    alone = con.execute(f"SELECT {by}{share} AS p FROM persons GROUP BY ALL").fetchall()
+    beside = con.execute(f"SELECT {by}{share} AS p, low(p), high(p) FROM persons GROUP BY ALL").fetchall()
+    assert [one[:-2] for one in beside] == alone
+    assert spent(con) == (Fraction(1, 2), 1)
+
+
 def test_threads_that_ask_the_same_pay_once(con: duckanon.Analyst) -> None:
     with ThreadPoolExecutor(32) as pool:
         cursors = [con.cursor() for _ in range(32)]

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from duckanon.catalog.names import fold
 from duckanon.rewrite.algebra.aggregates import AGGREGATES
-from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of
+from duckanon.rewrite.algebra.nodes import ROOT, Node, arg, name_of, nodes_of
 from duckanon.rewrite.column_names import default_name
 from duckanon.rewrite.dialect import DIALECT
 from duckanon.rewrite.normalize.quotients import Quotient, guarded, inner, quotient
@@ -177,10 +177,20 @@ class Grouped:
         if group is None:
             return
         if group.args.get("all"):
-            yield from (one.unalias() for one in shown if not any(True for _ in aggregates_of(one)))
+            yield from (one.unalias() for one in shown if not self._is_aggregated(one))
         sets = [self._group(name) for name in ("rollup", "cube", "grouping_sets")]
         for one in [*self._terms(), *(part for given in sets if isinstance(given, list) for part in given)]:
             yield from self._key(one)
+
+    def _is_aggregated(self, node: Node) -> bool:
+        """Whether an expression is computed from aggregates, also by an alias that stands for one."""
+        told: set[str] = set()
+        # An alias is known to the expressions after it.
+        for name, one in [*self.aliases.items(), ("", node)]:
+            by_alias = (part for part in nodes_of(one, exp.Column) if not part.table and fold(part.name) in told)
+            if any(True for _ in aggregates_of(one)) or not all(map(self._is_column, by_alias)):
+                told.add(name)
+        return "" in told
 
     def _key(self, term: Node) -> Iterator[Node]:
         if isinstance(term, _SETS):
