@@ -71,6 +71,13 @@ def hashed(values: Iterable[str]) -> str:
     return f"system.main.hash({', '.join(map(exactly, values))})"
 
 
+def row_hash(row: str) -> str:
+    """A hash of a whole row, as `exactly`: its sort key follows no collation."""
+    is_text = f"system.main.regexp_matches(system.main.typeof({row}), 'VARCHAR|JSON')"
+    whole = f"system.main.hash({row}, system.main.create_sort_key({row}, 'ASC NULLS LAST'))"
+    return f"(CASE WHEN {is_text} THEN {whole} ELSE system.main.hash({row}) END)"
+
+
 def seen(table: str) -> str:
     """What the connection sees of the tables that a name may mean, as a struct for governance."""
     return fill("visible_tables", tbl=literal(table))
